@@ -117,6 +117,7 @@ _points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain
 Margin = Annotated[float, _points]
 _trust_code = typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 TrustCode = Annotated[bool, _trust_code]
+AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]
 Until = Literal["decided"] | None
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 

@@ -8,7 +8,7 @@ import typer
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
-from attnexp.cli.app import AsJson, Folders, Margin, TrustCode, app, console, emit, stop
+from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report.table import TableName
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def report(
     ] = None,
     text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
     trust_code: TrustCode = False,
+    any_code: AnyCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Print the answer of finished runs: accuracy, a curve, and a verdict for each difference.
@@ -57,7 +58,7 @@ def report(
     if has_file:
         from attnexp.report import figures, page  # imports matplotlib
 
-        readers = page.load_readers(run_dirs, trust_code=trust_code)
+        readers = page.load_readers(run_dirs, trust_code=trust_code, any_code=any_code)
         readings = [(name, read(text)) for name, read in readers]
         if html is not None:
             page.write_page(html, answer, readings)

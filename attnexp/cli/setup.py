@@ -1,13 +1,12 @@
-"""Commands about settings, data and claims."""
+"""Commands about settings and data."""
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit, stop
+from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, emit
 
 if TYPE_CHECKING:
     from attnexp.config.schema import DataConfig
@@ -108,36 +107,3 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
         "first": found.read(found.train.ids[0]),
     }
-
-
-@app.command()
-def claims(
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Such as C04.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Also those of studies.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder of studies.")] = Path("outputs/published"),
-    as_json: AsJson = False,
-) -> None:
-    """Check the claims of the sources: print each claim, its measurement and a verdict.
-
-    Example: attnexp claims C04 C20
-    """
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    from attnexp.claims.table import check_claim, choose_claims
-
-    claims_to_check = choose_claims(ids or [], everything=everything)
-    records = [check_claim(claim, out) for claim in claims_to_check]
-    table = Table("id", "from", "claim, and what was measured", "n", "verdict", box=box.SIMPLE_HEAD)
-    for record in records:
-        text = Text.assemble(record["claim"], "\n", (record["measured"], "dim"))
-        num_seeds = str(record["n"] or "")
-        table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
-    if as_json:
-        emit({"schema": 2, "claims": records})
-    else:
-        console().print(table)
-    refuted = [record["id"] for record in records if record["verdict"] == "refuted"]
-    if refuted:
-        stop(f"refuted: {', '.join(refuted)}", code=1)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnexp.cli.app import AsJson, ConfigDir, Margin, Overrides, Until, app, emit, stop
+from attnexp.cli.app import (
+    AnyCode,
+    AsJson,
+    ConfigDir,
+    Margin,
+    Overrides,
+    Until,
+    app,
+    emit,
+    stop,
+)
 
 if TYPE_CHECKING:
     from attnexp.sweeps.plan import Sweep
@@ -20,7 +30,7 @@ def sweep(
     overrides: Overrides = None,
     config_dir: ConfigDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
-    any_code: Annotated[bool, typer.Option("--any-code", help="Take runs of older code.")] = False,
+    any_code: AnyCode = False,
     margin: Margin = 0.25,
     until: Annotated[Until, typer.Option(help="Add seeds until each has a verdict.")] = None,
     as_json: AsJson = False,

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
@@ -77,16 +78,21 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
             f"you trust this code, add --trust-code. Tables and verdicts need no model."
         )
     settings = [setting_of(word) for word in words]
-    return check_run(_resolve(_lay_over(escape(tree), settings)))
+    resolved = _resolve(_lay_over(escape(tree), settings))
+    # The names above are those of a config that a run wrote; a made-up one may hide some.
+    with nullcontext() if trust_code else pieces.refusing_foreign_code():
+        return check_run(resolved)
 
 
 def foreign_code(config: Mapping[str, Any]) -> list[str]:
-    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`."""
+    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
+    tokenizer and loss."""
     names = []
     for key, value in flatten(dict(config)).items():
-        section = key.partition(".")[0]
-        may_be_code = section in PIECES or key in ("data.tokenizer", "train.loss")
-        if may_be_code and CLASS.fullmatch(str(value)) and not value.startswith("attnexp."):
+        if not CLASS.fullmatch(str(value)):
+            continue
+        is_foreign_piece = key.partition(".")[0] in PIECES and not pieces.is_ours(value)
+        if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names
 

@@ -129,6 +129,11 @@ def _names() -> dict[str, str]:
     return {kind: name for kind, (_, _, name) in simplest.items()}
 
 
+def kinds() -> Iterable[str]:
+    """The classes of attnexp's own options, as `module:Class`."""
+    return _names()
+
+
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
     if kind is None:

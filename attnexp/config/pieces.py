@@ -8,14 +8,14 @@ Types are those that pydantic can check and a word can give, and `type[Seam]` fo
 the piece. This file imports no torch, for which readers of results need not wait.
 """
 
-import ast
-import hashlib
 import importlib
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,9 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
 from attnexp.base.errors import UserError
+from attnexp.config import options
 from attnexp.config.options import name_of
+from attnexp.config.user_code import PREFIX, Sources, digest_files, find_sources
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
 CHECKED = ConfigDict(
@@ -34,7 +36,9 @@ CHECKED = ConfigDict(
 )
 """How pydantic checks the values of a config."""
 
-_imported: dict[str, dict[str, str]] = {}  # digests of the user's code as it was imported
+_sources: dict[str, Sources] = {}
+_imported: dict[str, dict[str, str]] = {}  # the user's code as it was imported
+_refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -124,24 +128,52 @@ def kind_of(cls: Any) -> str | None:
     return f"{cls.__module__}:{cls.__name__}" if isinstance(cls, type) else None
 
 
+@contextmanager
+def refusing_foreign_code() -> Iterator[None]:
+    """Let `load` refuse whatever is not attnexp's own within, however a config names it."""
+    token = _refuses_foreign.set(True)
+    try:
+        yield
+    finally:
+        _refuses_foreign.reset(token)
+
+
+def is_ours(kind: str) -> bool:
+    """Whether a name stands for a piece of attnexp: a class of its model, or of its options."""
+    return kind.startswith("attnexp.model.") or kind in options.kinds()
+
+
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported; the user's from the current folder, too. Raises
-    `UserError` if that fails, and where the user's code was edited after its import."""
+    """Class or function `module:name`, imported; the user's from the current folder, too.
+
+    Raises `UserError` if that fails, where the user's code was edited after its import or is in no
+    file, and where it may not be run (`refusing_foreign_code`).
+    """
+    if _refuses_foreign.get() and not is_ours(kind):
+        raise UserError(
+            f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
+            f"this code, add --trust-code. Tables and verdicts need no model."
+        )
     module, _, name = kind.partition(":")
-    is_ours = module.startswith("attnexp.")
-    if not is_ours and os.getcwd() not in sys.path:
+    is_attnexp = module.startswith("attnexp.")
+    if not is_attnexp and os.getcwd() not in sys.path:
         sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # it may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
         loaded = getattr(importlib.import_module(module), name)
-        digests = {} if is_ours else _code_on_disk(module)
+        home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
+        sources = Sources() if is_attnexp else find_sources(home)
+        code = _code_of(sources)
+    except UserError:
+        raise
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if _imported.setdefault(kind, digests) != digests:
+    _sources[kind] = sources
+    if _imported.setdefault(kind, code) != code:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
@@ -149,37 +181,20 @@ def load(kind: str) -> Any:
     return loaded
 
 
+def _code_of(sources: Sources) -> dict[str, str]:
+    """Digests of files and versions of packages, by name."""
+    digests = digest_files(sources.files)
+    return {f"{PREFIX}{name}": digest for name, digest in digests.items()} | sources.packages
+
+
 def code_of(kind: str) -> dict[str, str]:
-    """Digests of the file, or of all files of the package, of a user's `module:name`, by name."""
+    """What computes a user's `module:name`: digests of files as `code/NAME`, and the versions of
+    installed packages."""
     load(kind)
     return _imported[kind]
 
 
-def _code_on_disk(module: str) -> dict[str, str]:
-    """Digests of the package that a module belongs to, or of the module alone."""
-    file = Path(getattr(sys.modules[module], "__file__", None) or "")
-    if file.suffix != ".py":  # compiled, or built into Python
-        return {}
-    depth = module.count(".")
-    if file.name == "__init__.py":
-        depth += 1
-    root = file.parents[depth]
-    package = root / module.partition(".")[0]
-    if package.is_dir() and "site-packages" not in file.parts:  # where packages may be large
-        return syntax(root, package.rglob("*.py"))
-    return syntax(root, [file])
-
-
-def syntax(root: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Sixteen hex digits for each file, by its name from `root`, which change with its code and
-    docstrings, not with comments and layout."""
-    return {
-        path.relative_to(root).as_posix(): _digest(path, path.stat().st_mtime_ns)
-        for path in sorted(files)
-    }
-
-
-@cache
-def _digest(path: Path, _changed: int) -> str:
-    tree = ast.dump(ast.parse(path.read_bytes()))
-    return hashlib.sha256(tree.encode()).hexdigest()[:16]
+def sources_of(kind: str) -> dict[str, Path]:
+    """The files of `code_of`, by the same names."""
+    load(kind)
+    return {f"{PREFIX}{name}": path for name, path in _sources[kind].files.items()}

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
 from attnexp.data.text import PAD, UNKNOWN, cut_text, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
 from attnexp.network.build import build_model
 from attnexp.runs import store
+from attnexp.runs.identity import load_config
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_weights
 
@@ -92,13 +92,14 @@ class Reading:
         return Attention(weights=attention.weights[place], to_padding=attention.to_padding[place])
 
 
-def make_reader(run: Run, *, trust_code: bool = False) -> Callable[[str], Reading]:
+def make_reader(
+    run: Run, *, trust_code: bool = False, any_code: bool = False
+) -> Callable[[str], Reading]:
     """Function that reads a text with the run's model.
 
-    Raises `UserError` where the folder holds no weights or no words, or a model that is not
-    attnexp's, without `trust_code`.
+    Raises `UserError` where the folder holds no weights or no words, and as `load_config` does.
     """
-    config = overlay(run.result.config, [], trust_code=trust_code)
+    config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes
     model = build_model(config, len(classes))
     load_weights(run, model)

@@ -33,6 +33,7 @@ def probe_studies(
     *,
     limit: int | None = None,
     trust_code: bool = False,
+    any_code: bool = False,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The frame of what interventions change, and messages on what cannot be done.
 
@@ -55,7 +56,9 @@ def probe_studies(
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
             run = Run(path=row.folder, result=store.load_result(row.folder))
-            rows, impossible = probe_run(run, words, limit=limit, trust_code=trust_code)
+            rows, impossible = probe_run(
+                run, words, limit=limit, trust_code=trust_code, any_code=any_code
+            )
             about = {"data": group.data, "variant": row.variant, "seed": row.seed}
             frames.append(effects.as_frame([about | row for row in rows]))
             notes += [f"{row.variant}, {line}" for line in impossible]
@@ -63,7 +66,7 @@ def probe_studies(
 
 
 def probe_run(
-    run: Run, words: Sequence[str], *, limit: int | None, trust_code: bool
+    run: Run, words: Sequence[str], *, limit: int | None, trust_code: bool, any_code: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of one run, and a line for each intervention that cannot be done.
 
@@ -81,7 +84,7 @@ def probe_run(
     missing = [name for name in names if name not in stored]
     impossible: list[str] = []
     if missing:
-        subject = Subject(run, num_texts, trust_code=trust_code)
+        subject = Subject(run, num_texts, trust_code=trust_code, any_code=any_code)
         for name in missing:
             try:
                 measured = subject.measure(name)
@@ -99,9 +102,9 @@ def probe_run(
 class Subject:
     """A trained model with texts of its test set, on which interventions are measured."""
 
-    def __init__(self, run: Run, num_texts: int, *, trust_code: bool) -> None:
+    def __init__(self, run: Run, num_texts: int, *, trust_code: bool, any_code: bool) -> None:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, model, test = load_trained(run, overrides, trust_code=trust_code)
+        config, model, test = load_trained(run, overrides, trust_code=trust_code, any_code=any_code)
         self.model: nn.Module = model
         self.test: Examples = test
         self.predict = partial(predict, model, precision=config.train.precision)

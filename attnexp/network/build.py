@@ -6,10 +6,12 @@ import torch
 from torch import nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig, SeedsConfig
+from attnexp.config.compose import foreign_code
+from attnexp.config.schema import RunConfig, SeedsConfig, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline
 from attnexp.network.classifier import Classifier
+from attnexp.network.guard import explain
 from attnexp.network.pieces import build_piece
 
 _tried = set[str]()  # configs, their seeds aside, of models that could be built
@@ -40,6 +42,12 @@ def try_to_build(config: RunConfig) -> None:
     try:
         with torch.random.fork_rng(devices=[]):
             build_model(small)
-    except (RuntimeError, AttributeError) as error:  # torch's; a `d_output` that is not set
-        raise UserError(f"The model cannot be built: {str(error).splitlines()[0]}") from error
+    except UserError:
+        raise
+    except Exception as error:  # torch's; a `d_output` that is not set
+        explanation = explain(error, foreign_code(to_dict(config)))
+        if explanation is None and not isinstance(error, RuntimeError):
+            raise
+        reason = str(explanation or error).splitlines()[0]
+        raise UserError(f"The model cannot be built: {reason}") from error
     _tried.add(repr(small))

@@ -1,9 +1,8 @@
-"""Check the pieces of a model against their seams, and name the piece that an error comes from.
+"""Check the pieces of a model against their seams.
 
 Shapes: B batch, T tokens, D width, H heads, K head width.
 """
 
-import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
@@ -16,8 +15,9 @@ from attnexp.config.schema import RunConfig
 from attnexp.model import seams
 from attnexp.model.scores import grid
 from attnexp.network.build import build_model
-from attnexp.network.classifier import Classifier
+from attnexp.network.classifier import PAD, Classifier
 from attnexp.network.fast import take_fast_path
+from attnexp.network.guard import name_piece
 
 WANTED: dict[type, Callable[..., tuple[int, ...]]] = {
     seams.Embedding: lambda piece, ids: (*ids.shape, piece.surroundings[1]),
@@ -41,26 +41,59 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
     """Raise `UserError` where a piece of a network does not give what its seam asks for.
 
     Its output must have the right shape and type, be the same in two passes of evaluation, and be
-    for each text what it is for this text alone. ids: a few texts, (B, T). Leaves all as it is.
+    for each text what it is for this text alone; its input must stay as it was. ids: a few texts,
+    (B, T). Leaves all as it is.
     """
     if not isinstance(model, Classifier):
         return
     with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
         if model.pattern is not None:
-            place = grid(ids.shape[-1], ids.device)
-            _check_output(model.pattern, place, model.pattern(*place))
+            _check_mask(model, model.pattern, ids)
         once = _outputs(model, ids, _check_output)
         again = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
     for (piece, output), (_, second), *by_text in zip(once, again, *alone, strict=True):
-        if _differ(output, second):
+        if differ(output, second):
             raise UserError(
-                f"{_name(piece)} draws at random in evaluation: two passes over the same texts "
-                f"differ. Draw only where self.training is true, as nn.Dropout does."
+                f"{name_piece(piece)} draws at random in evaluation: two passes over the same "
+                f"texts differ. Draw only where self.training is true, as nn.Dropout does."
             )
         if output.ndim == 2 and isinstance(piece, seams.Embedding):
             continue  # `pool_words` asks ours for the words of a batch, which are in no text
         _refuse_mixing(piece, output, [output_alone for _, output_alone in by_text])
+
+
+def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
+    """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), or others for a text
+    in a batch than for the text alone. ids: a few texts, (B, T)."""
+    wanted = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
+    with torch.no_grad():
+        logits = model.eval()(ids)
+        _check_tensor(model, logits)
+        if logits.shape != wanted:
+            raise UserError(f"{name_piece(model)} returned {tuple(logits.shape)}, wanted {wanted}.")
+        if not logits.isfinite().all():
+            raise UserError(f"{name_piece(model)} returned logits that are not finite.")
+        _refuse_mixing(model, logits, [model(text[None]) for text in ids])
+
+
+def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
+    """Raise `UserError` where a mask does not give what its seam asks for, or leaves a query of
+    ids (B, T) no key."""
+    place = grid(ids.shape[-1], ids.device)
+    pattern = mask(*place)
+    _check_output(mask, place, pattern)
+    allowed = model.allowed(ids == PAD)
+    assert allowed is not None
+    is_real = (ids != PAD)[:, None, :]
+    sees_no_key = (~allowed.any(-1) & is_real).flatten(0, 1).any(0)  # (T,)
+    sees_no_key |= ~pattern.expand(len(sees_no_key), -1).any(-1)  # in a text that is full
+    if sees_no_key.any():
+        position = int(sees_no_key.nonzero()[0, -1])
+        raise UserError(
+            f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
+            f"that the query may see the key; in torch.nn it may mean the opposite."
+        )
 
 
 def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> None:
@@ -68,9 +101,10 @@ def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> Non
     is_shared = isinstance(piece, seams.ScoreBias) and (output.ndim < 4 or len(output) == 1)
     for i, output_alone in enumerate(alone):
         output_in_batch = output if is_shared else output[i : i + 1]
-        if _differ(output_in_batch, output_alone):
+        if differ(output_in_batch, output_alone):
             raise UserError(
-                f"{_name(piece)} mixes the texts of a batch: dimension 0 of its input is those."
+                f"{name_piece(piece)} mixes the texts of a batch: dimension 0 of its input is "
+                f"those."
             )
 
 
@@ -84,38 +118,33 @@ def check_rebuilt(model: nn.Module, config: RunConfig, num_classes: int, ids: Te
     outputs = _outputs(model, ids)
     outputs_anew = _outputs(anew, ids)
     for (piece, output), (_, second) in zip(outputs, outputs_anew, strict=True):
-        if _differ(output, second):
+        if differ(output, second):
             raise UserError(
-                f"{_name(piece)} keeps state outside its parameters and buffers: built anew from "
-                f"the stored weights, it gives something else. Keep it by self.register_buffer."
+                f"{name_piece(piece)} keeps state outside its parameters and buffers: built anew "
+                f"from the stored weights, it gives something else. Keep it by "
+                f"self.register_buffer."
             )
-
-
-def explain(error: BaseException, model: nn.Module) -> UserError | None:
-    """The same error with the piece, file and line that it comes from; None where it comes from no
-    piece, and where memory ran out."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
-        return None
-    layers = {*model.layers.modules()} if isinstance(model, Classifier) else set()
-    from_outside_in = [*traceback.walk_tb(error.__traceback__)]
-    for frame, line in reversed(from_outside_in):
-        owner = frame.f_locals.get("self")
-        is_in_layers = isinstance(owner, nn.Module) and owner in layers
-        if is_in_layers or isinstance(owner, PIECES):
-            place = f"{frame.f_code.co_filename}:{line}"
-            what = f"{type(error).__name__}: {error}"
-            return UserError(f"{_name(owner)} failed at {place}: {what}")
-    return None
 
 
 def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.Module, Tensor]]:
     """Every piece and layer with what it gives, in a forward pass without dropout or gradients.
 
-    check: called with each piece, its inputs and its output.
+    check: called with each piece, its inputs and its output. Raises `UserError` where a piece
+    changes its input.
     """
     outputs = []
+    copies: dict[nn.Module, list[Any]] = {}
+
+    def before(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        copies[module] = [_copy(value) for value in inputs]
 
     def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        for value, copy in zip(inputs, copies.pop(module), strict=True):
+            if isinstance(copy, Tensor) and not torch.equal(value, copy):
+                raise UserError(
+                    f"{name_piece(module)} changes its input in place. Let it make a new tensor, "
+                    f"as by x = x + y in place of x += y."
+                )
         if check is not None:
             check(module, inputs, output)
         outputs.append((module, output))
@@ -124,24 +153,30 @@ def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.
     with ExitStack() as stack, torch.no_grad():
         for module in model.modules():
             if isinstance(module, PIECES) or module in layers:
-                hook = module.register_forward_hook(after)
-                stack.enter_context(hook)
+                stack.enter_context(module.register_forward_pre_hook(before))
+                stack.enter_context(module.register_forward_hook(after))
         stack.callback(model.train, model.training)
         model.eval()(ids)
     return outputs
 
 
-def _differ(output: Tensor, other: Tensor) -> bool:
+def differ(output: Tensor, other: Tensor) -> bool:
     """Whether two outputs differ beyond rounding."""
     finite = other.detach().nan_to_num(0.0, 0.0, 0.0)
     tolerance = TOLERANCE * float(finite.abs().amax())
     return not torch.allclose(output, other, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
+def _copy(value: Any) -> Any:
+    """A copy of what a piece is not to change; ids, masks and positions are copies already, and
+    what is no number cannot be compared."""
+    is_compared = isinstance(value, Tensor) and value.is_floating_point()
+    return value.clone() if is_compared and not value.isnan().any() else None
+
+
 def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
-    if not isinstance(output, Tensor):
-        raise UserError(f"{_name(piece)} returned {type(output).__name__}, wanted a tensor.")
+    _check_tensor(piece, output)
     shape = tuple(output.shape)
     wanted = _wanted_shape(piece, inputs, shape)
     fits = shape == wanted
@@ -149,14 +184,17 @@ def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
         sizes = zip(reversed(shape), reversed(wanted), strict=False)
         fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
     if not fits:
-        raise UserError(f"{_name(piece)} returned {shape}, wanted {wanted}.")
-    kind = "floating-point numbers"
-    has_kind = output.is_floating_point()
-    if isinstance(piece, seams.Mask):
-        kind = "torch.bool"
-        has_kind = output.dtype is torch.bool
-    if not has_kind:
-        raise UserError(f"{_name(piece)} returned {output.dtype}, wanted {kind}.")
+        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted}.")
+    dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
+    if output.dtype is not dtype:
+        raise UserError(f"{name_piece(piece)} returned {output.dtype}, wanted {dtype}.")
+
+
+def _check_tensor(piece: Any, output: Any) -> None:
+    """Raise `UserError` where what a piece returned is no tensor."""
+    if not isinstance(output, Tensor):
+        name = type(output).__name__
+        raise UserError(f"{name_piece(piece)} returned {name}, wanted a tensor.")
 
 
 def _wanted_shape(
@@ -167,13 +205,3 @@ def _wanted_shape(
         if isinstance(piece, seam):
             return tuple(shape(piece, *inputs))
     return (*inputs[0].shape[:-1], *returned[-1:])
-
-
-def _name(piece: object) -> str:
-    """`mine.decay:Decay (ScoreBias)`."""
-    cls = type(piece)
-    seam = "Layers"  # a layer within fills no seam itself
-    for base in reversed(cls.__mro__):
-        if base.__module__ == seams.__name__:
-            seam = base.__name__
-    return f"{cls.__module__}:{cls.__qualname__} ({seam})"

@@ -19,14 +19,16 @@ from attnexp.report.reading import FULL, colour, describe_colours, shade
 HOST = "127.0.0.1"  # which only this machine reaches
 
 
-def serve(run_dirs: Sequence[Path], port: int, *, trust_code: bool = False) -> None:
+def serve(
+    run_dirs: Sequence[Path], port: int, *, trust_code: bool = False, any_code: bool = False
+) -> None:
     """Show the page for finished runs, side by side, until Ctrl-C. Raises `UserError` where a run
     cannot read text, the port is taken or NiceGUI is missing."""
     require("nicegui", "attnexp explore", "explore")
     from nicegui import app, ui
     from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-    readers = load_readers(run_dirs, trust_code=trust_code)
+    readers = load_readers(run_dirs, trust_code=trust_code, any_code=any_code)
 
     def page() -> None:
         box = ui.input("Text", value=SENTENCE, on_change=lambda: show())

@@ -107,7 +107,7 @@ def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def load_readers(
-    folders: Sequence[Path], *, trust_code: bool
+    folders: Sequence[Path], *, trust_code: bool, any_code: bool
 ) -> "list[tuple[str, Callable[[str], Reading]]]":
     """Names of finished runs, and what reads a text with their models, as `make_reader` does."""
     if not folders:
@@ -118,7 +118,7 @@ def load_readers(
     for folder in folders:
         run = Run(path=folder, result=store.load_result(folder))
         name = f"{default_label(run.result.config)}, seed {replicate(run.result.config)}"
-        readers.append((name, make_reader(run, trust_code=trust_code)))
+        readers.append((name, make_reader(run, trust_code=trust_code, any_code=any_code)))
     return readers
 
 

@@ -1,22 +1,25 @@
 """Identity of runs: the id under which a run is stored, and the code that it counts.
 
 An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
-with docstrings, of every file of model/, network/, training/ and data/ and of own pieces (or their
-package).
+with docstrings, of every file of model/, network/, training/ and data/ and of the user's code: see
+`user_code`.
 """
 
 import functools
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from attnexp.base.errors import UserError, join_names
 from attnexp.config import pieces
-from attnexp.config.compose import foreign_code
+from attnexp.config.compose import foreign_code, overlay
 from attnexp.config.schema import RunConfig, to_dict
+from attnexp.config.user_code import PREFIX, digest_files
 from attnexp.runs.labels import settings
-from attnexp.runs.result import SCHEMA
+from attnexp.runs.result import SCHEMA, Run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,14 +53,42 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
 
 
+def changed_user_code(run: Run) -> list[str]:
+    """Files of the user's code that are not as they were when a run was trained."""
+    now: dict[str, str] = {}
+    for kind in foreign_code(run.result.config):
+        now |= pieces.code_of(kind)
+    changes = run.result.code.items() ^ now.items()
+    return sorted({name for name, _ in changes if name.startswith(PREFIX)})
+
+
+def load_config(
+    run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
+) -> RunConfig:
+    """The config of a finished run, with some settings set anew.
+
+    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where the user's
+    code has changed since, without `any_code`.
+    """
+    config = overlay(run.result.config, words, trust_code=trust_code)
+    changed = [name.removeprefix(PREFIX) for name in changed_user_code(run)]
+    if changed and not any_code:
+        raise UserError(
+            f"{join_names(changed)} changed since {run.path} was trained, which kept its code in "
+            f"{run.path / PREFIX}. Train again, or add --any-code to take the code of today."
+        )
+    return config
+
+
 @functools.cache
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs: an edit counts in the next process."""
     package = Path(__file__).parents[1]
-    files: list[Path] = []
+    files: dict[str, Path] = {}
     for room in ("model", "network", "training", "data"):
-        files += (package / room).rglob("*.py")
-    return pieces.syntax(package, files)
+        for path in (package / room).rglob("*.py"):
+            files[path.relative_to(package).as_posix()] = path
+    return digest_files(files)
 
 
 def _digest(tree: Any) -> str:

@@ -52,7 +52,7 @@ class RunResult:
     config: dict[str, Any]
     data: dict[str, Any]
     parameters: int  # number of trainable ones
-    flops_per_example: int  # of a forward pass; a multiply and an add are 2
+    flops_per_example: int | None  # of a forward pass; a multiply and an add are 2
     epochs: list[EpochRow]
     best: EpochRow
     final: EpochRow

@@ -1,11 +1,13 @@
 """Runs on disk, each once, under its id: `OUT/runs/ID/`.
 
-It holds `config.yaml` (resolved), `metrics.jsonl` (a line an epoch), `model.safetensors`,
-`predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is under way a checkpoint to go on
-from, and `result.json`, which is written last: a run has finished when this is there.
+It holds `config.yaml` (resolved), `code/` (the source of the user's code), `metrics.jsonl` (a line
+an epoch), `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is
+under way a checkpoint to go on from, and `result.json`, which is written last: a run has finished
+when this is there.
 """
 
 import json
+import shutil
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -18,6 +20,8 @@ from filelock import FileLock, Timeout
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, writing
+from attnexp.config import pieces
+from attnexp.config.compose import foreign_code
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.identity import Identity
 from attnexp.runs.labels import default_label, departures
@@ -92,8 +96,14 @@ def create(path: Path, config: RunConfig) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for temporary in path.glob(".*"):  # what a killed process was writing
         temporary.unlink()
+    tree = to_dict(config)
     with atomic_write(path / CONFIG) as file:
-        file.write(yaml.safe_dump(to_dict(config), sort_keys=False).encode())
+        file.write(yaml.safe_dump(tree, sort_keys=False).encode())
+    for kind in foreign_code(tree):
+        for name, source in pieces.sources_of(kind).items():
+            copy = path / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
 
 
 def load_vocabulary(run: Run) -> list[str]:

@@ -15,7 +15,8 @@ import torch
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
-from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
+from attnexp.config.compose import foreign_code
+from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
 from attnexp.training.run import train_run
@@ -118,19 +119,23 @@ class SideBySide(Executor):
 
 
 class Slot:
-    """A process with a GPU, which trains one job after another; one that was killed is replaced."""
+    """A process with a GPU, which trains one job after another. It is replaced where it was killed,
+    and after a job with user code, which may have left something behind in a class or module."""
 
     def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
         self.gpu = gpu
         self.lifeline = lifeline
         self.last: Future[Outcome] = Future()
+        self.ran_user_code = False
         self.pool = self._make_pool()
 
     def submit(self, job: Job) -> Future[Outcome]:
         """Start a job. The one before it has ended."""
-        if self.last.done() and isinstance(self.last.exception(), futures.BrokenExecutor):
+        was_killed = self.last.done() and isinstance(self.last.exception(), futures.BrokenExecutor)
+        if was_killed or self.ran_user_code:
             self.pool.shutdown()
             self.pool = self._make_pool()
+        self.ran_user_code = has_user_code(job)
         self.last = self.pool.submit(train_job, job)
         return self.last
 
@@ -178,6 +183,11 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
     else:
         fitting = (os.cpu_count() or 1) // num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
+
+
+def has_user_code(job: Job) -> bool:
+    """Whether a job runs code that is not attnexp's."""
+    return bool(foreign_code(to_dict(job.config)))
 
 
 def num_threads(jobs: Sequence[Job]) -> int:

@@ -73,7 +73,9 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
         except (RuntimeError, ConnectionError) as error:
             raise UserError(f"executor={config.kind} is not here: {error}") from error
     slots = executors.num_slots(config, jobs)
-    return executors.OneByOne(slots) if slots == 1 else executors.SideBySide(slots)
+    if slots == 1 and not any(executors.has_user_code(job) for job in jobs):
+        return executors.OneByOne(slots)
+    return executors.SideBySide(slots)
 
 
 def run_sweep(

@@ -49,9 +49,10 @@ def restore_threads() -> Iterator[None]:
 
 def describe_provenance(device: torch.device) -> dict[str, Any]:
     """Versions, machine and command that produce a result."""
+    root = Path(__file__).parents[2]  # of a source checkout
     return {
         "version": __version__,
-        "commit": _commit(),
+        "commit": commit_of(root) if (root / ".git").exists() else None,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,
@@ -65,13 +66,13 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
     }
 
 
-def _commit() -> str | None:
-    """Commit of a source checkout, with `+` if files of it changed; None without a commit."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists() or shutil.which("git") is None:
+def commit_of(folder: Path) -> str | None:
+    """Commit of the repository that a folder is in, with `+` if files of it changed; None without
+    one."""
+    if shutil.which("git") is None:
         return None
     describe = "git describe --always --exclude=* --abbrev=40 --dirty=+"
-    answer = subprocess.run(describe.split(), cwd=root, capture_output=True, encoding="utf-8")
+    answer = subprocess.run(describe.split(), cwd=folder, capture_output=True, encoding="utf-8")
     return answer.stdout.strip() or None
 
 

@@ -1,18 +1,19 @@
 """Finished runs measured again, from their stored weights."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy  # noqa: F401 - before torch, which swallows a Ctrl-C in this import
 from torch import from_numpy, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
 from attnexp.runs import predictions, store
+from attnexp.runs.identity import load_config
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
 from attnexp.training.loop import Examples, predict
@@ -26,13 +27,17 @@ AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 
 
 def evaluate_run(
-    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False
+    run_dir: Path,
+    words: Sequence[str] = (),
+    *,
+    trust_code: bool = False,
+    any_code: bool = False,
 ) -> tuple[Evaluation, Evaluation]:
     """Stored test metrics of a run, and those measured now with its stored weights.
 
     On the machine and with the number of threads of the run they agree to the last bit. With
     `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
-    `UserError` where the model is not attnexp's, without `trust_code`.
+    `UserError` as `load_config` does.
     """
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
@@ -40,25 +45,28 @@ def evaluate_run(
     run = Run(path=run_dir, result=store.load_result(run_dir))
     threads = f"train.threads={run.result.provenance['threads']}"
     with device.restore_threads():
-        config, model, test = load_trained(run, [threads, *words], trust_code=trust_code)
+        config, model, test = load_trained(
+            run, [threads, *words], trust_code=trust_code, any_code=any_code
+        )
         if config.train.fast:
             take_fast_path(model, config.train.precision)
         return run.result.test, measure(predict(model, test, config.train.precision), test.truth)
 
 
 def load_trained(
-    run: Run, words: Sequence[str], *, trust_code: bool
+    run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew.
 
     The model is on its device and computes by the reference path. Raises as `evaluate_run` does.
     """
-    settings = run.result.config
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
+        settings = run.result.config
         as_ids = {key: settings["data"][key] for key in AS_IDS}
-        settings = settings | {"data": {"name": "files", **as_ids}}
-    config = overlay(settings, words, trust_code=trust_code)
+        result = replace(run.result, config=settings | {"data": {"name": "files", **as_ids}})
+        run = replace(run, result=result)
+    config = load_config(run, words, trust_code=trust_code, any_code=any_code)
     where = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read

@@ -20,6 +20,7 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
+from attnexp.network.guard import place_of
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
 from attnexp.training.adam import clip_gradients, epoch_of
@@ -62,7 +63,7 @@ def take_steps(state: State, train: Examples, config: TrainConfig) -> tuple[floa
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
     device = train.ids.device
-    compute_loss = own_loss(config.loss) if config.loss else cross_entropy
+    compute_loss = choose_loss(config)
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum = torch.zeros((), dtype=exact, device=device)
     num_right = torch.zeros((), dtype=torch.int64, device=device)
@@ -76,11 +77,11 @@ def take_steps(state: State, train: Examples, config: TrainConfig) -> tuple[floa
         batch = train[rows]
         with autocast(device, config.precision):
             logits = state.model(batch.ids).float()
+        num_right += (most_probable(logits) == batch.labels).sum()  # before a loss changes them
         loss = compute_loss(logits, batch.labels)
         state.optimizer.zero_grad()
         loss.backward()
         loss_sum += (loss.detach() * len(batch)).to(exact)
-        num_right += (most_probable(logits) == batch.labels).sum()
         is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
         if is_check and not math.isfinite(float(loss_sum)):
             raise RunFailed(
@@ -130,6 +131,11 @@ def measure_epoch(
     return row, logits
 
 
+def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
+    """The loss of a config: the user's, or cross-entropy."""
+    return own_loss(config.loss) if config.loss else cross_entropy
+
+
 def own_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
     """The user's `module:function`, of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as floats.
     It raises `UserError` where it fails, or gives no number with a gradient."""
@@ -137,9 +143,11 @@ def own_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
         try:
-            found = function(logits, labels)
-        except Exception as error:  # whatever anyone's code may do
-            raise UserError(f"train.loss={name} failed: {type(error).__name__}: {error}") from error
+            found = function(logits, labels.clone())  # which it may change in place
+        except (Exception, SystemExit) as error:  # whatever anyone's code may do
+            what = f"{type(error).__name__}: {error}"
+            place = place_of(error, name)
+            raise UserError(f"train.loss={name} failed: {what} ({place}).") from error
         if not (isinstance(found, Tensor) and found.shape == () and found.requires_grad):
             raise UserError(f"train.loss={name} must return one number with a gradient.")
         return found

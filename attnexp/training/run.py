@@ -6,10 +6,11 @@ variants that share a seed see the same batches, in the same order, split the sa
 
 import copy
 import functools
+import random
 import time
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,8 +20,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress
-from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import DataConfig, Protocol, RunConfig, TrainConfig, to_dict
+from attnexp.config.compose import foreign_code
+from attnexp.config.schema import DataConfig, Protocol, RunConfig, to_dict
 from attnexp.data import encode
 from attnexp.data.files import describe_files
 from attnexp.data.sources import stamp_files
@@ -28,15 +29,18 @@ from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
-from attnexp.network.check import check_pieces, check_rebuilt, explain
+from attnexp.network.check import check_logits, check_pieces, check_rebuilt
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import REFERENCE, take_fast_path
+from attnexp.network.guard import guard
+from attnexp.network.trial import try_training, weights_of
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
-from attnexp.training import device, loop
+from attnexp.training import device, fresh, loop
+from attnexp.training.fresh import FreshProcess, Trained
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
@@ -115,9 +119,10 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
-            record = Record(
-                folder=path, num_epochs=num_epochs, provenance=device.describe_provenance(where)
-            )
+            provenance = device.describe_provenance(where)
+            if foreign_code(to_dict(config)):
+                provenance["commit_of_user"] = device.commit_of(Path.cwd())
+            record = Record(folder=path, num_epochs=num_epochs, provenance=provenance)
             try:
                 result = _train(config, inputs, identity, where, record)
             except BaseException:
@@ -134,13 +139,24 @@ def _train(
     """Train and test; write everything but the result."""
     splits = make_splits(config, inputs.dataset, where)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
-    model = _make_model(config, inputs, where, record)
-    untrained = copy.deepcopy(model).cpu()  # on the reference path, for `cost_of`
-    _fit(model, config, splits, record)
-    test_logits = _predict_test(model, config, splits.test, record)
-    _add_labels(inputs.dataset.classes, config, splits, record)
-    check_rebuilt(model, config, len(inputs.dataset.classes), splits.test.ids[:3])
-    _write_files(model, inputs.dataset, record)
+    num_classes = len(inputs.dataset.classes)
+    code = foreign_code(to_dict(config))
+    with guard(code), FreshProcess() if code else nullcontext() as fresh_process:
+        if code:
+            few = splits.train[:3]
+            try_training(config, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
+        model = _make_model(config, inputs, where, record)
+        cost = cost_of(copy.deepcopy(model).cpu(), config.data.max_len)  # on the reference path
+        _fit(model, config, num_classes, splits, record)
+        test_logits = _predict_test(model, config, splits.test, record)
+        _add_labels(inputs.dataset.classes, config, splits, record)
+        check_rebuilt(model, config, num_classes, splits.test.ids[:3])
+        _write_files(model, inputs.dataset, record)
+        if fresh_process is not None:
+            rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)
+            ids = splits.test.ids[torch.from_numpy(rows)].cpu().numpy()
+            trained = Trained(config, code, num_classes, weights_of(model), ids, test_logits[rows])
+            fresh_process.check(trained)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -150,7 +166,7 @@ def _train(
         departures=departures(to_dict(config)),
         config=to_dict(config),
         data=describe_data(config, inputs, splits),
-        **cost_of(untrained, config.data.max_len),
+        **cost,
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
@@ -213,20 +229,14 @@ def _make_model(
     return model
 
 
-def _fit(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
-    """Train a network, or fit a baseline. An error within a piece is raised with its name."""
-    try:
-        if isinstance(model, Baseline):
-            _fit_baseline(model, config.train, splits, record)
-        else:
-            _train_network(model, config, splits, record)
-    except (UserError, RunFailed):
-        raise
-    except Exception as error:
-        explanation = explain(error, model)
-        if explanation is None:
-            raise
-        raise explanation from error
+def _fit(
+    model: nn.Module, config: RunConfig, num_classes: int, splits: Splits, record: Record
+) -> None:
+    """Train a network, or fit a baseline."""
+    if isinstance(model, Baseline):
+        _fit_baseline(model, config, num_classes, splits, record)
+    else:
+        _train_network(model, config, splits, record)
 
 
 def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
@@ -240,9 +250,12 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     record.resume(state)
     patience = options.patience or options.epochs
+    code = foreign_code(to_dict(config))
     try:
         while len(record.epochs) < min(options.epochs, best_epoch(record.epochs) + 1 + patience):
             if state.epoch == len(record.epochs):
+                if code:
+                    _seed_other_draws(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 record.save(state)  # before the evaluation, which may fail or be stopped
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
@@ -251,15 +264,31 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 
-def _fit_baseline(model: Baseline, config: TrainConfig, splits: Splits, record: Record) -> None:
+def _seed_other_draws(config: RunConfig, epoch: int) -> None:
+    """Seed what the user's code may draw from beside torch, by epoch, so that a run that was
+    stopped goes on the same."""
+    seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+
+
+def _fit_baseline(
+    model: Baseline, config: RunConfig, num_classes: int, splits: Splits, record: Record
+) -> None:
     """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
     train, val, _ = splits
+    options = config.train
     started = time.perf_counter()
-    model.fit(train.ids, train.labels)
-    fitted = measure(loop.predict(model, train, config.precision), train.truth)
+    if foreign_code(to_dict(config)):
+        _seed_other_draws(config, epoch=0)
+        model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+        check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
+    else:
+        model.fit(train.ids, train.labels)
+    fitted = measure(loop.predict(model, train, options.precision), train.truth)
     seconds = time.perf_counter() - started
     running = (fitted.loss, fitted.accuracy, seconds)
-    row, logits = loop.measure_epoch(model, train, val, config, 1, running)
+    row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     record.add(row, logits, val.truth, model)
 
 
@@ -286,8 +315,7 @@ def _add_labels(classes: Sequence[str], config: RunConfig, splits: Splits, recor
 
 def _write_files(model: nn.Module, dataset: encode.Dataset, record: Record) -> None:
     """Write weights, predictions and the vocabulary."""
-    weights = {name: tensor.cpu().numpy() for name, tensor in model.state_dict().items()}
-    predictions.save_arrays(record.folder / predictions.WEIGHTS, weights)
+    predictions.save_arrays(record.folder / predictions.WEIGHTS, weights_of(model))
     predictions.save_arrays(record.folder / predictions.FILE, record.predicted)
     vocabulary = record.folder / store.VOCABULARY
     with vocabulary.open("w", encoding="utf-8", newline="\n") as file:

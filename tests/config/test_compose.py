@@ -347,6 +347,28 @@ def test_a_stored_config_runs_nobodys_code_unless_trusted(here: Path, key: str) 
     assert (here / "ran").exists()
 
 
+HIDDEN = {
+    "a tokenizer that imports": ("data.tokenizer", "attnexp.config.pieces:load"),
+    "a module alone": ("train.loss", "theirs_hidden"),
+    "an option of the folder": ("position.kind", "theirs"),
+    "an option of the folder, within": ("model.pooling", "theirs"),
+    "an unknown key, whose message reads the options": ("position.no_such", 1),
+}
+
+
+@pytest.mark.parametrize(("key", "value"), HIDDEN.values(), ids=HIDDEN)
+def test_a_made_up_config_hides_no_code(here: Path, key: str, value: Any) -> None:
+    write(here / "theirs_hidden.py", "open('ran', 'w').close()\nclass Z: ...")
+    for group in ("position", "model/pooling"):
+        write(here / "conf" / group / "theirs.yaml", "kind: theirs_hidden:Z")
+    tree = copy.deepcopy(STORED)
+    *sections, name = key.split(".")
+    reduce(lambda branch, section: branch[section], sections, tree)[name] = value
+    with pytest.raises(UserError):
+        overlay(tree, [])
+    assert not (here / "ran").exists()
+
+
 @pytest.mark.parametrize("file", ["run/config.yaml", "mine.yaml"])
 def test_nothing_of_a_stored_config_is_interpolated(
     here: Path, monkeypatch: pytest.MonkeyPatch, file: str

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from attnexp.config import pieces
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
+from attnexp.config.user_code import digest_files
 from attnexp.runs import identity, labels
 
 
@@ -25,7 +25,7 @@ def test_a_digest_changes_with_code_and_not_with_how_it_is_written(tmp_path: Pat
     def digest(source: str) -> str:
         file = tmp_path / f"{len([*tmp_path.iterdir()])}.py"
         file.write_text(source)
-        return pieces.syntax(tmp_path, [file])[file.name]
+        return digest_files({"file": file})["file"]
 
     assert digest("f(1)") == digest("# A comment.\nf( 1, )  # Another.")
     assert digest("f('a' 'b', 'c', 0x10, 1_0)") == digest('f("ab", """c""", 16, 10)')

@@ -3,16 +3,21 @@
 import pickle
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+import torch
 from forked import PROGRAM
 
 from attnexp.base.errors import UserError
+from attnexp.config import pieces
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.schema import meanings, to_dict
+from attnexp.config.user_code import digest_files, find_sources
 from attnexp.model.seams import Rotation, ScoreBias
 from attnexp.network.build import try_to_build
 from attnexp.runs import identity
@@ -147,20 +152,69 @@ def test_an_edit_in_a_running_process_asks_for_a_restart(name: str, tmp_path: Pa
 
 
 def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
-    """A module by its file, a package by all of its files, a tokenizer like a piece."""
+    """A module by its file, a package by all of its files, a tokenizer like a piece; what these
+    import from the user's folder, and the versions of installed packages."""
     package = tmp_path / f"{name}_package"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "helper.py").write_text("RATE = 1")
     (package / "mixer.py").write_text(MODULE)
     alone = identity.identify(compose(f"model={name}:Mix"), "").code
-    assert f"{name}.py" in alone
+    assert f"code/{name}.py" in alone
+    assert alone["torch"] == torch.__version__.partition("+")[0]
+    assert not {"attnexp", "enum", "typing"} & {*alone}
     config = compose(f"model={package.name}.mixer:Mix", f"data.tokenizer={name}:words")
     both = identity.identify(config, "").code
-    own = [f"{package.name}/{file}.py" for file in ("__init__", "helper", "mixer")]
-    assert sorted(both.keys() - identity.identify(compose(), "").code.keys()) == sorted(
-        [f"{name}.py", *own]
-    )
+    own = [f"code/{package.name}/{file}.py" for file in ("__init__", "helper", "mixer")]
+    assert {key for key in both if key.startswith("code/")} == {f"code/{name}.py", *own}
+
+
+HELPERS = {
+    "direct": "import {0}.deep.er",
+    "of_a_name": "from {0} import deep",
+    "within": "def late():\n    from {0}.deep import er",
+    "by_text": "import importlib\nimportlib.import_module('{0}.deep')",
+    "through_another": "import {0}_other",
+}
+
+
+@pytest.mark.parametrize("line", HELPERS.values(), ids=HELPERS)
+def test_a_helper_that_is_edited_changes_the_id_and_is_not_run_for_it(
+    line: str, name: str, tmp_path: Path
+) -> None:
+    """The helper lies in a folder without `__init__.py`, and fails when it is imported."""
+    helpers = tmp_path / f"{name}_helpers"
+    helpers.mkdir()
+    for folder in (helpers / "deep", helpers / "deep" / "er"):
+        folder.mkdir()
+        (folder / "__init__.py").write_text("SCALE = 1")
+    (tmp_path / f"{helpers.name}_other.py").write_text(f"from {helpers.name}.deep import er")
+    piece = tmp_path / f"{name}_late.py"
+    lines = line.format(helpers.name)
+    piece.write_text(f"{MODULE}\ndef never():\n" + textwrap.indent(lines, "    "))
+    files = find_sources(compose(f"model={piece.stem}:Mix").model.cls.__module__).files
+    before = digest_files(files)
+    (helpers / "deep" / "__init__.py").write_text("SCALE = 2")
+    after = digest_files(files)
+    assert {name for name in after if after[name] != before[name]} == {
+        f"{helpers.name}/deep/__init__.py"
+    }
+    assert not [name for name in sys.modules if name.startswith(helpers.name)]
+
+
+def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a notebook's cell, also under the name of a module."""
+    module = ModuleType("in_no_file")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec("class Own: ...", vars(module))
+    main = type("Own", (), {"__module__": "__main__"})
+    for kind in ("__main__:__name__", "in_no_file:Own"):
+        with pytest.raises(UserError, match="is no file that a run could be traced to"):
+            pieces.load(kind)
+    monkeypatch.setattr(identity, "Own", main, raising=False)
+    monkeypatch.setitem(sys.modules, "own_alias", identity)
+    with pytest.raises(UserError, match="__main__ is no file"):
+        pieces.load("own_alias:Own")
 
 
 @pytest.mark.slow

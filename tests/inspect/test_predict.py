@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from attnexp.base import SENTENCE
 from attnexp.cli import app
-from attnexp.cli.models import read_lines
+from attnexp.cli.predict import read_lines
 from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight

@@ -1,18 +1,27 @@
 """What a piece gives is held to its seam, and the message names the piece."""
 
+import random
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from test_oracle import SMALL, composed, covering, texts
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
+from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
-from attnexp.network.check import check_pieces, check_rebuilt, explain
+from attnexp.network.check import check_logits, check_pieces, check_rebuilt
+from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
+from attnexp.network.guard import explain
+from attnexp.network.trial import try_training
 
 SEAMS = {
     "Joined": ("JoinedPosition", "max_len: int, d_model: int",
@@ -44,7 +53,16 @@ WRONG = [
     ("mask", "Masked", "(x > 0).float()", "(Mask) returned torch.float32, wanted torch.bool."),
     ("mask", "Masked", "torch.zeros(3, 7) > 0", "(Mask) returned (3, 7), wanted (7, 7)."),
     ("model", "Mixed", "x.mean(1)", "(Mixer) returned (3, 4), wanted (3, 7, 4)."),
-    ("model.before", "Mixed", "x.long()", "returned torch.int64, wanted floating-point numbers."),
+    ("model.before", "Mixed", "x.long()", "returned torch.int64, wanted torch.float32."),
+    ("position", "Joined", "x.double()", "returned torch.float64, wanted torch.float32."),
+    (
+        "model.score",
+        "Scored",
+        "(x @ others[0].mT).half()",
+        "(Score) returned torch.float16, wanted",
+    ),
+    ("mask", "Masked", "others[0] < x", "leaves the query at position 0 no key to see."),
+    ("model.before", "Mixed", "x.mul_(2)", "(Mixer) changes its input in place."),
     ("model.before", "Mixed", "(x, x)", "(Mixer) returned tuple, wanted a tensor."),
     ("model.pooling", "Pooled", "x", "(Pooling) returned (3, 7, 128), wanted (3, 128)."),
     ("model.score", "Scored", "x.mean(1)", "(Score) returned (3, 7, 16), wanted (3, 8, 7, 7)."),
@@ -95,12 +113,158 @@ def test_state_outside_the_weights_is_found_after_training(own: Own) -> None:
 
 
 def test_an_error_names_the_piece_and_its_line(own: Own, tmp_path: Path) -> None:
-    model = build_model(own("position", "Joined", "{}['no such key']"))
+    config = own("position", "Joined", "{}['no such key']")
+    model = build_model(config)
     with pytest.raises(KeyError) as caught:
         model(texts())
-    said = str(explain(caught.value, model))
-    assert f":Own (JoinedPosition) failed at {tmp_path}/own_{tmp_path.name}.py:6: KeyError" in said
-    assert explain(ValueError("elsewhere"), model) is explain(MemoryError(), model) is None
+    kinds = [config.position.kind]
+    said = str(explain(caught.value, kinds))
+    file = f"{tmp_path}/own_{tmp_path.name}.py"
+    assert f":Own (JoinedPosition) failed at {file}:6: KeyError" in said
+    in_torch = str(explain(ValueError("in C++"), kinds))
+    assert f":Own ({file}:4) failed: ValueError: in C++" in in_torch
+    assert explain(ValueError("elsewhere"), []) is explain(MemoryError(), kinds) is None
+    assert explain(OSError("the disk is full"), kinds) is None
+
+
+def squared(logits: Tensor, labels: Tensor) -> Tensor:
+    return (logits.sigmoid() - labels.mul_(0.9)).square().mean()
+
+
+TRIAL = (
+    "import random, numpy as np, torch\nfrom torch import nn\nfrom attnexp.model.seams import *\n"
+)
+TRIAL += """
+class Own(JoinedPosition):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.d_output = d_model
+        {}
+    def forward(self, x, positions):
+        {}
+        return {}
+"""
+UNFIT = [
+    ("self.w = nn.Parameter(torch.rand(1) * np.random.default_rng().random())", "", "x + self.w",
+     "(JoinedPosition) does not start from its seed: built twice, its position.w differs"),
+    ("", "self.register_buffer('t', torch.ones(1))", "x + self.t", "makes position.t in forward"),
+    ("self.made = None", "self.made = self.made or nn.Linear(4, 4)", "self.made(x)",
+     "(JoinedPosition) computes with a tensor of shape (4, 4) that has a gradient and was no"),
+    ("self.w = torch.ones(4).requires_grad_()", "", "x * self.w",
+     "(JoinedPosition) computes with a tensor of shape (4,) that has a gradient and was no"),
+    ("self.w = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))", "", "x + self.w.float()",
+     "its position.w is torch.bfloat16"),
+    ("type(self).get_extra_state = lambda _: {'n': 1}", "", "x", "_extra_state is dict"),
+    ("", "noise = np.random.default_rng().random() * self.training", "x + noise",
+     "draws at random in training by something else than torch"),
+]  # fmt: skip
+"""What cannot be trained, stored or repeated: of a constructor, two lines of forward, and the
+message."""
+FIT = [
+    ("self.w = nn.Parameter(torch.tensor(np.random.rand() + random.random()))", "", "x + self.w"),
+    (
+        "self.register_buffer('n', torch.zeros((), dtype=torch.int64))",
+        "positions += 1",
+        "x + self.n",
+    ),
+    ("self.p = nn.Dropout(0.5)", "noise = np.random.rand() * self.training", "self.p(x) + noise"),
+]
+
+
+@pytest.fixture
+def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """A trial of a training with a position of one's own."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(*lines: str) -> None:
+        name = f"tried_{tmp_path.name}"
+        body = [line or "pass" for line in lines]
+        (tmp_path / f"{name}.py").write_text(TRIAL.format(*body))
+        config = compose([*SMALL, f"position={name}:Own", "model.d_model=4"])
+        try_training(config, 2, texts(), torch.tensor([0.0, 1.0, 1.0]), squared)
+
+    return run
+
+
+@pytest.mark.parametrize(("init", "step", "returned", "said"), UNFIT)
+def test_what_cannot_be_trained_or_repeated_is_said_before_training(
+    init: str, step: str, returned: str, said: str, tried: Callable[..., None]
+) -> None:
+    with pytest.raises(UserError) as caught:
+        tried(init, step, returned)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(("init", "step", "returned"), FIT)
+def test_a_trial_passes_what_follows_its_seed_and_draws_nothing_itself(
+    init: str, step: str, returned: str, tried: Callable[..., None]
+) -> None:
+    before = next_draws()
+    tried(init, step, returned)
+    assert next_draws() == before
+
+
+def next_draws() -> list[float]:
+    """What the global streams would draw next; they stay where they are."""
+    state = np.random.get_state(), random.getstate(), torch.get_rng_state()
+    draws = [np.random.random(), random.random(), float(torch.rand(()))]
+    np.random.set_state(state[0])
+    random.setstate(state[1])
+    torch.set_rng_state(state[2])
+    return draws
+
+
+@pytest.mark.parametrize(
+    ("place", "base", "returned"),
+    [
+        ("model.before", "Mixed", "x * others[0].logical_not_()[..., None]"),
+        ("model", "Embedded", "x.remainder_(3)[..., None].expand(-1, -1, 4).float()"),
+    ],
+)
+def test_ids_and_masks_are_copies_for_a_users_piece(
+    place: str, base: str, returned: str, own: Own
+) -> None:
+    ids = texts()
+    masks: list[Tensor] = []
+    model: Any = build_model(own(place, base, returned))
+    model.pool.register_forward_pre_hook(lambda _, inputs: masks.append(inputs[1]))
+    model(ids)
+    assert torch.equal(ids, texts())
+    assert torch.equal(masks[0], texts() == 0)
+
+
+@pytest.mark.parametrize(
+    ("logits", "said"),
+    [
+        (lambda ids: None, "returned NoneType, wanted a tensor"),
+        (lambda ids: ids[:, :2].float(), "returned (3, 2), wanted (3,)"),
+        (lambda ids: ids[:, 0] * float("nan"), "logits that are not finite"),
+        (lambda ids: ids.float().mean(1) - ids.float().mean(), "mixes the texts of a batch"),
+    ],
+)
+def test_logits_of_a_baseline_are_checked(logits: Any, said: str) -> None:
+    class Own(Baseline):
+        def forward(self, ids: Tensor) -> Any:
+            return logits(ids)
+
+    with pytest.raises(UserError, match=re.escape(said)):
+        check_logits(Own(), texts(), 2)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+@pytest.mark.parametrize("wrap", [weight_norm, spectral_norm, torch.jit.script])
+def test_a_cost_that_cannot_be_counted_ends_no_run(wrap: Any) -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = wrap(nn.Linear(3, 3))
+
+        def forward(self, ids: Tensor) -> Tensor:
+            y: Tensor = self.linear(torch.ones(len(ids), 3, device=ids.device))
+            return y
+
+    assert cost_of(Own(), 5)["flops_per_example"] == 2 * 3 * 3
+    assert cost_of(nn.Linear(3, 3), 5) == {"parameters": 12, "flops_per_example": None}
 
 
 @pytest.mark.parametrize("words", covering()[::9])

@@ -1,0 +1,42 @@
+"""`attnexp evaluate`."""
+
+from typing import TYPE_CHECKING
+
+from attnexp.cli.app import AnyCode, AsJson, Overrides, RunDir, TrustCode, app, emit, stop
+
+if TYPE_CHECKING:
+    from attnexp.runs.result import Evaluation
+
+
+@app.command()
+def evaluate(
+    run_dir: RunDir,
+    overrides: Overrides = None,
+    trust_code: TrustCode = False,
+    any_code: AnyCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Evaluate a finished run on its test set, or on other texts.
+
+    Settings: data.path, data.text, data.label, data.limit_test, train.device, train.threads.
+
+    Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
+    """
+    from dataclasses import asdict
+
+    from attnexp.training.evaluate import evaluate_run
+
+    stored, measured = evaluate_run(
+        run_dir, overrides or [], trust_code=trust_code, any_code=any_code
+    )
+    if as_json:
+        emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
+    else:
+        emit(f"stored    {_as_line(stored)}")
+        emit(f"measured  {_as_line(measured)}")
+    if not overrides and stored != measured:
+        stop("stored and measured differ: another processor or torch, else code or data.", code=1)
+
+
+def _as_line(metrics: "Evaluation") -> str:
+    return f"accuracy {metrics.accuracy:7.2%}   loss {metrics.loss:.6f}   n {metrics.n:,}"

@@ -1,0 +1,41 @@
+"""`attnexp runs`: what is finished, running or broken."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnexp.cli import completion
+from attnexp.cli.app import AsJson, app, console, emit, stop
+
+
+@app.command()
+def runs(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", autocompletion=completion.studies)
+    ] = Path("outputs"),
+    forget: Annotated[
+        str | None, typer.Option(metavar="ID", help="Take a run out of the study DIR; files stay.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
+
+    Accuracy is that of the last epoch, or of the one that held-out data chose.
+    """
+    from attnexp.report.formats import to_records
+    from attnexp.report.listing import list_runs, tabulate_runs
+    from attnexp.report.print_table import print_table
+    from attnexp.runs import manifest
+
+    if forget:
+        manifest.forget_run(folder, forget)
+    listed = list_runs(folder)
+    if as_json:
+        emit({"schema": 3, "runs": to_records(listed)})
+    else:
+        print_table(tabulate_runs(listed), console())
+    broken = listed[listed["state"] == "broken"].fillna("")
+    if len(broken):
+        lines = broken["folder"] + ": " + broken["reason"] + " " + broken["again"]
+        stop("\n".join(["Some runs cannot be read.", *lines]), code=1)

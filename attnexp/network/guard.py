@@ -1,0 +1,86 @@
+"""Errors of the user's code, told in one message with the class, the file and the line."""
+
+import inspect
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import torch
+
+from attnexp.base.errors import RunFailed, UserError
+from attnexp.config import pieces
+from attnexp.model import seams
+
+OURS = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
+"""Exceptions that say enough, or that no piece is to blame for."""
+
+
+@contextmanager
+def guard(kinds: Sequence[str]) -> Iterator[None]:
+    """Turn an error of the user's code into a `UserError`.
+
+    kinds: the user's code in a config, as `module:name`; without any, nothing is caught.
+    """
+    try:
+        yield
+    except OURS:
+        raise
+    except (Exception, SystemExit) as error:  # whatever anyone's code may do
+        explanation = explain(error, kinds)
+        if explanation is None:
+            raise
+        raise explanation from error
+
+
+def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
+    """The same error with the class, file and line that it comes from. In torch's backward pass
+    there is no such line, and the classes stand for it. None where the user's code has no part."""
+    what = f"{type(error).__name__}: {error}"
+    for kind in kinds:
+        frames = _frames_within(error, kind)
+        if frames:
+            frame, line = frames[0]
+            names = [name_piece(owner) for owner in _owners(frames)]
+            name = names[0] if names else kind
+            return UserError(f"{name} failed at {frame.f_code.co_filename}:{line}: {what}")
+    if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
+        return None
+    places = ", ".join(f"{kind} ({place_of(error, kind)})" for kind in kinds)
+    return UserError(f"A run with {places} failed: {what}")
+
+
+def place_of(error: BaseException, kind: str) -> str:
+    """`mine/decay.py:14`: where a user's class or function failed, or else where it begins."""
+    for frame, line in _frames_within(error, kind):
+        return f"{frame.f_code.co_filename}:{line}"
+    loaded = pieces.load(kind)
+    try:
+        _, line = inspect.getsourcelines(loaded)
+        return f"{inspect.getsourcefile(loaded)}:{line}"
+    except (OSError, TypeError):  # compiled
+        return "compiled code"
+
+
+def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:
+    """Frames of an error's traceback in the files of a user's class or function, each with its
+    line, the innermost first."""
+    files = {str(path) for path in pieces.sources_of(kind).values()}
+    frames = [*traceback.walk_tb(error.__traceback__)]
+    return [(frame, line) for frame, line in reversed(frames) if frame.f_code.co_filename in files]
+
+
+def _owners(frames: Sequence[tuple[FrameType, int]]) -> list[object]:
+    """The modules and masks whose methods frames run."""
+    owners = [frame.f_locals.get("self") for frame, _ in frames]
+    return [owner for owner in owners if isinstance(owner, torch.nn.Module | seams.Mask)]
+
+
+def name_piece(piece: object) -> str:
+    """`mine.decay:Decay (ScoreBias)`."""
+    cls = type(piece)
+    seam = "Layers"  # a layer within fills no seam itself
+    for base in reversed(cls.__mro__):
+        if base.__module__ == seams.__name__:
+            seam = base.__name__
+    return f"{cls.__module__}:{cls.__qualname__} ({seam})"

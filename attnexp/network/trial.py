@@ -1,0 +1,172 @@
+"""A trial of a model with user code, before a training that would fail after hours, or could not be
+repeated.
+
+Shapes: B batch, T tokens.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from torch import Tensor, from_numpy, nn
+
+from attnexp.base.errors import UserError
+from attnexp.config.schema import RunConfig
+from attnexp.model.seams import Baseline
+from attnexp.network.build import build_model
+from attnexp.network.check import PIECES, check_pieces, differ
+from attnexp.network.fast import take_fast_path
+from attnexp.network.guard import name_piece
+from attnexp.network.pieces import seeded_draws
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def try_training(
+    config: RunConfig, num_classes: int, ids: Tensor, labels: Tensor, compute_loss: Loss
+) -> None:
+    """Build the model of a config twice, take a step of training but for its end, and store it.
+
+    Raises `UserError` where the two differ, where what is trained are not parameters, or weights
+    cannot be stored. ids, labels: a few texts, (B, T) and (B,), on the device. Leaves random
+    streams as they are.
+    """
+    with seeded_draws(0):
+        model = build_model(config, num_classes).to(ids.device)
+        twin = build_model(config, num_classes).to(ids.device)
+        _compare_weights(model, twin)
+        names = {*model.state_dict()}
+        if not isinstance(model, Baseline):  # which learns by itself
+            _try_step(config, model, twin, ids, labels, compute_loss)
+        stored = _store(model)
+        made_in_forward = sorted(stored.keys() - names)
+        if made_in_forward:
+            name = made_in_forward[0]
+            raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
+        anew = build_model(config, num_classes)
+        anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
+
+
+def _try_step(
+    config: RunConfig,
+    model: nn.Module,
+    twin: nn.Module,
+    ids: Tensor,
+    labels: Tensor,
+    compute_loss: Loss,
+) -> None:
+    """Take a step of training with a model but for its end. Raises as `try_training` does."""
+    parameters = {*model.parameters()}
+    if config.train.fast:
+        take_fast_path(model, config.train.precision)
+        take_fast_path(twin, config.train.precision)
+    check_pieces(model, ids)
+    logits = _forward(model, ids)
+    loss = compute_loss(logits, labels)
+    loss.backward()
+    _refuse_other_leaves(model, parameters, loss)
+    if differ(logits, _forward(twin, ids)):
+        raise UserError(
+            "The model draws at random in training by something else than torch, numpy.random and "
+            "random, whose draws follow the seed. Use one of these."
+        )
+
+
+def _forward(model: nn.Module, ids: Tensor) -> Tensor:
+    """Logits in training, whose draws follow a seed."""
+    with seeded_draws(0):
+        logits: Tensor = model.train()(ids)
+    return logits.float()
+
+
+def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
+    """Raise `UserError` where two models of one seed do not start alike."""
+    weights_of_twin = twin.state_dict()
+    for name, weight in model.state_dict().items():
+        other = weights_of_twin.get(name)
+        if isinstance(weight, Tensor) and not (
+            isinstance(other, Tensor) and torch.equal(weight.nan_to_num(), other.nan_to_num())
+        ):
+            raise UserError(
+                f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
+                f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "
+                f"nothing from one model to the next."
+            )
+
+
+def _refuse_other_leaves(model: nn.Module, parameters: set[nn.Parameter], loss: Tensor) -> None:
+    """Raise `UserError` where the gradient of a loss reaches what was no parameter at the start."""
+    for leaf in _leaves(loss):
+        if leaf not in parameters:
+            owner = _owner_of_leaf(model, leaf)
+            raise UserError(
+                f"{owner} computes with a tensor of shape {tuple(leaf.shape)} that has a gradient "
+                f"and was no parameter when the model was built, so it is not trained. Make it in "
+                f"__init__, as an nn.Parameter or a layer of torch."
+            )
+
+
+def _leaves(loss: Tensor) -> Iterator[Tensor]:
+    """Tensors in which the gradient of a loss is summed."""
+    waiting = [loss.grad_fn]
+    seen = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if hasattr(node, "variable"):
+            yield node.variable
+        waiting += [function for function, _ in node.next_functions]
+
+
+def weights_of(model: nn.Module) -> dict[str, NDArray[Any]]:
+    """Weights and buffers on the host, by name. Raises `UserError` for what no file can hold."""
+    arrays = {}
+    for name, value in model.state_dict().items():
+        try:
+            arrays[name] = value.cpu().numpy()
+        except (AttributeError, TypeError) as error:  # of an extra state; of bfloat16
+            kind = str(getattr(value, "dtype", type(value).__name__))
+            raise UserError(
+                f"{_owner(model, name)}: its {name} is {kind}, which the files of weights cannot "
+                f"hold. Keep tensors of torch.float32 or of whole numbers."
+            ) from error
+    return arrays
+
+
+def _store(model: nn.Module) -> dict[str, NDArray[Any]]:
+    """The weights of a model, as they come back from a file."""
+    arrays = weights_of(model)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    try:
+        stored: dict[str, NDArray[Any]] = safetensors.numpy.load(safetensors.numpy.save(contiguous))
+    except (SafetensorError, KeyError) as error:  # for a type that the format does not have
+        raise UserError(f"The weights of this model cannot be stored: {error}.") from error
+    return {name: array.reshape(arrays[name].shape) for name, array in stored.items()}
+
+
+def _owner(model: nn.Module, name: str) -> str:
+    """The piece that a weight belongs to."""
+    owner = model
+    module = model
+    for part in name.split(".")[:-1]:
+        module = getattr(module, part)
+        if isinstance(module, PIECES):
+            owner = module
+    return name_piece(owner)
+
+
+def _owner_of_leaf(model: nn.Module, leaf: Tensor) -> str:
+    """The piece that has a tensor as a parameter or another attribute, or else the model."""
+    for name, parameter in model.named_parameters():
+        if parameter is leaf:  # of a layer that was made in forward
+            return _owner(model, name)
+    for module in model.modules():
+        if any(attribute is leaf for attribute in vars(module).values()):
+            return name_piece(module)
+    return "The model"

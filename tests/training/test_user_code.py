@@ -1,0 +1,186 @@
+"""A run with user code: its copies, its process, the check after it, and what its folder keeps."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Refused
+from small import config_in, without_clock
+
+from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
+from attnexp.config.schema import ExecutorConfig, RunConfig
+from attnexp.runs import store
+from attnexp.runs.identity import changed_user_code
+from attnexp.runs.result import Run
+from attnexp.sweeps.executors import OneByOne, SideBySide, Slot
+from attnexp.sweeps.plan import Job
+from attnexp.sweeps.schedule import open_executor
+from attnexp.training.evaluate import evaluate_run
+from attnexp.training.run import load_data, train_run
+
+MODULE = """
+import torch, torch.nn.functional as F
+from torch import Tensor, nn
+from attnexp.model.seams import Baseline, JoinedPosition
+from {0}_helper import SCALE
+
+class Scaled(JoinedPosition):
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__()
+        self.d_output = d_model
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + SCALE * positions.mul_(2)[:, None]
+
+class Kept(Scaled):
+    table = None
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        if Kept.table is None:
+            Kept.table = torch.randn(x.shape[1:])
+        return x + Kept.table
+
+class ByPlace(Scaled):
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__(max_len, d_model)
+        self.table = nn.Parameter(torch.zeros(max_len, 1, d_model))
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + self.table[: len(x)]
+
+class Counted(Scaled):
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__(max_len, d_model)
+        self.steps = 0
+        self.register_buffer("total", torch.zeros(()))
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        if self.training:
+            self.steps += 1
+        return x * (1.0 + (self.steps > 1))
+
+class Signs(Baseline):
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(vocab_size))
+    def fit(self, ids: Tensor, labels: Tensor) -> None:
+        labels[labels == 0] = -1
+        counts = torch.zeros(len(ids), len(self.w)).scatter_(1, ids.long(), 1.0)
+        with torch.no_grad():
+            self.w.copy_(counts.T @ labels)
+    def forward(self, ids: Tensor) -> Tensor:
+        ids %= len(self.w)
+        return self.w[ids.long()].sum(-1)
+
+def smoothed(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(-logits, 0.9 * labels)
+
+def in_place(logits: Tensor, labels: Tensor) -> Tensor:
+    return F.binary_cross_entropy_with_logits(logits.mul_(-1), labels.mul_(0.9))
+"""
+Make = Callable[..., RunConfig]
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A config of a run with user code, whose module has another name in each test."""
+    name = f"{tmp_path.name}_code"
+    (tmp_path / f"{name}.py").write_text(MODULE.format(name))
+    (tmp_path / f"{name}_helper.py").write_text("SCALE = 0.01")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def make(*words: str) -> RunConfig:
+        own_words = [word.replace("own:", f"{name}:") for word in words]
+        return config_in(tmp_path / "out", "train.epochs=1", *own_words)
+
+    return make
+
+
+def test_what_a_baseline_changes_in_place_is_its_own(own: Make, tmp_path: Path) -> None:
+    words = ["model=own:Signs", "data=contrast", "data.limit_train=64", "data.limit_test=64"]
+    name = f"{tmp_path.name}_code"
+    out = f"out={tmp_path / 'out'}"
+    config = compose([word.replace("own:", f"{name}:") for word in words], out)
+    data = load_data(config.data)
+    before = data.train.ids.copy(), data.train.labels.copy(), data.test.ids.copy()
+    _, result = train_run(config)
+    assert (data.train.ids == before[0]).all()
+    assert (data.train.labels == before[1]).all()
+    assert (data.test.ids == before[2]).all()
+    assert result.final.train_accuracy > 0.5  # labels are 0 and 1, not -1
+
+
+def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> None:
+    """Positions, too, are changed in place in both runs."""
+    _, usual = train_run(own("position=own:Scaled", "train.loss=own:smoothed"))
+    _, in_place = train_run(own("position=own:Scaled", "train.loss=own:in_place"))
+    assert without_clock(in_place.epochs) == without_clock(usual.epochs)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Kept", "other logits in a process of its own"),
+        ("ByPlace", "mixes the texts of a batch"),
+        ("Counted", "keeps state outside its parameters and buffers"),
+    ],
+)
+def test_what_only_training_shows_is_refused_after_it(name: str, said: str, own: Make) -> None:
+    config = own(f"position=own:{name}", "train.lr=0.1", "data.max_len=40")
+    with pytest.raises(UserError, match=said):
+        train_run(config)
+    assert not [*Path(config.out).rglob("result.json")]
+
+
+def test_a_run_keeps_the_source_and_is_not_loaded_when_it_has_changed(
+    own: Make, tmp_path: Path, refused: Refused
+) -> None:
+    path, result = train_run(own("position=own:Scaled"))
+    run = Run(path=path, result=result)
+    name = f"{tmp_path.name}_code"
+    files = {f"code/{name}.py", f"code/{name}_helper.py"}
+    assert {file.relative_to(path).as_posix() for file in path.rglob("code/**/*.py")} == files
+    assert (path / f"code/{name}.py").read_text() == MODULE.format(name)
+    assert "commit_of_user" in result.provenance
+    assert changed_user_code(run) == []
+    tree = json.loads((path / store.RESULT).read_text())
+    tree["code"][f"code/{name}_helper.py"] = "0123456789abcdef"  # as of another text
+    (path / store.RESULT).write_text(json.dumps(tree))
+    for command in ("predict {} text", "evaluate {}", "probe {}"):
+        words = command.format(path).split()
+        said = refused(*words, "--trust-code")
+        assert f"{name}_helper.py changed since {path} was trained" in said
+        assert "--any-code" in said
+    evaluate_run(path, trust_code=True, any_code=True)
+
+
+class RecordedPool:
+    """A pool whose jobs end at once."""
+
+    def submit(self, *_: Any) -> Future[str]:
+        future = Future[str]()
+        future.set_result("done")
+        return future
+
+    def shutdown(self, **_: Any) -> None: ...
+
+
+def test_a_job_with_user_code_has_a_process_of_its_own(
+    own: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where one job runs at a time; other jobs go on sharing one."""
+    monkeypatch.setattr(Slot, "_make_pool", lambda slot: RecordedPool())
+    theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
+    ours = Job(config=own(), label="ours", parts=(), factors={})
+    executor = open_executor(ExecutorConfig(workers=1), [theirs, ours])
+    assert isinstance(executor, SideBySide)
+    pools = []
+    for job in (ours, ours, theirs, theirs, ours):
+        executor.submit([job])
+        (slot,) = executor.slot_of.values()
+        pools.append(slot.pool)
+    executor.close()
+    shared = [before is after for before, after in pairwise(pools)]
+    assert shared == [True, True, False, False]
+    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), OneByOne)
