@@ -67,11 +67,8 @@ def smallest_step(values: ArrayLike) -> float:
 
 
 def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
-    """Numbers rounded twelve digits below the largest of `values`, from which they were computed,
-    so that equal differences stay equal despite rounding errors.
-
-    The largest absolute value decides: with accuracies up to 1, numbers have twelve decimals.
-    """
+    """Numbers rounded twelve digits below the largest absolute value of those from which they were
+    computed, so that equal differences stay equal despite rounding errors."""
     largest = float(np.abs(np.asarray(values, dtype=float)).max(initial=0.0))
     exponent = math.ceil(math.log10(largest)) if largest else 0
     decimals = min(12 - exponent, 300)  # 10^309 is no float

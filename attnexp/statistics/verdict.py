@@ -53,15 +53,15 @@ def verdict(
     """
     if interval.n < FEWEST_SEEDS:
         return TOO_FEW
-    bounds = (interval.low, interval.high)
-    word = _locate(*bounds, metric)
+    _, _, _, low, high = interval
+    word = _locate(low, high, metric)
     if word == UNDECIDED:
         return UNDECIDED
     suffix = f" {ON_THESE_TEXTS}"
     if texts is not None and _locate(*texts, metric) == word:
-        bounds = texts
+        low, high = texts
         suffix = ""
-    if margin_text and is_beyond(*bounds, metric.margin):
+    if margin_text and (low >= metric.margin or high <= -metric.margin):
         word += f" by at least {margin_text}"
     return word + suffix
 
@@ -69,11 +69,6 @@ def verdict(
 def is_decided(words: str) -> bool:
     """Whether a verdict, or the empty text of none, says helps, hurts or equivalent."""
     return words.startswith((HELPS, HURTS, EQUIVALENT))
-
-
-def is_beyond(low: float, high: float, margin: float) -> bool:
-    """Whether the whole interval lies beyond the margin, so that an effect is at least so large."""
-    return low >= margin or high <= -margin
 
 
 def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
