@@ -140,8 +140,7 @@ def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
 def _jobs_by_seed(
     words: list[str], seeds: list[list[str]], parts: tuple[str, ...], factors: dict[str, str]
 ) -> list[Job]:
-    """Jobs that differ in seeds alone; their model is built once, as a check. seeds: words of each
-    axis of seeds."""
+    """Jobs that differ in seeds, words by axis, alone; their model is built once, as a check."""
     configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
     try_to_build(configs[0])
     label = " ".join(parts) or default_label(to_dict(configs[0]))
