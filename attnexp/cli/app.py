@@ -33,7 +33,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            from attnexp.config.words import option_as_setting
+            from attnexp.config.choose import option_as_setting
 
             instead = option_as_setting(getattr(error, "option_name", None) or "", words)
             if instead:

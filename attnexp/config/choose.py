@@ -3,6 +3,7 @@ and what is wrong with them in the user's terms."""
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, asdict, fields
@@ -27,7 +28,7 @@ from attnexp.config.schema import (
     flatten,
     walk,
 )
-from attnexp.config.words import Setting
+from attnexp.config.words import Setting, habit
 from attnexp.model import seams
 
 Allowed = Mapping[type | None, Any]
@@ -187,7 +188,24 @@ def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
     )
 
 
-def find_keys(name: str) -> list[str]:
+def option_as_setting(option: str, words: Sequence[str]) -> str:
+    """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
+    setting is called so. words: all of the command line."""
+    place = next((i for i, word in enumerate(words) if word.partition("=")[0] == option), None)
+    if place is None:
+        return ""
+    if not option.startswith("--"):
+        return habit(words[place])
+    value = words[place].partition("=")[2] or "".join(words[place + 1 : place + 2]) or "VALUE"
+    name = option.removeprefix("--").replace("-", "_")
+    instead = habit(f"{name}={value}") or habit(words[place])
+    if instead:
+        return instead
+    keys = [shlex.quote(f"{key}={value}") for key in _find_keys(name)]
+    return f"{option}: settings have no dashes: {' or '.join(keys)}" if keys else ""
+
+
+def _find_keys(name: str) -> list[str]:
     """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
     keys = list(dict.fromkeys([*_keys_of_every_run(), *_choices_by_setting(), *groups()]))
     if name in keys:

@@ -70,25 +70,6 @@ def habit(word: str) -> str:
     return ""
 
 
-def option_as_setting(option: str, words: Sequence[str]) -> str:
-    """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
-    setting is called so. words: all of the command line."""
-    place = next((i for i, word in enumerate(words) if word.partition("=")[0] == option), None)
-    if place is None:
-        return ""
-    if not option.startswith("--"):
-        return habit(words[place])
-    from attnexp.config.choose import find_keys
-
-    value = words[place].partition("=")[2] or "".join(words[place + 1 : place + 2]) or "VALUE"
-    name = option.removeprefix("--").replace("-", "_")
-    instead = habit(f"{name}={value}") or habit(words[place])
-    if instead:
-        return instead
-    keys = [shlex.quote(f"{key}={value}") for key in find_keys(name)]
-    return f"{option}: settings have no dashes: {' or '.join(keys)}" if keys else ""
-
-
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> Override:
     """Hydra's override. Raises `UserError` for a word that is none, or a habit of Hydra's users."""

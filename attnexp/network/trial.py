@@ -66,10 +66,11 @@ def _try_step(
         take_fast_path(twin, config.train.precision)
     check_pieces(model, ids)
     logits = _forward(model, ids)
+    before = logits.detach().clone()  # a loss may change them in place
     loss = compute_loss(logits, labels)
     loss.backward()
     _refuse_other_leaves(model, parameters, loss)
-    if differ(logits, _forward(twin, ids)):
+    if differ(before, _forward(twin, ids)):
         raise UserError(
             "The model draws at random in training by something else than torch, numpy.random and "
             "random, whose draws follow the seed. Use one of these."

@@ -51,8 +51,8 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`; at `best` no
-    logits are stored. Raises `UserError` if the predictions cannot be read."""
+    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`: none are
+    stored at `best`. Raises `UserError` if they cannot be read."""
     arrays = load_arrays(run, FILE)
     if point == "chosen":
         return arrays[TEST], arrays[TEST_LABELS]

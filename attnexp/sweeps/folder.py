@@ -17,11 +17,9 @@ NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 
 
 def choose_folder(sweep: Sweep) -> Sweep:
-    """The sweep with its folder, and with what the study there says of added seeds.
-
-    Without a name the folder is the first of NAME, NAME-2, ... that holds this plan or is free.
-    Raises `UserError` where a given name's folder holds another plan.
-    """
+    """The sweep with its folder, and with what the study there says of added seeds. Without a name
+    the folder is the first of NAME, NAME-2, ... that holds this plan or is free. Raises `UserError`
+    where a given name's folder holds another plan."""
     planned = manifest_of(sweep, [])
     folder = sweep.directory
     reason = ""
@@ -42,8 +40,7 @@ def choose_folder(sweep: Sweep) -> Sweep:
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep with the declaration of the study that it continues, and the seeds added to it after
-    it had its answer."""
+    """A sweep with what its study declares, and the seeds added after that had its answer."""
     out = sweep.jobs[0].config.out
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
     is_complete = stored.declaration is None and all(map(store.has_finished, paths))

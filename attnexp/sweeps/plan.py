@@ -146,8 +146,7 @@ def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
 def _jobs_by_seed(
     words: list[str], seeds: list[list[str]], parts: tuple[str, ...], factors: dict[str, str]
 ) -> list[Job]:
-    """Jobs that differ in seeds alone; their model is built once, as a check. seeds: words of each
-    axis of seeds."""
+    """Jobs that differ in seeds, words by axis, alone; their model is built once, as a check."""
     configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
     try_to_build(configs[0])
     label = " ".join(parts) or default_label(to_dict(configs[0]))
@@ -158,12 +157,13 @@ def _propose_study(shared: Sequence[str]) -> str:
     """The study in which each variant has only the settings that it knows, for axes of which some
     choices lack a setting; nothing where all do."""
     axes = [axis for axis in expand(shared) if not is_seed(axis[0][0])]
-    moved_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
+    varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
+    moved_keys = set(varied_keys)
     variants: dict[str, list[str]] = {}
     lacking = []
     for choices in itertools.product(*axes):
         words, unknown_keys = _leave_out_unknown(_words(choices))
-        compared = [word for word in words if key_of(word) in moved_keys]
+        compared = [word for word in words if key_of(word) in varied_keys]
         variants["_".join(word.partition("=")[2] for word in compared)] = words
         moved_keys |= unknown_keys
         if unknown_keys:

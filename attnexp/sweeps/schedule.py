@@ -122,8 +122,7 @@ class Batch:
         self.status = ""  # which runs of another sweep are awaited
 
     def run(self) -> Iterator[str]:
-        """Run all, in their order but for what another sweep is doing; after every change, yield
-        what is waited for."""
+        """Run all, first those that no other sweep does; yield what is waited for, step by step."""
         self._load_finished()
         yield ""
         while self.waiting or self.running:

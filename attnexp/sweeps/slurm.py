@@ -33,8 +33,7 @@ REPLACED_BY = {
 
 
 def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -> dict[str, Any]:
-    """What is asked for each run, as submitit takes it. The user's options win; null takes one
-    away."""
+    """What is asked for each run, as submitit takes it: the user's options win, null for none."""
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
     if isinstance(chosen.get("setup"), str):
@@ -62,8 +61,7 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
 
 
 def _ask_partition(partition: str | None) -> tuple[float, bool]:
-    """Minutes that a partition, or the default one, gives, and whether it has GPUs. Without an
-    answer nothing is ruled out."""
+    """Minutes that a partition gives, or the default one, and whether it has GPUs, if told."""
     words = [f"--partition={partition}"] if partition else []
     answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words) or ""
     rows = [line.split("|") for line in answer.splitlines() if partition or "*|" in line]

@@ -29,10 +29,10 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
     """A line for each variant, the total with its expected time, and what Slurm would be sent."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.before]
-    num_missing = Counter(job.title for job in missing)
+    num_finished = Counter(entry.job.title for entry in entries if entry.before)
     num_planned = Counter(job.title for job in sweep.jobs)
     lines = [
-        f"{title}: {number} runs, {number - num_missing[title]} finished"
+        f"{title}: {number} runs, {num_finished[title]} finished"
         for title, number in num_planned.items()
     ]
     slots = num_slots(sweep.executor, missing)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from attnexp.base.errors import UserError
-from attnexp.config.words import HABITS, option_as_setting
+from attnexp.config.choose import option_as_setting
+from attnexp.config.words import HABITS
 from attnexp.sweeps.plan import plan
 
 CURES = {

@@ -188,7 +188,7 @@ def test_names_verdicts_and_sizes_of_differences() -> None:
 def judged(accuracy: list[float], **losses: str) -> Answer:
     """The answer of four seeds of two variants by accuracy and a loss."""
     frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"], "accuracy": accuracy})
-    groups = read_results(frame.assign(loss=frame["accuracy"]) if losses else frame)
+    groups = read_results(frame.assign(loss=frame["accuracy"]), named=list(losses))
     lower = ["loss"] if losses else []
     metrics = choose_metrics(groups, [], lower, [f"{k}={v}" for k, v in losses.items()])
     return compare(groups, metrics)
