@@ -183,14 +183,21 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
 def test_pages_are_short() -> None:
     lines = {name: len(text.splitlines()) for name, text in TEXTS.items()}
     assert lines.pop("README.md") <= 110
+    lines["how_it_is_built.md"] -= len(reading_order().splitlines())  # a line for each file
     assert (len(lines) <= 10, sum(lines.values()) <= 1500) == (True, True), lines
 
 
-def test_every_file_is_in_the_reading_order() -> None:
+def reading_order() -> str:
+    """The list of all files."""
+    block: str
     (block,) = re.findall(r"```\n(cli/.*?)```", TEXTS["how_it_is_built.md"], re.DOTALL)
+    return block
+
+
+def test_every_file_is_in_the_reading_order() -> None:
     listed = []
     folder = ""
-    for line in block.splitlines():
+    for line in reading_order().splitlines():
         names = re.findall(r"[\w/]+(?:\.py|/(?= ))", line)
         if not line.startswith(" "):
             folder = names[0] if names[0].endswith("/") else ""
