@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from attnexp.base.errors import UserError
-from attnexp.config.pieces import Piece, load
+from attnexp.config.pieces import Piece, kind_of, load
 from attnexp.config.schema import MaskConfig, ModelConfig, PositionConfig
 from attnexp.model.seams import (
     Baseline,
@@ -67,16 +67,21 @@ def common_settings(kind: str | None, key: str, allowed: Allowed) -> Any:
             return settings
     wanted = ", ".join(seam.__name__ for seam in allowed if seam is not None)
     message = f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}."
-    seam = _most_like(cls) if isinstance(cls, type) else None
-    if isinstance(cls, type) and seam is not None:
-        word = f"{ARGUMENTS[seam][0]}={kind}"
-        article = "an" if seam is Embedding else "a"
-        if issubclass(cls, seam):
-            message += f" It is {article} {seam.__name__}, chosen by {word}."
-        else:
-            message += f" It looks like {article} {seam.__name__}: make it a subclass, and"
-            message += f" choose it by {word}."
+    if isinstance(cls, type):
+        message += _describe_seam(cls)
     raise UserError(f"{message} docs/extending.md has an example of each.")
+
+
+def _describe_seam(cls: type) -> str:
+    """Which seam a class fills or looks like, and the word that chooses it; else nothing."""
+    seam = _most_like(cls)
+    if seam is None:
+        return ""
+    word = f"{ARGUMENTS[seam][0]}={kind_of(cls)}"
+    article = "an" if seam is Embedding else "a"
+    if issubclass(cls, seam):
+        return f" It is {article} {seam.__name__}, chosen by {word}."
+    return f" It looks like {article} {seam.__name__}: make it a subclass, and choose it by {word}."
 
 
 def _most_like(cls: type) -> type | None:
