@@ -124,25 +124,34 @@ def parse_json(text: str) -> pd.DataFrame:
     lines = text.split("\n")
     first_line = next((line for line in lines if line.strip()), "")
     is_by_line = not first_line.lstrip().startswith("[") and _is_whole(first_line)
-    parts = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not is_by_line:
-        parts = [(1, text)]
-    rows: list[Any] = []
-    for number, part in parts:
+    rows = _load_values(lines if is_by_line else [text])
+    if len(rows) == 1 and isinstance(rows[0], dict):
+        return _parse_object(rows[0], is_row=is_by_line)
+    if len(rows) == 1 and isinstance(rows[0], list):
+        rows = rows[0]
+    if not _are_objects(rows):
+        raise ValueError("what it lists are not objects; give one object a line")
+    return pd.DataFrame(rows, dtype=object)
+
+
+def _are_objects(values: list[Any]) -> bool:
+    return all(isinstance(value, dict) for value in values)
+
+
+def _load_values(parts: list[str]) -> list[Any]:
+    """Values of JSON, one in each part that is not blank: lines, or a whole text."""
+    values = []
+    for number, part in enumerate(parts, start=1):
+        if not part.strip():
+            continue
         try:
             value = json.loads(part, object_pairs_hook=_make_object)
             json.dumps(value, ensure_ascii=False).encode()  # fails at half a character
         except ValueError as error:
             line = number + getattr(error, "lineno", 1) - 1
             raise ValueError(f"line {line}: {error}") from None
-        rows.append(value)
-    if len(rows) == 1 and isinstance(rows[0], list):
-        rows = rows[0]
-    elif len(rows) == 1 and isinstance(rows[0], dict):
-        return _parse_object(rows[0], is_row=is_by_line)
-    if not all(isinstance(row, dict) for row in rows):
-        raise ValueError("what it lists are not objects; give one object a line")
-    return pd.DataFrame(rows, dtype=object)
+        values.append(value)
+    return values
 
 
 def _is_whole(line: str) -> bool:
@@ -166,10 +175,9 @@ def _parse_object(tree: dict[str, Any], *, is_row: bool) -> pd.DataFrame:
     """Rows of a file that is one object. is_row: whether it may be the only row."""
     data = tree.get("data")
     kinds = {type(value) for value in tree.values()}
-    if isinstance(data, list) and isinstance(tree.get("columns"), list):  # orient="split"
-        return pd.DataFrame(data, columns=tree["columns"], dtype=object)
-    if isinstance(data, list) and all(isinstance(row, dict) for row in data):  # orient="table"
-        return pd.DataFrame(data, dtype=object)
+    if isinstance(data, list) and ("columns" in tree or _are_objects(data)):
+        # orient="split" names columns apart, orient="table" in each row
+        return pd.DataFrame(data, columns=tree.get("columns"), dtype=object)
     if kinds == {dict} and all(name.isdigit() for name in tree):  # orient="index"
         return pd.DataFrame([*tree.values()], dtype=object)
     if kinds in ({dict}, {list}):  # orient="columns", or columns as lists

@@ -5,6 +5,8 @@ there. Keras's ids follow from it: 0 pads, 1 starts a text, 2 is out of vocabula
 becomes r + 3.
 """
 
+import math
+import os
 import re
 import reprlib
 from collections import defaultdict
@@ -188,7 +190,15 @@ def cut_text(tokens: Tokens, config: DataConfig) -> Tokens:
 
 
 def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
-    """Ranks as Keras's ids, cut and padded: (n, max_len)."""
+    """Ranks as Keras's ids, cut and padded: (n, max_len). Raises `UserError` where they are more
+    than the machine's memory holds, which the system may notice only when it ends the process."""
+    size = 4 * len(ranks) * config.max_len / 2**30
+    if size > memory_of_machine():
+        raise UserError(
+            f"data.max_len={config.max_len} for {len(ranks):,} texts does not fit in memory: "
+            f"{size:,.0f} GiB, and this machine has {memory_of_machine():,.0f}. Take a smaller "
+            f"data.max_len."
+        )
     ids_of_words = np.where(ranks.values > 0, ranks.values + INDEX_FROM, UNKNOWN)
     ids_of_words[ids_of_words >= config.vocab_size] = UNKNOWN
     ids = np.full((len(ranks), config.max_len), PAD, np.int32)
@@ -199,3 +209,10 @@ def to_ids(ranks: Ragged, config: DataConfig) -> NDArray[np.int32]:
         else:
             row[: len(text)] = text
     return ids
+
+
+def memory_of_machine() -> float:
+    """Memory in GiB; infinite where the system does not tell."""
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", {}):
+        return math.inf
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30

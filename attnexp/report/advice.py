@@ -50,13 +50,19 @@ def next_commands(
     trained = 1 if key == "position" else 0
     compared = (f"{key}=", f"{key}.", "seed=")
     others = [word for word in words if not word.startswith(compared)]
-    settings = [word.removeprefix(f"{key}.") for word in words if word.startswith(f"{key}.")]
-    if settings:  # which the other choice may lack
-        named_values = [setting.replace("=", ": ", 1) for setting in settings]
-        values[trained] = f"{{kind: {values[trained]}, {', '.join(named_values)}}}"
+    values[trained] = _with_settings(values[trained], key, words)
     with suppress(UserError):  # a stored config names its own
         for value in values:
             compose([*others, f"{key}={value}"])
         axis = f"{key}={','.join(values)}"
         yield "  " + shlex.join(["attnexp", "sweep", *others, axis, "seed=range(6)"])
     yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])
+
+
+def _with_settings(choice: str, key: str, words: Sequence[str]) -> str:
+    """A choice with the settings that words give it, which another choice may lack."""
+    settings = [word.removeprefix(f"{key}.") for word in words if word.startswith(f"{key}.")]
+    if not settings:
+        return choice
+    named_values = [setting.replace("=", ": ", 1) for setting in settings]
+    return f"{{kind: {choice}, {', '.join(named_values)}}}"

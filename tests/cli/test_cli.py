@@ -111,7 +111,7 @@ WRONG = {
     "train -m seed=1,2": "attnexp sweep",
     "train data=contrast out=EMPTY": "out=DIR",
     "train data=contrast data.limit_train=9999": "data.limit_train=9999",
-    "train data=contrast data.max_len=100000000": "Memory does not suffice: Unable to allocate",
+    "train data=contrast data.max_len=100000000": "for 6,000 texts does not fit in memory",
     "config experiment=nosuch": "no such experiment",
     "sweep study=blog executor=a:B": "executor=a:B",
     "report /nowhere": "/nowhere",
