@@ -191,26 +191,34 @@ def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
 def option_as_setting(option: str, words: Sequence[str]) -> str:
     """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
     setting is called so. words: all of the command line."""
-    place = next((i for i, word in enumerate(words) if word.partition("=")[0] == option), None)
-    if place is None:
+    options = [word.partition("=")[0] for word in words]
+    if option not in options:
         return ""
+    place = options.index(option)
+    word = words[place]
     if not option.startswith("--"):
-        return habit(words[place])
-    value = words[place].partition("=")[2] or "".join(words[place + 1 : place + 2]) or "VALUE"
+        return habit(word)
+    value = word.partition("=")[2]
+    following = words[place + 1 :]
+    if not value:
+        value = following[0] if following else "VALUE"
     name = option.removeprefix("--").replace("-", "_")
-    instead = habit(f"{name}={value}") or habit(words[place])
+    instead = habit(f"{name}={value}") or habit(word)
     if instead:
         return instead
-    keys = [shlex.quote(f"{key}={value}") for key in _find_keys(name)]
-    return f"{option}: settings have no dashes: {' or '.join(keys)}" if keys else ""
+    settings = [shlex.quote(f"{key}={value}") for key in _find_keys(name)]
+    if not settings:
+        return ""
+    return f"{option}: settings have no dashes: {' or '.join(settings)}"
 
 
 def _find_keys(name: str) -> list[str]:
     """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
-    keys = list(dict.fromkeys([*_keys_of_every_run(), *_choices_by_setting(), *groups()]))
+    keys = [*_keys_of_every_run(), *_choices_by_setting(), *groups()]
     if name in keys:
         return [name]
-    return [key for key in keys if key.endswith(f".{name}")][:2]
+    ending = [key for key in keys if key.endswith(f".{name}")]
+    return list(dict.fromkeys(ending))[:2]
 
 
 def _keys_of_every_run() -> list[str]:

@@ -23,14 +23,19 @@ ARGUMENTS: dict[type, tuple[str, str]] = {
 
 def describe_likeness(cls: object, kind: str) -> str:
     """` It looks like a Mixer: ...`; nothing for what is like no seam. kind: `module:Class`."""
-    seam = _most_like(cls) if isinstance(cls, type) else None
-    if not isinstance(cls, type) or seam is None:
+    if not isinstance(cls, type):
         return ""
-    word = f"{ARGUMENTS[seam][0]}={kind}"
-    article = "an" if seam is seams.Embedding else "a"
+    seam = _most_like(cls)
+    if seam is None:
+        return ""
+    place, _ = ARGUMENTS[seam]
+    word = f"{place}={kind}"
+    name = f"a {seam.__name__}"
+    if seam is seams.Embedding:
+        name = f"an {seam.__name__}"
     if issubclass(cls, seam):
-        return f" It is {article} {seam.__name__}, chosen by {word}."
-    return f" It looks like {article} {seam.__name__}: make it a subclass, and choose it by {word}."
+        return f" It is {name}, chosen by {word}."
+    return f" It looks like {name}: make it a subclass, and choose it by {word}."
 
 
 def _most_like(cls: type) -> type | None:
@@ -43,9 +48,12 @@ def _most_like(cls: type) -> type | None:
     for method in ("__init__", "forward", "__call__"):
         with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
             names |= inspect.signature(getattr(cls, method)).parameters.keys()
-    likeness = {}
-    for seam, (_, arguments) in ARGUMENTS.items():
-        common = names & set(arguments.split())
-        likeness[seam] = len(common) / len(names | set(arguments.split()))
+    likeness: dict[type, float] = {}
+    for seam, (_, words) in ARGUMENTS.items():
+        arguments = set(words.split())
+        common = names & arguments
+        likeness[seam] = len(common) / len(names | arguments)
     best = max(likeness, key=lambda seam: likeness[seam])
-    return best if likeness[best] > 0 else None
+    if likeness[best] == 0:
+        return None
+    return best

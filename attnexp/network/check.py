@@ -66,7 +66,9 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
     """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), or others for a text
     in a batch than for the text alone. ids: a few texts, (B, T)."""
-    wanted = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
+    wanted: tuple[int, ...] = (len(ids), num_classes)
+    if num_classes == 2:
+        wanted = (len(ids),)
     with torch.no_grad():
         logits = model.eval()(ids)
         _check_tensor(model, logits)
@@ -74,7 +76,8 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
             raise UserError(f"{name_piece(model)} returned {tuple(logits.shape)}, wanted {wanted}.")
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
-        _refuse_mixing(model, logits, [model(text[None]) for text in ids])
+        alone = [model(text[None]) for text in ids]
+        _refuse_mixing(model, logits, alone)
 
 
 def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
@@ -86,7 +89,8 @@ def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
     allowed = model.allowed(ids == PAD)
     assert allowed is not None
     is_real = (ids != PAD)[:, None, :]
-    sees_no_key = (~allowed.any(-1) & is_real).flatten(0, 1).any(0)  # (T,)
+    sees_no_key = ~allowed.any(-1) & is_real  # (B, 1, T)
+    sees_no_key = sees_no_key.flatten(0, 1).any(0)  # (T,)
     sees_no_key |= ~pattern.expand(len(sees_no_key), -1).any(-1)  # in a text that is full
     if sees_no_key.any():
         position = int(sees_no_key.nonzero()[0, -1])

@@ -73,7 +73,8 @@ class PooledAttention(torch.autograd.Function):
         rows, table, query, key, value, places, shares, hidden = inputs
         num_heads = len(query)
         weight = torch.cat([query, key]).flatten(0, 1)  # (2 H K, D)
-        projected = F.embedding(places, rows @ weight.T)  # (B, T, 2 H K)
+        projected_words = rows @ weight.T  # each word once
+        projected = F.embedding(places, projected_words)  # (B, T, 2 H K)
         x = F.embedding(places, rows)
         if table is not None:
             projected += table @ weight.T
@@ -112,7 +113,9 @@ class PooledAttention(torch.autograd.Function):
             k = projected[:, :, num_heads + head].contiguous()
             make_maps(q, k, hidden, scores, maps)
             r = torch.bmm(maps, g[head, :, :, None])  # (B, T, 1)
-            dscores = torch.sub(g[head, :, None], r, out=scores).mul_(maps).mul_(shares[..., None])
+            dscores = torch.sub(g[head, :, None], r, out=scores)
+            dscores.mul_(maps)
+            dscores.mul_(shares[..., None])
             dprojected[:, :, head] = torch.bmm(dscores, k)
             dprojected[:, :, num_heads + head] = torch.bmm(dscores.mT, q)
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
@@ -125,8 +128,10 @@ class PooledAttention(torch.autograd.Function):
             dpositions = dprojected.sum(0)  # (T, 2 H K)
             dweight.addmm_(dpositions.T, table)
             dtable = torch.addmm(dx.sum(0), dpositions, weight)
-        dquery, dkey = dweight.unflatten(0, (2 * num_heads, -1)).chunk(2)
-        return drows, dtable, dquery, dkey, torch.bmm(dy.mT, z), None, None, None
+        dweight = dweight.unflatten(0, (2 * num_heads, -1))
+        dquery, dkey = dweight.chunk(2)
+        dvalue = torch.bmm(dy.mT, z)
+        return drows, dtable, dquery, dkey, dvalue, None, None, None
 
 
 def make_maps(q: Tensor, k: Tensor, hidden: Tensor | None, scores: Tensor, maps: Tensor) -> None:

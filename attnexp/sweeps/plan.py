@@ -65,7 +65,6 @@ class Sweep:
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
-    names = _values("name=", words)
     studies = _values("study=", words)
     executor_words = [word for word in words if re.match(r"executor[.=]", word)]
     run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
@@ -77,16 +76,16 @@ def plan(words: Sequence[str]) -> Sweep:
         title = f"sweep_{title}" if title else "sweep"
         study = Study(variants={"": []})  # an unnamed one, since the axes make the labels
     shared = [*study.overrides, *run_words]
-    varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
-    if len(varied_seeds) > 1:
-        crossed = " and ".join(varied_seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+    _refuse_crossed_seeds(shared)
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
         proposal = "" if studies else _propose_study(shared)
         raise UserError(f"{error}{proposal}") from error
-    name = _check_name(names[-1]) if names else re.sub(r"^\.|[^\w.-]", "-", title)[:100]
+    name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
+    names = _values("name=", words)
+    if names:
+        name = _check_name(names[-1])
     return Sweep(
         directory=Path(jobs[0].config.out) / name,
         is_named=bool(names),
@@ -95,6 +94,14 @@ def plan(words: Sequence[str]) -> Sweep:
         executor=compose_executor(executor_words),
         command=shlex.join(["attnexp", "sweep", *words]),
     )
+
+
+def _refuse_crossed_seeds(words: Sequence[str]) -> None:
+    """Raise `UserError` where two sources of chance vary: runs that share one depend on it."""
+    varied = [key for key in _varied_keys(words) if is_seed(key)]
+    if len(varied) > 1:
+        crossed = " and ".join(varied)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 def _values(prefix: str, words: Sequence[str]) -> list[str]:
@@ -170,17 +177,22 @@ def _propose_study(shared: Sequence[str]) -> str:
             lacking.append(" ".join(compared))
     if len(variants) < 2 or len(lacking) == len(variants):
         return ""
-    lines = [f"baseline: {json.dumps(next(iter(variants)))}", "variants:"]
-    for name, words in variants.items():
-        variant_words = [word for word in words if key_of(word) in moved_keys]
-        lines.append(f"  {json.dumps(name)}: {json.dumps(variant_words)}")
+    study_file = _as_study(variants, moved_keys)
     others = [word for word in shared if key_of(word) not in moved_keys]
     command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
-    study_file = "\n".join(lines)
     return (
         f" Variants without it: {', '.join(dict.fromkeys(lacking))}. Write a study, mine.yaml, "
         f"that gives it to the others:\n{study_file}\nand compare them: {command}"
     )
+
+
+def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
+    """A study file of variants by name, each with its words of these keys."""
+    lines = [f"baseline: {json.dumps(next(iter(variants)))}", "variants:"]
+    for name, words in variants.items():
+        variant_words = [word for word in words if key_of(word) in keys]
+        lines.append(f"  {json.dumps(name)}: {json.dumps(variant_words)}")
+    return "\n".join(lines)
 
 
 def _leave_out_unknown(words: Sequence[str]) -> tuple[list[str], set[str]]:
