@@ -128,6 +128,8 @@ def main() -> None:
     # cores; a short spin costs little on idle ones. Read when torch is imported; the user's
     # OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    os.environ.pop("MPLBACKEND", None)  # pictures need none, and an unknown one is an error
+    _open_closed_streams()
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
@@ -148,6 +150,14 @@ def main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
         raise SystemExit(0) from None
+
+
+def _open_closed_streams() -> None:
+    """Put the null device in place of a stdin, stdout or stderr that was closed, as by `>&-`: else
+    the next file that is opened would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # until the process ends
 
 
 def stop(message: str, code: int) -> NoReturn:

@@ -51,6 +51,11 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
     except FileNotFoundError:
         raise UserError(f"There is no file {file}.") from None
     except (OSError, ValueError, RecursionError) as error:
+        if file.suffix and kind_of(file) is None:
+            raise UserError(
+                f"{file} is of no known format: csv, tsv, json, jsonl and parquet files are read. "
+                f"Save it as one of these."
+            ) from error
         raise UserError(
             f"{file} cannot be read: {str(error).strip()}. Texts are UTF-8; in a csv, one with a "
             f"delimiter, a quote or a line break stands in quotes, its quotes doubled; a line of "

@@ -35,8 +35,11 @@ def _find_runs(root: Path) -> list[Path]:
     if study is not None:
         paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
         return [path for path in paths if path.is_dir()]
-    files = [*root.rglob(store.RESULT), *root.rglob(store.CONFIG)]
-    return list({file.parent for file in files})
+    folders = {file.parent for file in root.rglob(store.RESULT)}
+    for file in root.rglob(store.CONFIG):  # a name that files of other programs have, too
+        if store.RUN_ID.fullmatch(file.parent.name):
+            folders.add(file.parent)
+    return list(folders)
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:

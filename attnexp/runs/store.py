@@ -7,6 +7,7 @@ when this is there.
 """
 
 import json
+import re
 import shutil
 import warnings
 from collections import defaultdict
@@ -36,6 +37,10 @@ CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 SCHEMA_WITHOUT_LABEL = 4  # it differs from 5 by `label` and `departures` alone
 NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)  # raised by half a document
+
+
+RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
+"""Name of a run's folder."""
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
@@ -83,7 +88,9 @@ def describe_lock(path: Path) -> str:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process is doing this run now."""
+    """Whether a process is doing this run now. Writes nothing."""
+    if not _lock_file(path).exists():
+        return False
     try:
         with lock(path):
             return False
