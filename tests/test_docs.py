@@ -159,8 +159,8 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
     rows = [f"{name},{seed},0.{8 - seed}{name}" for name in range(2) for seed in range(6)]
     (tmp_path / "results.csv").write_text("\n".join(["variant,seed,accuracy", *rows]))
     failed = {}
-    study = "attnexp sweep study=blog"
-    for line in dict.fromkeys([study, *commands("README.md"), *commands("guide.md")]):
+    studies = ["attnexp sweep study=blog", "attnexp sweep study=blog name=blog_contrast"]
+    for line in dict.fromkeys([*studies, *commands("README.md"), *commands("guide.md")]):
         _, name, *words = shlex.split(line, comments=True)
         if ELSEWHERE.search(line):
             continue
