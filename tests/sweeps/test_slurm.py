@@ -198,7 +198,9 @@ def test_slurm_gives_the_figures_of_processes_here(
 def test_slurm_says_why_a_run_waits_and_why_it_ended(tmp_path: Path, node: dict[str, str]) -> None:
     """The first sweep asks for more time than the partition gives, and its terminal goes away."""
     words = [*SMOKE, "train.device=cpu", "train.epochs=5000", "executor=slurm"]
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where nohup runs the tests
     first = sweeping(tmp_path, *words, "executor.slurm={mem: 1GB, time: 999}", **node)
+    signal.signal(signal.SIGHUP, before)
     assert first.stderr
     assert any("1 wait (PartitionTimeLimit)" in line for line in first.stderr)
     first.send_signal(signal.SIGHUP)
