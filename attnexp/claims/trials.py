@@ -59,7 +59,7 @@ def best_without_positions() -> float:
     num_odd = np.arange(others + 1)
     num_texts = np.array([math.comb(others, odd) for odd in num_odd])  # of 2^23
     share_right = np.maximum(num_odd, others - num_odd) / others
-    return float(num_texts @ share_right) / 2**others
+    return float(num_texts @ share_right / 2**others)
 
 
 def train_tagger(words: str, seed: int) -> list[float]:

@@ -1,12 +1,9 @@
 """Interval of a difference for other seeds and other texts: both are random, and crossed.
 
 Every seed of two variants answers the same texts. D[seed, text] is 1 where only the variant is
-right, -1 where only the baseline is, else 0: a mean, plus a random effect of the seed, of the text,
-and of both together. With S seeds and E texts the mean of D has the variance
-
-    σ²_seed / S + σ²_text / E + σ²_rest / (S E)
-
-An interval over seeds alone holds the texts fixed: it speaks of this test set.
+right, -1 where only the baseline is, else 0: a mean, plus random effects of the seed, of the text
+and of both together. With S seeds and E texts the mean of D has the variance σ²_seed / S +
+σ²_text / E + σ²_rest / (S E). An interval over seeds alone speaks of this test set.
 """
 
 import math
@@ -42,23 +39,20 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     if min(s, e) < 2:
         return None
     mean = float(d.mean())
-    squares_seed = e * float(np.sum((d.mean(axis=1) - mean) ** 2))
-    squares_text = s * float(np.sum((d.mean(axis=0) - mean) ** 2))
+    of_seeds = d.mean(axis=1) - mean
+    of_texts = d.mean(axis=0) - mean
+    squares_seed = e * float(np.sum(of_seeds**2))
+    squares_text = s * float(np.sum(of_texts**2))
     squares_all = float(np.sum(d**2)) - s * e * mean**2
     squares_rest = max(squares_all - squares_seed - squares_text, 0.0)
 
-    df_seed = s - 1
-    df_text = e - 1
-    df_rest = df_seed * df_text
-    ms_seed = squares_seed / df_seed
-    ms_text = squares_text / df_text
+    df_rest = (s - 1) * (e - 1)
     ms_rest = squares_rest / df_rest
-
     terms = []
     rest_weight = 1
-    for ms, df in ((ms_seed, df_seed), (ms_text, df_text)):
-        if ms > ms_rest:  # else the component would be negative, and is taken to be 0
-            terms.append((ms, df))
+    for squares, df in ((squares_seed, s - 1), (squares_text, e - 1)):
+        if squares / df > ms_rest:  # else the component would be negative, and is taken to be 0
+            terms.append((squares / df, df))
             rest_weight -= 1
     terms.append((rest_weight * ms_rest, df_rest))
     variance = sum(term for term, _ in terms)

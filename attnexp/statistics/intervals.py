@@ -1,15 +1,11 @@
 """Intervals of the mean of paired differences, and the prediction interval of one more seed.
 
-Runs of two variants with one seed start from the same shared weights and see the same batches, so a
-comparison is one vector d_1 ... d_n, variant minus baseline, one number a seed. Differences are in
-the units of the metric: an accuracy is a share, so 0.0025 is a quarter of a point.
-
-Several variants compared with one baseline share the error rate (Bonferroni): with m comparisons
-every interval has confidence 1 - alpha / m, so that all of them hold together with 1 - alpha.
+A comparison is one vector d_1 ... d_n, variant minus baseline, one number a seed. With m of them
+judged together every interval has confidence 1 - alpha / m (Bonferroni), so that all hold together
+with 1 - alpha. Units are those of the metric: an accuracy is a share, 0.0025 a quarter of a point.
 """
 
 import math
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,14 +28,14 @@ class Interval(NamedTuple):
 def t_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval:
     """mean ± t(1 - alpha / 2m, n - 1) sd / sqrt(n), for a number of seeds fixed beforehand.
 
-    d: (n,). m: comparisons with one baseline. step: smallest step of the metric, 1/n of an accuracy
+    d: (n,). m: comparisons judged together. step: smallest step of the metric, 1/n of an accuracy
     on n texts. Equal differences are not certain ones: numbers that lie on one of two neighbouring
     steps have a standard deviation of up to half a step, so at least that much is assumed.
     """
-    return _around_mean(d, step, lambda n: t_factor(n, m))
+    return _around_mean(d, step, t_factor(np.size(d), m))
 
 
-def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0, g: float = G) -> Interval:
+def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval:
     """Interval that holds after every seed at once, so that seeds may be added because of results.
 
     The t confidence sequence of Lai ("On Confidence Sequences", Annals of Statistics 4, 1976) in
@@ -48,13 +44,10 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0, g: float = 
         interval = m ± s / √n √((n - 1) (K - 1) / (1 - K / G)),  infinite where K ≥ G
 
     holds the true mean at all n together with probability 1 - alpha, if differences are normal. A
-    larger g > 0 narrows the interval for few seeds and large effects, a smaller one for many. There
-    is no maximum n and nothing is planned but g, alpha and the margin; who looked before, and why
-    seeds were added, does not matter. `docs/statistics.md` has simulated error rates.
-
-    d: (n,). m, step: as in `t_interval`; alpha is divided by m.
+    larger g > 0 narrows the interval for few seeds and large effects. d, m, step: as in
+    `t_interval`; alpha is divided by m. `docs/statistics.md` has simulated error rates.
     """
-    return _around_mean(d, step, lambda n: anytime_factor(n, m, g))
+    return _around_mean(d, step, anytime_factor(np.size(d), m))
 
 
 def smallest_step(values: ArrayLike) -> float:
@@ -69,7 +62,8 @@ def smallest_step(values: ArrayLike) -> float:
 def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
     """Numbers rounded twelve digits below the largest absolute value of those from which they were
     computed, so that equal differences stay equal despite rounding errors."""
-    largest = float(np.abs(np.asarray(values, dtype=float)).max(initial=0.0))
+    magnitudes = np.abs(np.asarray(values, dtype=float))
+    largest = float(magnitudes.max(initial=0.0))
     exponent = math.ceil(math.log10(largest)) if largest else 0
     decimals = min(12 - exponent, 300)  # 10^309 is no float
     return np.round(np.asarray(numbers, dtype=float), decimals)
@@ -77,14 +71,18 @@ def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]
 
 def t_factor(n: int, m: int = 1) -> float:
     """Half-width of the t interval in standard errors; infinite where n is 1."""
-    return float(stdtrit(n - 1, 1 - ALPHA / (2 * m))) if n > 1 else math.inf
+    if n == 1:
+        return math.inf
+    return float(stdtrit(n - 1, 1 - ALPHA / (2 * m)))
 
 
-def anytime_factor(n: int, m: int = 1, g: float = G) -> float:
+def anytime_factor(n: int, m: int = 1) -> float:
     """Half-width of the anytime-valid interval in standard errors; infinite for too few seeds."""
-    scale = 1 + n * g
+    scale = 1 + n * G
     k = (scale / (ALPHA / m) ** 2) ** (1 / n)
-    return math.sqrt((n - 1) * (k - 1) / (1 - k / scale)) if k < scale else math.inf
+    if k >= scale:
+        return math.inf
+    return math.sqrt((n - 1) * (k - 1) / (1 - k / scale))
 
 
 def assumed_sd(sd: float, step: float) -> float:
@@ -93,16 +91,15 @@ def assumed_sd(sd: float, step: float) -> float:
 
 
 def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
-    """p-value of the two-sided paired t test of no difference, times m; NaN where n is 1.
-
-    It is at most alpha where 0 is outside `t_interval`, and only there.
-    """
+    """p-value of the two-sided paired t test of no difference, times m; NaN where n is 1. It is at
+    most alpha where 0 is outside `t_interval`, and only there."""
     values = np.asarray(d, dtype=float)
     n = values.size
     if n == 1:
         return math.nan
     mean = float(values.mean())
-    error = assumed_sd(float(values.std(ddof=1)), step) / math.sqrt(n)
+    sd = float(values.std(ddof=1))
+    error = assumed_sd(sd, step) / math.sqrt(n)
     if error == 0:
         return float(mean == 0)
     one_sided = float(stdtr(n - 1, -abs(mean) / error))
@@ -110,27 +107,26 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
 
 
 def prediction_interval(values: ArrayLike) -> tuple[float, float]:
-    """The 95 % interval of one more seed: mean ± t(0.975, n - 1) sd sqrt(1 + 1 / n).
+    """The 95 % interval of one more seed: mean ± t(0.975, n - 1) sd sqrt(1 + 1 / n); NaN with fewer
+    than three seeds.
 
-    It is wider than the interval of the mean, in which a single run need not lie. NaN with fewer
-    than three seeds. One more draw of a normal law was inside in 94.9 to 95.1 % of 100,000
-    simulated studies of 3, 5 and 10 seeds, of an exponential law in 92.0 to 93.1 %.
+    One more draw of a normal law was inside in 94.9 to 95.1 % of 100,000 simulated studies of 3, 5
+    and 10 seeds, of an exponential law in 92.0 to 93.1 %.
     """
     seeds = np.asarray(values, dtype=float)
     n = seeds.size
     if n < 3:
         return math.nan, math.nan
     mean = float(seeds.mean())
-    half = t_factor(n) * float(seeds.std(ddof=1)) * math.sqrt(1 + 1 / n)
+    sd = float(seeds.std(ddof=1))
+    half = t_factor(n) * sd * math.sqrt(1 + 1 / n)
     return mean - half, mean + half
 
 
 def inside_by_the_others(runs: NDArray[np.float64]) -> list[int]:
-    """Number of values of each run that lie in the prediction intervals of all other runs.
-
-    runs: (n, values), four runs or more. The values of one run are correlated, so these counts vary
-    more than those of independent values would.
-    """
+    """Number of values of each run (n, values) that lie in the prediction intervals of all other
+    runs; four runs or more. Values of one run are correlated, so these counts vary more than those
+    of independent values would."""
     counts = []
     for index, run in enumerate(runs):
         others = np.delete(runs, index, axis=0)
@@ -140,13 +136,13 @@ def inside_by_the_others(runs: NDArray[np.float64]) -> list[int]:
     return counts
 
 
-def _around_mean(d: ArrayLike, step: float, factor: Callable[[int], float]) -> Interval:
-    """Interval of the mean of d whose half-width is factor(n) standard errors."""
+def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:
+    """Interval of the mean of d whose half-width is factor standard errors."""
     values = np.sort(np.asarray(d, dtype=float))  # so that sums do not depend on the order of seeds
     n = values.size
     mean = float(values.mean())
     sd = float(values.std(ddof=1)) if n > 1 else math.nan
-    half = factor(n)
-    if math.isfinite(half):
-        half *= assumed_sd(sd, step) / math.sqrt(n)
+    half = factor
+    if math.isfinite(factor):
+        half = factor * (assumed_sd(sd, step) / math.sqrt(n))
     return Interval(n, mean, sd, mean - half, mean + half)

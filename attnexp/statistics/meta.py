@@ -30,21 +30,16 @@ class Meta(NamedTuple):
 
 
 def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
-    """Combine the difference of each data set with its standard error; two data sets or more.
-
-    Data sets without a verdict (not shown to be above chance, or fewer than three seeds) should be
-    left out: their differences say nothing of the effect.
-    """
+    """Combine the difference of each data set with its standard error; two data sets or more. Those
+    without a verdict should be left out: their differences say nothing of the effect."""
     y = np.asarray(differences, dtype=float)
     variances = np.asarray(errors, dtype=float) ** 2
     variances = np.maximum(variances, 1e-18)  # the error of equal differences may be 0
     k = len(y)
-
     tau2 = _paule_mandel(y, variances)
     weights = 1 / (variances + tau2)
     mean = float(np.average(y, weights=weights))
     se = 1 / math.sqrt(float(weights.sum()))
-
     half = float(stdtrit(k - 1, 0.975)) * se
     next_half = math.nan
     if k > 2:

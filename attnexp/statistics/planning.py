@@ -1,8 +1,5 @@
-"""Numbers of seeds that are likely to settle an undecided difference.
-
-One number would promise too much, so there are two. The first takes the difference to be as large
-as measured, the second makes no assumption about it. `docs/statistics.md` has simulated rates.
-"""
+"""Numbers of seeds that are likely to settle an undecided difference: one if it is as large as
+measured, one whatever it is. `docs/statistics.md` has simulated rates."""
 
 import math
 from bisect import bisect_left
@@ -45,26 +42,21 @@ def seeds_at_most(sd: float, margin: float, m: int = 1, *, anytime: bool = False
     """Fewest seeds with (t(n, m) + 1.28) sd ≤ margin √n; None above 10,000, or where sd is NaN.
 
     With so many seeds a true difference of 0 is found equivalent in four of five studies, and a
-    difference of one margin gets some verdict more often than that. m, anytime: as in
-    `seeds_if_as_measured`.
+    difference of one margin gets some verdict more often than that.
     """
     factor = anytime_factor if anytime else t_factor
-
-    def is_enough(n: int) -> bool:
-        return (factor(n, m) + Z_90) * sd <= margin * math.sqrt(n)
-
-    return _fewest_seeds(is_enough)
+    return _fewest_seeds(lambda n: (factor(n, m) + Z_90) * sd <= margin * math.sqrt(n))
 
 
 def describe_seeds(n: int, if_as_measured: int | None, at_most: int | None) -> str:
     """`6 to 120 seeds`, `5 or more seeds`, `at most 73 seeds` for a difference that is undecided
     after n seeds; empty where n seeds should have been enough."""
-    if at_most is not None and at_most <= n:
-        return ""
-    if if_as_measured is None and at_most is None:
-        return f"more than {MOST_SEEDS:,} seeds"
     if at_most is None:
+        if if_as_measured is None:
+            return f"more than {MOST_SEEDS:,} seeds"
         return f"{if_as_measured:,} or more seeds"
+    if at_most <= n:
+        return ""
     if if_as_measured is None or if_as_measured >= at_most:
         return f"at most {at_most:,} seeds"
     return f"{if_as_measured:,} to {at_most:,} seeds"

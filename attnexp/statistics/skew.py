@@ -12,12 +12,8 @@ MAD_TO_SD = 1.4826  # standard deviation of a normal law whose median absolute d
 
 
 def is_skewed(d: ArrayLike, *, step: float = 0.0) -> bool:
-    """Whether the t interval of differences d (n,) deserves a warning.
-
-    It does if their skewness is above 1 in absolute value, with six seeds or more, or if one seed
-    lies more than three robust standard deviations from the median. step: as in `t_interval`.
-    `docs/statistics.md` has the rates of error behind it.
-    """
+    """Whether differences d (n,) are skewed, with six seeds or more, or one seed lies far from the
+    median. step: as in `t_interval`. `docs/statistics.md` has the rates of error behind it."""
     values = np.asarray(d, dtype=float)
     if values.size >= FEWEST_FOR_SKEW and abs(skewness(values)) > LARGEST_SKEW:
         return True

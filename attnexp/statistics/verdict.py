@@ -38,22 +38,18 @@ def verdict(
     *,
     margin_text: str = "",
 ) -> str:
-    """A word for where the interval for other seeds lies.
+    """A word for where the interval for other seeds lies: equivalent within ± margin, helps or
+    hurts beyond 0, else undecided; with fewer than three seeds, too few seeds.
 
-        fewer than three seeds    too few seeds
-        within ± margin           equivalent
-        beyond 0                  helps, hurts
-        else                      undecided
-
-    texts: the interval for other seeds and texts, where it is known. Where it is not, or lies
-    elsewhere, "on these texts" is added.
-    margin_text: the margin as shown, such as `0.25 points`. With it, helps and hurts add "by at
-    least 0.25 points" if the interval for other texts lies beyond the margin, or that for other
-    seeds where the verdict is on these texts only.
+    texts: the interval for other seeds and texts. Where it is not known, or lies elsewhere, "on
+    these texts" is added. margin_text: the margin as shown, such as `0.25 points`. With it, helps
+    and hurts add "by at least 0.25 points" if the interval for other texts lies beyond the margin,
+    or that for other seeds where the verdict is on these texts only.
     """
     if interval.n < FEWEST_SEEDS:
         return TOO_FEW
-    _, _, _, low, high = interval
+    low = interval.low
+    high = interval.high
     word = _locate(low, high, metric)
     if word == UNDECIDED:
         return UNDECIDED
@@ -73,11 +69,8 @@ def is_decided(words: str) -> bool:
 
 def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
     """Whether a mean accuracy over seeds is above that of always guessing the largest class by more
-    than the sampling error of the texts, one-sided at 95 %.
-
-    mean, chance: shares. The spread between seeds has no part in it, so that one good seed is never
-    counted against a variant.
-    """
+    than the sampling error of the texts, one-sided at 95 %; shares. The spread between seeds has no
+    part in it, so that one good seed is never counted against a variant."""
     error = math.sqrt(chance * (1 - chance) / num_texts)
     return mean > chance + Z_95 * error
 
