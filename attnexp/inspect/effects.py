@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
@@ -60,10 +59,8 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
     """The rows of a published file on the interventions that words name, with or without a number.
     Raises `UserError` where there are none."""
     rows = pd.read_parquet(file)
-    interventions = rows["intervention"]
-    names = interventions.str.partition("=")[0]
-    is_chosen = names.isin(words) | interventions.isin(words)
-    chosen = rows[is_chosen]
+    names = rows["intervention"].str.partition("=")[0]
+    chosen = rows[names.isin(words) | rows["intervention"].isin(words)]
     if chosen.empty:
         published = ", ".join(names.unique())
         raise UserError(f"{file} has none of {', '.join(words)}. It has {published}.")
@@ -78,18 +75,34 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
     that for other texts too; flips is the share of answers that change.
     """
     keys = EFFECTS[:4]
-    effects: list[dict[str, Any]] = []
+    effects: list[Row] = []
     for (*key, measure), rows in frame.groupby([*keys, "measure"], sort=False, dropna=False):
-        about = dict(zip(keys, key, strict=True))
+        effect = dict(zip(keys, key, strict=True))
         if isinstance(measure, str):
             level = t_interval(rows["value"])
+            effect |= {"metric": measure, **level._asdict()}
             if level.n > 1:  # entropies and shares lie in 0 to 1
-                level = level._replace(low=max(level.low, 0.0), high=min(level.high, 1.0))
-            effects.append({**about, "metric": measure, **level._asdict()})
+                effect |= {"low": max(level.low, 0.0), "high": min(level.high, 1.0)}
         else:
-            change = _change_of_accuracy(rows, int(about["num_texts"]))
-            effects.append({**about, "metric": "accuracy", **change})
+            effect |= {"metric": "accuracy", **_estimate_change(rows, int(effect["num_texts"]))}
+        effects.append(effect)
     return pd.DataFrame(effects, columns=EFFECTS)
+
+
+def _estimate_change(rows: pd.DataFrame, num_texts: int) -> Row:
+    """The effect of an intervention on accuracy, from a row a seed."""
+    bits = []
+    for name in ("won", "lost"):
+        packed = np.array([np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]])
+        bits.append(np.unpackbits(packed, axis=-1, count=num_texts).astype(float))
+    won, lost = bits
+    change = won - lost  # (seeds, texts)
+    seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
+    effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
+    texts = crossed(change)
+    if texts is not None:
+        effect["texts_low"], effect["texts_high"] = widen(texts, seeds)
+    return effect
 
 
 def note_on_heads(effects: pd.DataFrame) -> list[str]:
@@ -99,23 +112,3 @@ def note_on_heads(effects: pd.DataFrame) -> list[str]:
     if not (is_without_head | is_of_head)[effects["n"] > 1].any():
         return []
     return ["Heads are averaged over seeds; the folder of a run gives those of one seed."]
-
-
-def _change_of_accuracy(rows: pd.DataFrame, num_texts: int) -> dict[str, float]:
-    """The effect of an intervention, from a row a seed."""
-    won = _unpack(rows["won"], num_texts)
-    lost = _unpack(rows["lost"], num_texts)
-    change = won - lost  # (seeds, texts)
-    seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
-    effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
-    texts = crossed(change)
-    if texts is not None:
-        low, high = widen(texts, seeds)
-        effect.update(texts_low=low, texts_high=high)
-    return effect
-
-
-def _unpack(bits_of_seeds: "pd.Series[bytes]", num_texts: int) -> NDArray[np.float64]:
-    """Bits of each seed as 0 and 1: (seeds, texts)."""
-    packed = np.array([np.frombuffer(bits, np.uint8) for bits in bits_of_seeds])
-    return np.unpackbits(packed, axis=-1, count=num_texts).astype(float)

@@ -49,7 +49,7 @@ class Attention:
         """Share of all weight that goes to padding, 0 to 1."""
         to_padding = float(self.to_padding.sum(dtype=np.float64))
         to_tokens = float(self.weights.sum(dtype=np.float64))
-        return to_padding / (to_padding + to_tokens) if to_padding else 0.0
+        return to_padding / (to_padding + to_tokens)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,10 +66,10 @@ class Reading:
     @property
     def label(self) -> str | None:
         """The most probable class; None where no word is known, so that the text says nothing."""
-        for token, is_known in zip(self.tokens, self.known, strict=True):
-            if is_known and token not in (START, SUMMARY):
-                return max(self.probabilities, key=self.probabilities.__getitem__)
-        return None
+        pairs = zip(self.tokens, self.known, strict=True)
+        if not any(is_known and token not in (START, SUMMARY) for token, is_known in pairs):
+            return None
+        return max(self.probabilities, key=self.probabilities.__getitem__)
 
     @property
     def marked(self) -> list[str]:
@@ -78,8 +78,8 @@ class Reading:
         return [token if is_known else f"{token}?" for token, is_known in pairs]
 
     def attention(self, layer: int = 1, head: int | None = None) -> Attention:
-        """Attention of a layer, or of one of its heads; both are counted from 1. Raises `UserError`
-        if the model has no such layer or head."""
+        """Attention of a layer, or of one of its heads, counted from 1. Raises `UserError` if the
+        model has none such."""
         num_layers = len(self.layers)
         num_heads = len(self.layers[0].weights) if self.layers else 0
         if not 1 <= layer <= num_layers or head not in (None, *range(1, num_heads + 1)):
@@ -95,10 +95,8 @@ class Reading:
 def make_reader(
     run: Run, *, trust_code: bool = False, any_code: bool = False
 ) -> Callable[[str], Reading]:
-    """Function that reads a text with the run's model.
-
-    Raises `UserError` where the folder holds no weights or no words, and as `load_config` does.
-    """
+    """Function that reads a text with the run's model. Raises `UserError` where the folder holds no
+    weights or no words, and as `load_config` does."""
     config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes
     model = build_model(config, len(classes))
@@ -115,42 +113,32 @@ def _read(
     tokenize = tokenizer_of(config.data)
     (ids,) = to_ids(rank_with(vocabulary, [text], tokenize), config.data)
     logits, maps = forward(model, torch.from_numpy(ids).long()[None])
+    if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
+        logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
+    probabilities = logits[0].double().softmax(dim=-1).tolist()
 
-    all_tokens = [START, *tokenize(text)]
-    tokens = cut_text(all_tokens, config.data)
-    num_cut = len(all_tokens) - len(tokens)
-    if START not in tokens:
-        num_cut -= 1  # it is no word
-
+    words = tokenize(text)
+    tokens = cut_text([START, *words], config.data)
+    num_kept = len(tokens) - tokens.count(START)
     is_real = ids != PAD
     known = (ids[is_real] != UNKNOWN).tolist()
     if maps and maps[0].shape[-1] > len(ids):  # a summary token in front
         tokens = [SUMMARY, *tokens]
         known = [True, *known]
         is_real = np.append(True, is_real)
+    layers = []
+    for weights in maps:  # (1, H, T queries, T keys)
+        by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
+        to_padding = by_tokens[:, :, ~is_real].sum(axis=-1)
+        layers.append(Attention(weights=by_tokens[:, :, is_real], to_padding=to_padding))
     return Reading(
         tokens=tokens,
         known=known,
-        num_cut=num_cut,
-        probabilities=dict(zip(classes, _probabilities(logits), strict=True)),
-        layers=[_attention_between_tokens(weights, is_real) for weights in maps],
+        num_cut=len(words) - num_kept,
+        probabilities=dict(zip(classes, probabilities, strict=True)),
+        layers=layers,
         table=_position_table(model),
     )
-
-
-def _probabilities(logits: Tensor) -> list[float]:
-    """Probability of each class for one text, from logits (1,) or (1, C)."""
-    if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
-        logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
-    probabilities: list[float] = logits[0].double().softmax(dim=-1).tolist()
-    return probabilities
-
-
-def _attention_between_tokens(weights: Tensor, is_real: NDArray[np.bool_]) -> Attention:
-    """Attention without padding, from the map of one text (1, H, T queries, T keys)."""
-    by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
-    to_padding = by_tokens[:, :, ~is_real].sum(axis=-1)
-    return Attention(weights=by_tokens[:, :, is_real], to_padding=to_padding)
 
 
 def _position_table(model: nn.Module) -> NDArray[np.float32] | None:

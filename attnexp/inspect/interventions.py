@@ -1,11 +1,9 @@
 """Interventions: what is changed about texts, or about a model, while the model is evaluated.
 
-Each is a function of ids (n, T) and a model; `name=NUMBER` gives a third argument. It returns
-changed ids, or a context manager within which the model computes otherwise, and raises `ValueError`
-where it cannot be done, as where the model lacks what it acts on. Words are all tokens but padding
-and the start of a text. Random draws are the same for every model.
-
-Shapes: n texts (B in a batch), T tokens, H heads, K width of a head's values.
+Each is a function of ids (n texts, T tokens) and a model; `name=NUMBER` gives a third argument. It
+returns changed ids, or a context manager within which the model computes otherwise, and raises
+`ValueError` where the model lacks what it acts on. Words are all tokens but padding and the start
+of a text. Random draws are the same for every model.
 """
 
 import math
@@ -16,7 +14,8 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn import Module
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
@@ -31,57 +30,51 @@ Context = AbstractContextManager[object]
 Args = tuple[Any, ...]  # of a module's call
 
 
-def shuffle(ids: Tensor, model: nn.Module, window: float = math.inf) -> Tensor:
-    """Words in random order, within the text or within windows of so many words.
-
-    Pham et al. 2021 (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the
-    windows. The accuracy of a model that is blind to order stays the same.
-    """
+def shuffle(ids: Tensor, model: Module, window: float = math.inf) -> Tensor:
+    """Words in random order, within the text or within windows of so many words: Pham et al. 2021
+    (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the windows."""
     place = (ids > START).cumsum(dim=1) - 1
     number_of_window = (place / window).floor()
     return _reorder_words(ids, number_of_window + _draw_uniform(ids))
 
 
-def reverse(ids: Tensor, model: nn.Module) -> Tensor:
+def reverse(ids: Tensor, model: Module) -> Tensor:
     """The last word first: another order in which neighbours stay neighbours."""
     place = (ids > START).cumsum(dim=1)
     return _reorder_words(ids, -place.float())
 
 
-def unknown(ids: Tensor, model: nn.Module, share: float = 0.1) -> Tensor:
+def unknown(ids: Tensor, model: Module, share: float = 0.1) -> Tensor:
     """Each word replaced by the unknown one with this probability."""
     is_chosen = _draw_uniform(ids) < share
     return ids.masked_fill((ids > START) & is_chosen, UNKNOWN)
 
 
-def last(ids: Tensor, model: nn.Module, number: float = 20) -> Tensor:
+def last(ids: Tensor, model: Module, number: float = 20) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
     is_token = (ids != PAD).int()
     from_end = is_token.flip(1).cumsum(dim=1).flip(1)  # 1 for the last token
     return ids.masked_fill(from_end > number, PAD)
 
 
-def no_positions(ids: Tensor, model: nn.Module) -> Context:
-    """No position piece: no table is joined, q and k are not rotated, no bias is added.
+def no_positions(ids: Tensor, model: Module) -> Context:
+    """No table is joined, q and k are not rotated, no bias is added, as `position=none` computes,
+    but with weights that were trained with positions (Sinha et al. 2021, arXiv 2104.06644, train
+    without them). A concatenated table becomes zeros."""
 
-    As `position=none` computes, but with weights that were trained with positions (Sinha et al.
-    2021, arXiv 2104.06644, train without them). A concatenated table becomes zeros.
-    """
-
-    def remove(part: nn.Module, args: Args, output: Tensor) -> Tensor:
+    def remove(part: Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, ScoreBias):
             return torch.zeros_like(output)
-        x = args[0]
-        num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
-        return F.pad(x, (num_added, 0))
+        num_added = output.shape[-1] - args[0].shape[-1]  # columns of a concatenated table
+        return F.pad(args[0], (num_added, 0))
 
     return apply_hooks(part.register_forward_hook(remove) for part in _position_pieces(model))
 
 
-def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
+def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
     """Positions counted from another number; a table begins again after its last row."""
 
-    def shift(part: nn.Module, args: Args) -> Args:
+    def shift(part: Module, args: Args) -> Args:
         *x, positions = args
         positions = positions + int(by)
         if isinstance(part, JoinedPosition):
@@ -92,30 +85,26 @@ def shift_positions(ids: Tensor, model: nn.Module, by: float = 1) -> Context:
     return _before_position_pieces(model, shift)
 
 
-def permute_positions(ids: Tensor, model: nn.Module) -> Context:
+def permute_positions(ids: Tensor, model: Module) -> Context:
     """Words stay in place and get each other's positions, in one random order for all texts."""
 
-    def permute(part: nn.Module, args: Args) -> Args:
+    def permute(part: Module, args: Args) -> Args:
         *x, positions = args
         generator = torch.Generator().manual_seed(0)
-        num_tokens = positions.shape[-1]
-        order = torch.randperm(num_tokens, generator=generator)
-        order = order.to(positions.device)
-        return *x, positions[..., order]
+        order = torch.randperm(positions.shape[-1], generator=generator)
+        return *x, positions[..., order.to(positions.device)]
 
     return _before_position_pieces(model, permute)
 
 
-def uniform(ids: Tensor, model: nn.Module) -> Context:
-    """The same weight for every key that a query may see.
-
-    Wiegreffe and Pinter 2019 (arXiv 1908.04626), section 3.2, train with it, as `score=uniform`
-    does; this asks what a trained model would miss.
-    """
+def uniform(ids: Tensor, model: Module) -> Context:
+    """The same weight for every key that a query may see. Wiegreffe and Pinter 2019 (arXiv
+    1908.04626), section 3.2, train with it, as `score=uniform` does; this asks what a trained model
+    would miss."""
     return _with_scores(model, torch.zeros_like)
 
 
-def self_only(ids: Tensor, model: nn.Module) -> Context:
+def self_only(ids: Tensor, model: Module) -> Context:
     """All weight on the token itself: attention computes its values, and mixes nothing."""
 
     def only_diagonal(scores: Tensor) -> Tensor:
@@ -125,11 +114,9 @@ def self_only(ids: Tensor, model: nn.Module) -> Context:
     return _with_scores(model, only_diagonal)
 
 
-def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
-    """One head's output is zero (Michel et al. 2019, arXiv 1905.10650, section 3).
-
-    Heads count from 1 through all layers: of 8 in each, the 9th is the first of layer 2.
-    """
+def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
+    """One head's output is zero (Michel et al. 2019, arXiv 1905.10650, section 3). Heads count from
+    1 through all layers: of 8 in each, the 9th is the first of layer 2."""
     heads = []
     for layer in attention_layers(model):
         heads += [(layer, place) for place in range(layer.num_heads)]
@@ -137,8 +124,8 @@ def no_head(ids: Tensor, model: nn.Module, number: float = 1) -> Context:
         raise ValueError(f"the model has {len(heads)} heads")
     layer, place = heads[int(number) - 1]
 
-    def silence(part: nn.Module, args: Args, values: Tensor) -> Tensor:
-        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, K)
+    def silence(part: Module, args: Args, values: Tensor) -> Tensor:
+        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, width)
         by_head[..., place, :] = 0
         return by_head.flatten(-2)
 
@@ -156,10 +143,8 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 
 
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
-    """The interventions that words ask for; `no_head` alone is one for each head.
-
-    Raises `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`.
-    """
+    """The interventions that words ask for; `no_head` alone is one for each head. Raises
+    `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`."""
     known = [*INTERVENTIONS, ATTENTION]
     chosen: list[str] = []
     for word in words:
@@ -178,38 +163,38 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     return chosen
 
 
-def load_intervention(word: str) -> Callable[[Tensor, nn.Module], Tensor | Context]:
+def load_intervention(word: str) -> Callable[[Tensor, Module], Tensor | Context]:
     """The function of an intervention, with its number."""
     name, _, number = word.partition("=")
     function = INTERVENTIONS.get(name) or pieces.load(name)
     return (lambda ids, model: function(ids, model, float(number))) if number else function
 
 
-def attention_layers(model: nn.Module) -> list[MultiHeadSelfAttention]:
+def attention_layers(model: Module) -> list[MultiHeadSelfAttention]:
     """The attention of every layer."""
     return [part for part in model.modules() if isinstance(part, MultiHeadSelfAttention)]
 
 
-def _position_pieces(model: nn.Module) -> list[nn.Module]:
+def _position_pieces(model: Module) -> list[Module]:
     kinds = JoinedPosition | Rotation | ScoreBias
-    parts: list[nn.Module] = [part for part in model.modules() if isinstance(part, kinds)]
+    parts: list[Module] = [part for part in model.modules() if isinstance(part, kinds)]
     if not parts:
         raise ValueError("the model has no position piece")
     return parts
 
 
-def _before_position_pieces(model: nn.Module, change: Callable[[nn.Module, Args], Args]) -> Context:
+def _before_position_pieces(model: Module, change: Callable[[Module, Args], Args]) -> Context:
     """Other arguments for every position piece, of which the last one is the positions."""
     return apply_hooks(part.register_forward_pre_hook(change) for part in _position_pieces(model))
 
 
-def _with_scores(model: nn.Module, change: Callable[[Tensor], Tensor]) -> Context:
+def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
     """Other scores (B, H, T queries, T keys) in every attention, and no bias."""
     parts = [part for part in model.modules() if isinstance(part, Score | ScoreBias)]
     if not any(isinstance(part, Score) for part in parts):
         raise ValueError("the model has no attention")
 
-    def replace_output(part: nn.Module, args: Args, output: Tensor) -> Tensor:
+    def replace_output(part: Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, Score):
             return change(output)
         return torch.zeros_like(output)

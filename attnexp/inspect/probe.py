@@ -1,7 +1,7 @@
 """`attnexp probe`: evaluate finished runs on their test sets under interventions."""
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
+from attnexp.config.schema import RunConfig
 from attnexp.data.text import PAD
 from attnexp.inspect import effects, interventions
 from attnexp.inspect.effects import Row
@@ -24,6 +25,7 @@ from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
+Load = Callable[[Run, Sequence[str]], tuple[RunConfig, nn.Module, Examples]]  # `load_trained`
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
 
 
@@ -41,6 +43,7 @@ def probe_studies(
     the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
     fails, or a run that cannot be evaluated."""
     words = words or interventions.DEFAULT
+    load = partial(load_trained, trust_code=trust_code, any_code=any_code)
     frames: list[pd.DataFrame] = []
     folders: list[Path] = []
     for path in paths:
@@ -56,9 +59,7 @@ def probe_studies(
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
             run = Run(path=row.folder, result=store.load_result(row.folder))
-            rows, impossible = probe_run(
-                run, words, limit=limit, trust_code=trust_code, any_code=any_code
-            )
+            rows, impossible = probe_run(run, words, limit, load)
             about = {"data": group.data, "variant": row.variant, "seed": row.seed}
             frames.append(effects.as_frame([about | row for row in rows]))
             notes += [f"{row.variant}, {line}" for line in impossible]
@@ -66,12 +67,10 @@ def probe_studies(
 
 
 def probe_run(
-    run: Run, words: Sequence[str], *, limit: int | None, trust_code: bool, any_code: bool
+    run: Run, words: Sequence[str], limit: int | None, load: Load
 ) -> tuple[list[Row], list[str]]:
-    """The rows of one run, and a line for each intervention that cannot be done.
-
-    What the run's folder holds is not measured again, but for functions of the user's own, which
-    may have changed.
+    """The rows of one run, and a line for each intervention that cannot be done. What the run's
+    folder holds is not measured again, but for functions of the user's own, which may have changed.
     """
     model_settings = run.result.config["model"]
     num_heads = model_settings.get("heads", 0) * model_settings.get("layers", 1)
@@ -84,7 +83,7 @@ def probe_run(
     missing = [name for name in names if name not in stored]
     impossible: list[str] = []
     if missing:
-        subject = Subject(run, num_texts, trust_code=trust_code, any_code=any_code)
+        subject = Subject(run, num_texts, load)
         for name in missing:
             try:
                 measured = subject.measure(name)
@@ -102,18 +101,19 @@ def probe_run(
 class Subject:
     """A trained model with texts of its test set, on which interventions are measured."""
 
-    def __init__(self, run: Run, num_texts: int, *, trust_code: bool, any_code: bool) -> None:
+    def __init__(self, run: Run, num_texts: int, load: Load) -> None:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, model, test = load_trained(run, overrides, trust_code=trust_code, any_code=any_code)
-        self.model: nn.Module = model
-        self.test: Examples = test
-        self.predict = partial(predict, model, precision=config.train.precision)
-        self.answers: NDArray[np.integer] = most_probable(self.predict(test))
+        config, self.model, self.test = load(run, overrides)
+        self.predict = partial(predict, self.model, precision=config.train.precision)
+        self.answers = most_probable(self.predict(self.test))
 
     def measure(self, name: str) -> list[Row]:
         """The rows of one intervention."""
         if name == interventions.ATTENTION:
-            return self._measure_attention()
+            num_read = min(NUM_READ, len(self.test))
+            places = torch.linspace(0, len(self.test) - 1, num_read).long()
+            entropies = measure_heads(self.model, self.test.ids[places.to(self.test.ids.device)])
+            return [{"measure": measure, "value": value} for measure, value in entropies.items()]
         change = interventions.load_intervention(name)(self.test.ids.clone(), self.model)
         if isinstance(change, Tensor):
             logits = self.predict(Examples(change, self.test.labels))
@@ -121,13 +121,6 @@ class Subject:
             with change:
                 logits = self.predict(self.test)
         return [self._compare(most_probable(logits))]
-
-    def _measure_attention(self) -> list[Row]:
-        num_read = min(NUM_READ, len(self.test))
-        places = torch.linspace(0, len(self.test) - 1, num_read).long()
-        ids = self.test.ids[places.to(self.test.ids.device)]
-        entropies = measure_heads(self.model, ids)
-        return [{"measure": measure, "value": value} for measure, value in entropies.items()]
 
     def _compare(self, changed_answers: NDArray[np.integer]) -> Row:
         """How answers differ from those of the untouched model."""
@@ -137,13 +130,9 @@ class Subject:
             "accuracy": float(right.mean()),
             "changed_accuracy": float(changed_right.mean()),
             "flips": float((self.answers != changed_answers).mean()),
-            "won": _as_base64(changed_right & ~right),
-            "lost": _as_base64(right & ~changed_right),
+            "won": b64encode(np.packbits(changed_right & ~right).tobytes()).decode(),
+            "lost": b64encode(np.packbits(right & ~changed_right).tobytes()).decode(),
         }
-
-
-def _as_base64(bits: NDArray[np.bool_]) -> str:
-    return b64encode(np.packbits(bits).tobytes()).decode()
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
