@@ -46,10 +46,10 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
 
 @claim("C23", "K", "QKV cost O(n), as a convolution; products O(n²); ±r O(n·r)")
 def projections_cost_n_and_products_n_squared() -> Finding:
-    """FLOPs that grow otherwise from 1,024 to 2,048 tokens, or from a window of ±64 to ±128; or QKV
-    that cost more or less than a convolution of width 3."""
-    before = _count_flops(1024, radius=64)
-    after = _count_flops(2048, radius=128)
+    """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
+    cost more or less than a convolution of width 3."""
+    before = _count_flops(256, radius=16)
+    after = _count_flops(512, radius=32)
     qkv, products, by_tokens, by_radius, _ = (after / before).log2().tolist()
     exponents = torch.tensor([qkv, products, by_tokens, by_radius])
     return judge_equality(
@@ -62,14 +62,14 @@ def projections_cost_n_and_products_n_squared() -> Finding:
 
 
 def _count_flops(num_tokens: int, radius: int) -> Tensor:
-    """FLOPs of queries, keys and values of one text, of the two products, of these within ± 8 and,
-    in 2,048 tokens, within ± radius; of a convolution of width 3: (5,)."""
+    """FLOPs of queries, keys and values of one text, of the two products, of these within ±8 and,
+    in 512 tokens, within ± radius; of a convolution of width 3: (5,)."""
     layer = random_attention(128, 8, 16)
     convolution = random_module(Convolution, 128, 128, kernel=3)
     score = DotProduct(8, 16, 16, 16)
     x = draw_normal(1, num_tokens, 128)
     q = draw_normal(1, 8, num_tokens, 16)
-    long_q = draw_normal(1, 8, 2048, 16)
+    long_q = draw_normal(1, 8, 512, 16)
     computations: list[Callable[[], object]] = [
         lambda: (layer.queries_and_keys(x), layer.v_proj(x)),
         lambda: attention_weights(score(q, q)) @ q,
