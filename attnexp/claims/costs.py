@@ -26,10 +26,11 @@ def heads_at_once_equal_a_loop() -> Finding:
     layer = random_attention(128, 8, 16)
     x = draw_normal(32, 80, 128)
     outputs = (layer(x), loop_over_heads(layer, x))
-    names = {"layer": layer.float().requires_grad_(), "x": x.float(), "loop": loop_over_heads}
-    of_loop = Timer("loop(layer, x).sum().backward()", globals=names).timeit(9).mean
-    at_once = Timer("layer(x).sum().backward()", globals=names).timeit(9).mean
-    return judge_equality(outputs, shown=f"a loop takes {of_loop / at_once:.2f} times as long")
+    names = {"loop": loop_over_heads, "layer": layer.float().requires_grad_(), "x": x.float()}
+    of_loop = Timer("loop(layer, x).sum().backward()", globals=names)
+    at_once = Timer("layer(x).sum().backward()", globals=names)
+    ratio = of_loop.timeit(9).mean / at_once.timeit(9).mean
+    return judge_equality(outputs, shown=f"a loop takes {ratio:.2f} times as long")
 
 
 def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
@@ -37,8 +38,10 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     projections = (layer.q_proj, layer.k_proj, layer.v_proj)
     weights = [projection.weight.chunk(layer.num_heads) for projection in projections]
     outputs = []
-    for weights_of_head in zip(*weights, strict=True):
-        q, k, v = (x @ weight.T for weight in weights_of_head)
+    for w_q, w_k, w_v in zip(*weights, strict=True):
+        q = x @ w_q.T
+        k = x @ w_k.T
+        v = x @ w_v.T
         scores = q @ k.mT / math.sqrt(k.shape[-1])
         outputs.append(scores.softmax(dim=-1) @ v)
     return torch.cat(outputs, dim=-1)
@@ -50,10 +53,10 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     cost more or less than a convolution of width 3."""
     before = _count_flops(256, radius=16)
     after = _count_flops(512, radius=32)
-    qkv, products, by_tokens, by_radius, _ = (after / before).log2().tolist()
-    exponents = torch.tensor([qkv, products, by_tokens, by_radius])
+    exponents = (after / before).log2()
+    qkv, products, by_tokens, by_radius, _ = exponents.tolist()
     return judge_equality(
-        (exponents, torch.tensor([1.0, 2.0, 1.0, 1.0])),
+        (exponents, torch.tensor([1.0, 2.0, 1.0, 1.0, 1.0])),
         within=0.1,
         also=bool(before[0] == before[-1] and after[0] == after[-1]),
         shown=f"QKV n^{qkv:.2f}, products n^{products:.2f}, "
@@ -90,13 +93,18 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     """A token out of the claimed reach whose gradient is not 0, or one within it whose is."""
     x = draw_normal(1, 16, 128).requires_grad_()
     padding = no_padding(1, 16)
-    ahead = torch.arange(16)[None, :] - torch.arange(16)[:, None]  # (T outputs, T inputs)
+    place = torch.arange(16)
+    ahead = place[None, :] - place[:, None]  # (T outputs, T inputs)
     of_attention = random_attention(128, 8, 16)(x)
     of_lstm = random_module(LSTM, 128, 8)(x, padding)
-    pairs = [(_find_reach(of_attention, x), ahead < 16), (_find_reach(of_lstm, x), ahead <= 0)]
+    pairs = [
+        (_find_reach(of_attention, x), ahead < 16),
+        (_find_reach(of_lstm, x), ahead <= 0),
+    ]
     y = x
     for depth in (1, 2, 3):
-        y = random_module(Convolution, y.shape[-1], 16, kernel=3)(y, padding)
+        convolution = random_module(Convolution, y.shape[-1], 16, kernel=3)
+        y = convolution(y, padding)
         pairs.append((_find_reach(y, x), ahead.abs() <= depth))
     counts = [int(reached.sum()) for reached, _ in pairs]
     return judge_equality(*pairs, shown=str(counts))

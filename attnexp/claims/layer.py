@@ -37,9 +37,10 @@ def heads_keep_the_length_and_choose_the_width() -> Finding:
     x = draw_normal(2, 4, 100)
     lengths = torch.tensor([3, 2]).view(2, 1, 1, 1)
     real = torch.arange(4) < lengths
-    same = random_attention(100, 5, 20, d_output=100)(x, real)
-    narrow = random_attention(100, 5, 10, d_output=50)(x, real)
-    shapes = [[*same.shape], [*narrow.shape]]
+    shapes = []
+    for width in (100, 50):
+        layer = random_attention(100, 5, width // 5, d_output=width)
+        shapes.append(list(layer(x, real).shape))
     claimed = torch.tensor([[2, 4, 100], [2, 4, 50]])
     return judge_equality((torch.tensor(shapes), claimed), shown=str(shapes))
 
@@ -56,7 +57,8 @@ def masked_keys_get_no_weight() -> Finding:
         weights = attention_weights(scores, allowed)
         exponentials = scores.exp() * allowed
         softmax = exponentials / exponentials.sum(dim=-1, keepdim=True)
-        pairs += [(weights, softmax), (weights > 0, allowed)]
+        pairs.append((weights, softmax))
+        pairs.append((weights > 0, allowed))
     return judge_equality(*pairs)
 
 
@@ -64,9 +66,10 @@ def masked_keys_get_no_weight() -> Finding:
 def softmax_saturates_without_scaling() -> Finding:
     """Other variances; without √d_k a largest weight that does not grow with d_k, or a gradient no
     smaller than with it. The last is so at d_k = 4, hence not supported."""
-    unscaled = torch.stack([_measure_softmax(d_key, scale=False) for d_key in (4, 16, 64)])
-    scaled = torch.stack([_measure_softmax(d_key, scale=True) for d_key in (4, 16, 64)])
-    variances = torch.cat([unscaled[:, 0] / torch.tensor([4, 16, 64]), scaled[:, 0]])
+    widths = (4, 16, 64)
+    unscaled = torch.stack([_measure_softmax(d_key, scale=False) for d_key in widths])
+    scaled = torch.stack([_measure_softmax(d_key, scale=True) for d_key in widths])
+    variances = torch.cat([unscaled[:, 0], scaled[:, 0]])
     _, peaks, norms = (unscaled / scaled).T.tolist()
     finding = judge_equality(
         (variances, torch.ones(6)),
@@ -81,17 +84,18 @@ def softmax_saturates_without_scaling() -> Finding:
 
 
 def _measure_softmax(d_key: int, *, scale: bool) -> Tensor:
-    """Variance of the scores, largest weight of a row and norm of the gradient that its scores get,
-    means over 400 rows of 50 scores: (3,). The draws are the same with and without scale."""
+    """Variance of the scores over the claimed one, largest weight of a row and norm of the gradient
+    that its scores get, means over 400 rows of 50 scores: (3,)."""
     q = draw_normal(20_000, 1, 1, d_key)
     k = draw_normal(20_000, 1, 1, d_key, seed=1)
     score = DotProduct(1, d_key, d_key, d_key, scale=scale)
     scores = score(q, k).view(400, 50).requires_grad_()
     weights = attention_weights(scores)
     (gradient,) = torch.autograd.grad(weights, scores, draw_normal(400, 50))
+    variance = scores.var() if scale else scores.var() / d_key
     peak = weights.amax(dim=-1).mean()
     norm = gradient.norm(dim=-1).mean()
-    return torch.stack([scores.var(), peak, norm]).detach()
+    return torch.stack([variance, peak, norm]).detach()
 
 
 @definition("C13", "N", "Parameters d(2d_q+d), hd(d_q+d_k+2d_v), 4hdd_q, K's 3hdd_q")
@@ -107,8 +111,11 @@ def parameters_follow_the_formulas() -> Finding:
     formulas = [6 * (2 * 3 + 6), 4 * 6 * (3 + 5 + 2 * 7), 4 * 8 * 512 * 64, 3 * 8 * 128 * 16]
     counts = []
     for layer in layers:
-        projections = [part for name, part in layer.named_parameters() if "_proj" in name]
-        counts.append(sum(weight.numel() for weight in projections))
+        num_weights = 0
+        for name, weight in layer.named_parameters():
+            if "_proj" in name:
+                num_weights += weight.numel()
+        counts.append(num_weights)
     return judge_equality((torch.tensor(counts), torch.tensor(formulas)), shown=str(counts))
 
 
@@ -119,13 +126,21 @@ def causal_mask_hides_later_tokens() -> Finding:
     layer = random_attention()
     causal = Causal()(*grid(7))
     x = draw_normal(1, 7, 8)
-    changed = torch.cat([x[:, :4], draw_normal(1, 3, 8, seed=1)], dim=1)
+    later = draw_normal(1, 3, 8, seed=1)
+    changed = torch.cat([x[:, :4], later], dim=1)
     weights = layer.weights(x, causal)
-    triangle = (weights, weights.tril())
-    early = (layer(x, causal)[:, :4], layer(changed, causal)[:, :4])
-    change = max_abs_diff((layer(x)[:, :4], layer(changed)[:, :4]))
-    shown = f"without a mask by {change:.2g}"
-    return judge_equality(triangle, early, within=0, also=change > 1e-3, shown=shown)
+    early = layer(x, causal)[:, :4]
+    early_changed = layer(changed, causal)[:, :4]
+    unmasked = layer(x)[:, :4]
+    unmasked_changed = layer(changed)[:, :4]
+    change = max_abs_diff((unmasked, unmasked_changed))
+    return judge_equality(
+        (weights, weights.tril()),
+        (early, early_changed),
+        within=0,
+        also=change > 1e-3,
+        shown=f"without a mask by {change:.2g}",
+    )
 
 
 @definition("C15", "N", "Dot-product scores need d_q = d_k; additive ones do not")
@@ -138,9 +153,12 @@ def additive_scores_take_unequal_widths() -> Finding:
     x = draw_normal(2, 7, 6)
     q, k = layer.queries_and_keys(x)
     w, u, v = layer.score.parameters()
-    hidden = (q @ w)[:, :, :, None] + (k @ u)[:, :, None]  # (B, H, T queries, T keys, K)
-    scores = torch.einsum("bhqkn,hn->bhqk", hidden.tanh(), v)
-    return judge_equality((layer.weights(x), scores.softmax(dim=-1)), shown="dot product refused")
+    of_queries = (q @ w).unsqueeze(3)
+    of_keys = (k @ u).unsqueeze(2)
+    hidden = (of_queries + of_keys).tanh()  # (B, H, T queries, T keys, K)
+    scores = torch.einsum("bhqkn,hn->bhqk", hidden, v)
+    weights = scores.softmax(dim=-1)
+    return judge_equality((layer.weights(x), weights), shown="dot product refused")
 
 
 @claim("C16", "N", "Heads joined by W_O are a sum of low-rank maps W_up·W_down")
@@ -174,14 +192,18 @@ def padding_masked_before_softmax_has_no_effect() -> Finding:
     real = real_keys(padding)
     changed = x.masked_fill(padding[..., None], 9.0)
     pool = MaskedMean(8)
-    pooled = (pool(layer(x, real), padding), pool(layer(changed, real), padding))
+    pooled = pool(layer(x, real), padding)
+    pooled_changed = pool(layer(changed, real), padding)
     scores = layer.score(*layer.queries_and_keys(x))
     of_k = (scores - 1e12 * padding[:, None, None]).softmax(dim=-1)
     after_softmax = random_attention(mask_mode="mul").weights(x, real)
     largest_sum = float(after_softmax.sum(dim=-1).max())
-    shown = f"rows of `mul` sum to {largest_sum:.2f} or less"
-    weights = (layer.weights(x, real), of_k)
-    return judge_equality(pooled, weights, also=largest_sum < 0.999, shown=shown)
+    return judge_equality(
+        (pooled, pooled_changed),
+        (layer.weights(x, real), of_k),
+        also=largest_sum < 0.999,
+        shown=f"rows of `mul` sum to {largest_sum:.2f} or less",
+    )
 
 
 @definition("C24", "K", "The feed-forward layer is a convolution of width 1")
@@ -199,5 +221,8 @@ def stacked_layers_keep_the_length() -> Finding:
     """Another length after six layers, of texts of four lengths."""
     layers = nn.Sequential(*(random_attention() for _ in range(6)))
     lengths = [1, 2, 7, 80]
-    after = [layers(draw_normal(1, num_tokens, 8)).shape[1] for num_tokens in lengths]
+    after = []
+    for num_tokens in lengths:
+        y = layers(draw_normal(1, num_tokens, 8))
+        after.append(y.shape[1])
     return judge_equality((torch.tensor(after), torch.tensor(lengths)), shown=str(after))

@@ -77,10 +77,13 @@ def shifts_are_rotations() -> Finding:
     table = sinusoidal_table(1000, 32).double()
     pairs = []
     for shift in (1, 7, 40, 500):
-        sines_and_cosines = encode_positions(shift + 1, 32)[shift].view(-1, 2)
-        blocks = [torch.tensor([[cos, sin], [-sin, cos]]) for sin, cos in sines_and_cosines]
+        angles = encode_positions(shift + 1, 32)[shift]
+        blocks = []
+        for sin, cos in angles.view(-1, 2):
+            blocks.append(torch.tensor([[cos, sin], [-sin, cos]]))
         rotation = torch.block_diag(*blocks)
-        pairs.append((table[shift:], table[:-shift] @ rotation.T))
+        rotated = table[:-shift] @ rotation.T
+        pairs.append((table[shift:], rotated))
     shown = "δ = 1, 7, 40, 500 from all p < 1000 - δ"
     return judge_equality(*pairs, within=2 * IN_FLOAT32, shown=shown)
 
@@ -88,14 +91,19 @@ def shifts_are_rotations() -> Finding:
 @claim("C09", "M", "Columns 6, 7 are faster than 8, 9, a quarter period apart")
 def later_columns_oscillate_slower() -> Finding:
     """A period of columns 6, 7 no shorter than of 8, 9; squares of 6 and 7 that do not sum to 1."""
-    wave = sinusoidal_table(60, 32).double()[:, 6:10]
+    table = sinusoidal_table(60, 32).double()
+    wave = table[:, 6:10]
     # a sine s of frequency w has s[p-1] + s[p+1] = 2 cos(w) s[p]; least squares give cos(w)
     middle = wave[1:-1]
     neighbours = wave[:-2] + wave[2:]
-    slopes = (neighbours * middle).sum(dim=0) / (middle**2).sum(dim=0)
-    periods = 2 * math.pi / (slopes / 2).acos()
-    is_faster = bool(periods[:2].max() < periods[2:].min())
-    squares = wave[:, 0] ** 2 + wave[:, 1] ** 2
-    shown = "periods " + ", ".join(f"{period:.2f}" for period in periods)
-    pair = (squares, torch.ones(60))
-    return judge_equality(pair, within=2 * IN_FLOAT32, also=is_faster, shown=shown)
+    products = neighbours * middle
+    slopes = products.sum(dim=0) / middle.square().sum(dim=0)
+    frequencies = (slopes / 2).acos()
+    first, second, third, fourth = (2 * math.pi / frequencies).tolist()
+    squares = wave[:, :2].square().sum(dim=1)
+    return judge_equality(
+        (squares, torch.ones(60)),
+        within=2 * IN_FLOAT32,
+        also=max(first, second) < min(third, fourth),
+        shown=f"periods {first:.2f}, {second:.2f}, {third:.2f}, {fourth:.2f}",
+    )

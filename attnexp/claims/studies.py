@@ -8,6 +8,7 @@ the other endpoint is shown beside it. This project's own claims are judged at b
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,10 +46,12 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
     for name, interval, decides, bound in parts:
         _, mean, _, low, high = interval
         text = f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
-        shown.append(text if decides else f"({text})")
-        if decides:
-            verdicts.append(judge_interval(low, high, -bound))
-        if decides and bound > 0:
+        if not decides:
+            shown.append(f"({text})")
+            continue
+        shown.append(text)
+        verdicts.append(judge_interval(low, high, -bound))
+        if bound > 0:
             verdicts.append(judge_interval(-high, -low, -bound))
     n = min(part.interval.n for part in parts)
     return Finding(join_verdicts(verdicts), "; ".join(shown), n)
@@ -60,15 +63,18 @@ def find_group(
     """The group with so many seeds of the variants of these families on IMDB, as_k_ran: with K's
     settings. It has these families in place of those that the study declared. Raises `UserError`
     where there is none."""
-    contrasts = [contrast for family in families for contrast in family]
-    variants = list(dict.fromkeys(name for contrast in contrasts for name in contrast.weights))
+    variants: list[str] = []
+    for contrast in chain(*families):
+        variants += [name for name in contrast.weights if name not in variants]
     for group in load_groups([study]):
         usable = set(group.variants)
         if as_k_ran:
             published = set(group.published["variant"])
             usable = {name for name in published if not settings_unlike_k(group.configs[name])}
-        seeds = group.values("final", "accuracy").reindex(columns=variants).dropna()
-        if group.data == "imdb" and usable.issuperset(variants) and len(seeds) >= min_seeds:
+        accuracies = group.values("final", "accuracy")
+        seeds = accuracies.reindex(columns=variants).dropna()
+        is_usable = usable.issuperset(variants) and len(seeds) >= min_seeds
+        if group.data == "imdb" and is_usable:
             return replace(group, families=list(families))
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
@@ -142,7 +148,8 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     """After the last epoch, an interval below 0 of what PE gives, or of how much smaller the gap
     between accuracy on train (running, as K shows it) and on test is with it."""
     group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
-    last = group.epochs[group.epochs["epoch"] == group.epochs["epoch"].max()]
+    epochs = group.epochs
+    last = epochs[epochs["epoch"] == epochs["epoch"].max()]
     values = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
     gap = values["train_accuracy"] - values["val_accuracy"]
     less = t_interval(gap["no_pe"] - gap["pe"])
@@ -172,10 +179,8 @@ def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
 def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     """An interval below 0 of what shuffled words cost the model with PE, minus what PE gives."""
     before, after = accuracies_under(study, "shuffle")
-    before = before.droplevel("intervention", axis=1)
-    after = after.droplevel("intervention", axis=1)
-    cost = before["pe"] - after["pe"]
-    gain = before["pe"] - before["no_pe"]
+    cost = (before["pe"] - after["pe"])["shuffle"]
+    gain = (before["pe"] - before["no_pe"])["shuffle"]
     name = f"cost {100 * cost.mean():.2f} − gain {100 * gain.mean():.2f}:"
     return judge_evidence([Evidence(name, t_interval(cost - gain))])
 

@@ -43,10 +43,12 @@ def attention_is_poor_at_tagging() -> Finding:
         verdicts.append(judge_mean(blind - without, -CLOSE))
         verdicts.append(judge_mean(with_pe - without, CLOSE))
         verdicts.append(judge_mean(cnn - with_pe, CLOSE))
-    means = 100 * accuracies.mean(axis=1)
-    none, pe, cnn = (", ".join(f"{mean:.1f}" for mean in by_budget) for by_budget in means)
+    texts = []
+    for name, means in zip(("none", "PE", "CNN"), 100 * accuracies.mean(axis=1), strict=True):
+        by_budget = ", ".join(f"{mean:.1f}" for mean in means)
+        texts.append(f"{name} {by_budget}")
     measured = (
-        f"none {none}; PE {pe}; CNN {cnn} % after 75, 150, 300 batches; "
+        f"{'; '.join(texts)} % after 75, 150, 300 batches; "
         f"blind to positions {100 * blind:.1f} at best"
     )
     return Finding(join_verdicts(verdicts), measured, len(SEEDS))
@@ -109,12 +111,11 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     after = np.array([row.train_accuracy_after for row in rows])
     validation = np.array([row.val_accuracy for row in rows])
     verdicts = [judge_mean(validation - running), judge_mean(after - validation, -CLOSE)]
-    shares = {"running": running, "after": after, "validation": validation}
-    measured = ", ".join(
-        f"{name} {100 * values.mean():.1f} ± {100 * values.std(ddof=1):.1f}"
-        for name, values in shares.items()
-    )
-    return Finding(join_verdicts(verdicts), f"{measured} %", len(rows))
+    texts = []
+    for name, shares in (("running", running), ("after", after), ("validation", validation)):
+        sd = shares.std(ddof=1)
+        texts.append(f"{name} {100 * shares.mean():.1f} ± {100 * sd:.1f}")
+    return Finding(join_verdicts(verdicts), f"{', '.join(texts)} %", len(rows))
 
 
 def judge_mean(values: NDArray[Any], bound: float = 0.0) -> str:
