@@ -61,8 +61,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
     mirror = "the cast was dreadful but the plot was superb"
-    labels = [reading.label for reading in map(insight.make_reader(run), [SENTENCE, mirror])]
-    assert labels == ["negative", "positive"]
+    read = insight.make_reader(run)
+    assert (read(SENTENCE).label, read(mirror).label) == ("negative", "positive")
 
 
 def test_probabilities_are_those_of_the_run(run: Run) -> None:
@@ -82,16 +82,12 @@ def test_the_largest_weight_that_is_shown_has_the_full_colour() -> None:
     assert "(darkest: 0.125, padding: 62 %)" in as_line(a_reading(), None).plain
 
 
-@pytest.mark.parametrize(
-    ("to_padding", "line"),
-    [(0, ""), (0.001, "padding: below 1 %"), (1, "padding: 50 %"), (999, "padding: above 99 %")],
-)
-def test_the_share_of_padding_is_never_said_to_be_all_or_nothing(
-    to_padding: float, line: str
-) -> None:
-    one = np.ones((1, 1, 1), np.float32)
-    attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
-    assert describe_padding(attention.padding_share) == line
+def test_the_share_of_padding_is_never_said_to_be_all_or_nothing() -> None:
+    lines = {0: "", 0.001: "padding: below 1 %", 1: "padding: 50 %", 999: "padding: above 99 %"}
+    for to_padding, line in lines.items():
+        one = np.ones((1, 1, 1), np.float32)
+        attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
+        assert describe_padding(attention.padding_share) == line
 
 
 def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None:

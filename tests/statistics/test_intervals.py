@@ -94,17 +94,6 @@ def test_the_anytime_interval_holds_at_all_looks_together() -> None:
     assert missed[t_interval] > 0.15 * 300
 
 
-def test_intervals_of_several_variants_hold_together() -> None:
-    rng = np.random.default_rng(1)
-    missed = 0
-    for _ in range(1_000):
-        baseline = rng.normal(size=6)
-        d = rng.normal(size=(5, 6)) - baseline
-        intervals = [t_interval(row, m=5) for row in d]
-        missed += any(i.low > 0 or i.high < 0 for i in intervals)
-    assert 20 <= missed <= 65
-
-
 @given(st.lists(st.floats(-1, 1), min_size=3, max_size=9))
 def test_the_prediction_interval_is_wider_than_that_of_the_mean(values: list[float]) -> None:
     n = len(values)
@@ -112,16 +101,7 @@ def test_the_prediction_interval_is_wider_than_that_of_the_mean(values: list[flo
     sd = np.std(values, ddof=1)
     half = stats.t.ppf(0.975, n - 1) * sd * math.sqrt(1 + 1 / n)
     assert prediction_interval(values) == pytest.approx((mean - half, mean + half))
-
-
-def test_one_more_seed_lies_in_the_prediction_interval() -> None:
-    rng = np.random.default_rng(0)
-    inside = 0
-    for *seeds, new in rng.normal(size=(4_000, 6)):
-        low, high = prediction_interval(seeds)
-        inside += low <= new <= high
-    assert inside / 4_000 == pytest.approx(0.95, abs=0.01)
-    assert all(map(math.isnan, prediction_interval([1.0, 2.0])))
+    assert all(map(math.isnan, prediction_interval(values[:2])))
 
 
 def test_own_seeds_are_counted_each_by_the_others() -> None:

@@ -67,13 +67,6 @@ def test_the_smaller_number_finds_four_of_five(anytime: bool) -> None:
         assert (share > 0.79) is is_enough
 
 
-@given(st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 9))
-def test_units_do_not_matter(mean: float, sd: float, m: int) -> None:
-    """Powers of two, so that ratios stay the same to the bit."""
-    assert seeds_if_as_measured(mean, sd, m) == seeds_if_as_measured(mean / 128, sd / 128, m)
-    assert seeds_at_most(sd, mean, m) == seeds_at_most(sd / 128, mean / 128, m)
-
-
 @given(st.floats(0.001, 1e6), st.integers(1, 9))
 def test_a_larger_difference_needs_no_more_seeds(mean: float, m: int) -> None:
     """Also where it is so large that the share of misses underflows."""
