@@ -59,8 +59,10 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
     """The rows of a published file on the interventions that words name, with or without a number.
     Raises `UserError` where there are none."""
     rows = pd.read_parquet(file)
-    names = rows["intervention"].str.partition("=")[0]
-    chosen = rows[names.isin(words) | rows["intervention"].isin(words)]
+    interventions = rows["intervention"]
+    names = interventions.str.partition("=")[0]
+    is_chosen = names.isin(words) | interventions.isin(words)
+    chosen = rows[is_chosen]
     if chosen.empty:
         published = ", ".join(names.unique())
         raise UserError(f"{file} has none of {', '.join(words)}. It has {published}.")
@@ -91,12 +93,11 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _estimate_change(rows: pd.DataFrame, num_texts: int) -> Row:
     """The effect of an intervention on accuracy, from a row a seed."""
-    bits = []
+    bits = {}
     for name in ("won", "lost"):
         packed = np.array([np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]])
-        bits.append(np.unpackbits(packed, axis=-1, count=num_texts).astype(float))
-    won, lost = bits
-    change = won - lost  # (seeds, texts)
+        bits[name] = np.unpackbits(packed, axis=-1, count=num_texts).astype(float)
+    change = bits["won"] - bits["lost"]  # (seeds, texts)
     seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
     effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
     texts = crossed(change)

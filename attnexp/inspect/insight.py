@@ -82,7 +82,8 @@ class Reading:
         model has none such."""
         num_layers = len(self.layers)
         num_heads = len(self.layers[0].weights) if self.layers else 0
-        if not 1 <= layer <= num_layers or head not in (None, *range(1, num_heads + 1)):
+        is_head = head is None or 1 <= head <= num_heads
+        if not 1 <= layer <= num_layers or not is_head:
             has = f"{num_layers} layers of {num_heads} heads" if num_layers else "no attention"
             raise UserError(f"There is no layer {layer} with head {head}: the model has {has}.")
         attention = self.layers[layer - 1]
@@ -151,13 +152,11 @@ def _position_table(model: nn.Module) -> NDArray[np.float32] | None:
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Logits, and the attention map of every layer: (B, H, T queries, T keys); a summary token in
     front counts as one of T."""
-    layers = attention_layers(model)
-    inputs: list[tuple[Any, ...]] = []
+    maps: list[Tensor] = []
 
-    def record(_: nn.Module, args: tuple[Any, ...]) -> None:
-        inputs.append(args)
+    def record(layer: Any, args: tuple[Any, ...]) -> None:
+        maps.append(layer.weights(*args))
 
-    with apply_hooks(layer.register_forward_pre_hook(record) for layer in layers):
+    with apply_hooks(layer.register_forward_pre_hook(record) for layer in attention_layers(model)):
         logits = model(ids)
-    maps = [layer.weights(*args) for layer, args in zip(layers, inputs, strict=True)]
     return logits, maps

@@ -110,9 +110,9 @@ class Subject:
     def measure(self, name: str) -> list[Row]:
         """The rows of one intervention."""
         if name == interventions.ATTENTION:
-            num_read = min(NUM_READ, len(self.test))
-            places = torch.linspace(0, len(self.test) - 1, num_read).long()
-            entropies = measure_heads(self.model, self.test.ids[places.to(self.test.ids.device)])
+            ids = self.test.ids
+            places = torch.linspace(0, len(ids) - 1, min(NUM_READ, len(ids)))
+            entropies = measure_heads(self.model, ids[places.long().to(ids.device)])
             return [{"measure": measure, "value": value} for measure, value in entropies.items()]
         change = interventions.load_intervention(name)(self.test.ids.clone(), self.model)
         if isinstance(change, Tensor):
@@ -126,12 +126,14 @@ class Subject:
         """How answers differ from those of the untouched model."""
         right = self.answers == self.test.truth
         changed_right = changed_answers == self.test.truth
+        won = np.packbits(changed_right & ~right)
+        lost = np.packbits(right & ~changed_right)
         return {
             "accuracy": float(right.mean()),
             "changed_accuracy": float(changed_right.mean()),
             "flips": float((self.answers != changed_answers).mean()),
-            "won": b64encode(np.packbits(changed_right & ~right).tobytes()).decode(),
-            "lost": b64encode(np.packbits(right & ~changed_right).tobytes()).decode(),
+            "won": b64encode(won.tobytes()).decode(),
+            "lost": b64encode(lost.tobytes()).decode(),
         }
 
 
