@@ -403,12 +403,12 @@ def compose_choice(words: str) -> RunConfig:
 
 def claims() -> Iterator[str]:
     """Every claim, from what is published."""
-    yield "| id | from | claim | measured | n | verdict |"
-    yield "|---|---|---|---|---:|---|"
+    yield "| id | from | claim | refuted by | measured | n | verdict |"
+    yield "|---|---|---|---|---|---:|---|"
     document = json.loads(run_command("attnexp claims --all --json"))
     for record in document["claims"]:
         cells = []
-        for name in ("id", "source", "claim", "measured", "n", "verdict"):
+        for name in ("id", "source", "claim", "refuted_by", "measured", "n", "verdict"):
             cell = str(record[name] or "")
             cells.append(cell.replace("|", r"\|"))
         yield f"| {' | '.join(cells)} |"

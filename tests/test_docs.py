@@ -76,9 +76,9 @@ def comparable(claims: str) -> str:
     for cells in rows:
         id = cells[0].removeprefix("| ")
         if id in TIMED:
-            cells[3] = ""
-        elif id not in read and len(cells) > 3:
-            cells[3] = re.sub(r"\d+([.,]\d+)*(e-\d+)?", "#", cells[3])
+            cells[4] = ""
+        elif id not in read and len(cells) > 4:
+            cells[4] = re.sub(r"\d+([.,]\d+)*(e-\d+)?", "#", cells[4])
     return "\n".join(map(" | ".join, rows))
 
 
@@ -183,7 +183,6 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
 def test_pages_are_short() -> None:
     lines = {name: len(text.splitlines()) for name, text in TEXTS.items()}
     assert lines.pop("README.md") <= 110
-    lines["how_it_is_built.md"] -= len(reading_order().splitlines())  # a line for each file
     assert (len(lines) <= 10, sum(lines.values()) <= 1500) == (True, True), lines
 
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Pair = tuple[Tensor, Tensor]
-
 
 class Finding(NamedTuple):
     """Result of a check: holds or refuted; of experiments supported, not supported, undecided."""
@@ -24,6 +22,7 @@ class Claim(NamedTuple):
     id: str
     source: str
     text: str
+    refuted_by: str  # the result that would refute it: the docstring of its check
     check: Callable[..., Finding]  # takes the path of the study, if there is one
     study: str
     by_construction: bool  # as `definition` says
@@ -32,8 +31,13 @@ class Claim(NamedTuple):
 def claim(
     id: str, source: str, text: str, study: str = "", *, by_construction: bool = False
 ) -> Callable[[Callable[..., Finding]], Claim]:
-    """Decorator that makes a claim of the function that checks it."""
-    return lambda check: Claim(id, source, text, check, study, by_construction)
+    """Decorator that makes a claim of a function that checks it and says what would refute it."""
+
+    def make_claim(check: Callable[..., Finding]) -> Claim:
+        refuted_by = " ".join(str(check.__doc__).split())
+        return Claim(id, source, text, refuted_by, check, study, by_construction)
+
+    return make_claim
 
 
 definition = partial(claim, by_construction=True)
@@ -42,20 +46,19 @@ and nothing else, and tests/model/test_oracle.py holds that code to plain loops.
 
 
 def judge_equality(
-    *pairs: Pair, within: float = 1e-12, also: bool = True, shown: str = ""
+    *pairs: tuple[Tensor, Tensor], within: float = 1e-12, also: bool = True, shown: str = ""
 ) -> Finding:
     """Finding that the tensors of each pair are equal within a tolerance.
 
     also: whatever else must be true. shown: what else was measured.
     """
     difference = max_abs_diff(*pairs)
+    verdict = "holds" if difference <= within and also else "refuted"
     measured = f"off by {difference:.0e} (≤ {within:.0e})"
-    if shown:
-        measured += f"; {shown}"
-    return Finding("holds" if difference <= within and also else "refuted", measured)
+    return Finding(verdict, f"{measured}; {shown}" if shown else measured)
 
 
-def max_abs_diff(*pairs: Pair) -> float:
+def max_abs_diff(*pairs: tuple[Tensor, Tensor]) -> float:
     """Largest difference within pairs; infinite where shapes differ, NaN where an entry is."""
     if any(left.shape != right.shape for left, right in pairs):
         return float("inf")
@@ -72,5 +75,4 @@ def judge_interval(low: float, high: float, bound: float = 0.0) -> str:
 
 def join_verdicts(verdicts: Iterable[str]) -> str:
     """Not supported where any part of a claim is, supported where all parts are."""
-    from_worst = ("not supported", "undecided", "supported")
-    return min(verdicts, key=from_worst.index)
+    return min(verdicts, key=("not supported", "undecided", "supported").index)

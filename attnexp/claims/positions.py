@@ -1,4 +1,4 @@
-"""Claims about order and position encoding."""
+"""Claims about order and position encoding. The table of sines is stored in float32."""
 
 import math
 from contextlib import suppress
@@ -18,37 +18,36 @@ IN_FLOAT32 = 1e-7  # tolerance of numbers up to 1 that are stored in float32
 
 @claim("C04", "M, K", "Attention is permutation-equivariant without PE, not with it")
 def attention_without_positions_is_blind_to_order() -> Finding:
-    """Two tokens are swapped; outputs swap with them, and so have the same mean."""
+    """Outputs that do not swap places when two tokens do; with PE a mean that stays the same."""
     layer = random_attention()
+    order = [1, 0, 2, 3, 4, 5, 6]
     x = draw_normal(1, 7, 8)
-    swapped = x[:, [1, 0, 2, 3, 4, 5, 6]]
-    outputs_swapped = layer(x)[:, [1, 0, 2, 3, 4, 5, 6]]
-
+    swapped = x[:, order]
     position = SinusoidalPosition(7, 8)
     mean = layer(position(x)).mean(dim=1)
     mean_swapped = layer(position(swapped)).mean(dim=1)
     change = max_abs_diff((mean_swapped, mean))
     shown = f"the mean with PE by {change:.2g}"
-    return judge_equality((layer(swapped), outputs_swapped), also=change > 1e-3, shown=shown)
+    return judge_equality((layer(swapped), layer(x)[:, order]), also=change > 1e-3, shown=shown)
 
 
 @definition("C05", "M, P, K", "PE is sin, cos of p/10000^(2i/d), in two forms, d even")
 def positions_are_sines_and_cosines() -> Finding:
-    """The table against the formula, both forms of the frequency, and an odd width."""
+    """A table other than the formula, two forms of the frequency that differ, or an odd width."""
     with suppress(ValueError):  # which an odd width must raise
         table = sinusoidal_table(9, 127)
         return Finding("refuted", f"an odd width gives {table.shape}")
     two_i = torch.arange(0, 128, 2).double()
     by_power = 10_000 ** (-two_i / 128)
     by_exponential = (-math.log(10_000) / 128 * two_i).exp()
-    pair = (sinusoidal_table(1000, 128), encode_positions(1000, 128))
+    tables = (sinusoidal_table(1000, 128), encode_positions(1000, 128))
     frequencies = (by_power, by_exponential)
-    return judge_equality(pair, frequencies, within=IN_FLOAT32, shown="odd width refused")
+    return judge_equality(tables, frequencies, within=IN_FLOAT32, shown="odd width refused")
 
 
 @definition("C06", "P", "Embeddings are scaled by √d before PE; a step has its own PE")
 def embeddings_are_scaled_before_positions_join() -> Finding:
-    """What enters the first layer of a model, and the encoding of single steps."""
+    """A first layer that gets other than √d · embedding + PE, or single steps with another PE."""
     words = """position=sinusoidal position.layout=interleaved model.scale_embedding=true
         model.d_model=16 data.vocab_size=20 data.max_len=9"""
     model: Any = build_model(compose(words.split())).double().eval()
@@ -58,7 +57,6 @@ def embeddings_are_scaled_before_positions_join() -> Finding:
     model.layers[0].register_forward_pre_hook(lambda _, args: entering.append(args[0][0]))
     model(ids[None])
     expected = math.sqrt(16) * model.embedding(ids) + formula
-
     nothing = torch.zeros(9, 1, 16).double()
     steps = model.position(nothing, torch.arange(9)[:, None])
     return judge_equality((entering[0], expected), (steps[:, 0], formula), within=IN_FLOAT32)
@@ -66,47 +64,38 @@ def embeddings_are_scaled_before_positions_join() -> Finding:
 
 @claim("C07", "K", "Interleaved and split PE are equal up to a permutation")
 def layouts_differ_by_a_permutation() -> Finding:
-    """The tables; a linear map after them takes any order of columns."""
+    """A table whose columns, put in the other order, are not those of the other."""
     split = sinusoidal_table(9, 16, layout="split")
     interleaved = sinusoidal_table(9, 16, layout="interleaved")
-    cosines = interleaved[:, 1::2]
-    sines = interleaved[:, 0::2]
-    return judge_equality((split, torch.cat([cosines, sines], dim=1)), within=0)
+    cosines_then_sines = torch.cat([interleaved[:, 1::2], interleaved[:, 0::2]], dim=1)
+    return judge_equality((split, cosines_then_sines), within=0)
 
 
 @claim("C08", "M, K", "PE(p+δ) = R(δ)·PE(p), a rotation that does not depend on p")
 def shifts_are_rotations() -> Finding:
-    """Every shift from every position by one rotation of pairs, built from the formula."""
+    """A position from which R(δ), built from the formula, does not lead to that δ further on."""
     table = sinusoidal_table(1000, 32).double()
     pairs = []
     for shift in (1, 7, 40, 500):
-        rotated = table[:-shift] @ _rotation(shift, 32).T
-        pairs.append((table[shift:], rotated))
+        sines_and_cosines = encode_positions(shift + 1, 32)[shift].view(-1, 2)
+        blocks = [torch.tensor([[cos, sin], [-sin, cos]]) for sin, cos in sines_and_cosines]
+        rotation = torch.block_diag(*blocks)
+        pairs.append((table[shift:], table[:-shift] @ rotation.T))
     shown = "δ = 1, 7, 40, 500 from all p < 1000 - δ"
     return judge_equality(*pairs, within=2 * IN_FLOAT32, shown=shown)
 
 
-def _rotation(shift: int, width: int) -> Tensor:
-    """R(δ) as a block-diagonal matrix: (D, D), of which no entry depends on the position."""
-    sines_and_cosines = encode_positions(shift + 1, width)[shift].view(-1, 2)
-    blocks = [torch.tensor([[cos, sin], [-sin, cos]]) for sin, cos in sines_and_cosines]
-    rotation: Tensor = torch.block_diag(*blocks)
-    return rotation
-
-
 @claim("C09", "M", "Columns 6, 7 are faster than 8, 9, a quarter period apart")
 def later_columns_oscillate_slower() -> Finding:
-    """Columns 6 to 9 of 32; those of a pair are a quarter period apart, so that their squares
-    sum to 1."""
+    """A period of columns 6, 7 no shorter than of 8, 9; squares of 6 and 7 that do not sum to 1."""
     wave = sinusoidal_table(60, 32).double()[:, 6:10]
     # a sine s of frequency w has s[p-1] + s[p+1] = 2 cos(w) s[p]; least squares give cos(w)
     middle = wave[1:-1]
     neighbours = wave[:-2] + wave[2:]
     slopes = (neighbours * middle).sum(dim=0) / (middle**2).sum(dim=0)
-    frequencies = (slopes / 2).acos()
-    periods = (2 * math.pi / frequencies).tolist()
-    faster = max(periods[:2]) < min(periods[2:])
+    periods = 2 * math.pi / (slopes / 2).acos()
+    is_faster = bool(periods[:2].max() < periods[2:].min())
     squares = wave[:, 0] ** 2 + wave[:, 1] ** 2
     shown = "periods " + ", ".join(f"{period:.2f}" for period in periods)
     pair = (squares, torch.ones(60))
-    return judge_equality(pair, within=2 * IN_FLOAT32, also=faster, shown=shown)
+    return judge_equality(pair, within=2 * IN_FLOAT32, also=is_faster, shown=shown)

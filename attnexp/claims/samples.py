@@ -1,7 +1,6 @@
 """Random inputs and modules on which claims are checked, and the formula of the encoding.
 
-Inputs and weights are float64, the table of sines is stored in float32. Shapes: B batch, T tokens,
-D model width, H heads, K head width.
+Inputs and weights are float64. Shapes: B batch, T tokens, D model width.
 """
 
 from collections.abc import Callable
@@ -30,8 +29,9 @@ def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -
 
 def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4, **settings: Any) -> Any:
     """Multi-head self-attention with random weights."""
-    settings |= {"num_heads": heads, "d_head": d_head}
-    return random_module(MultiHeadSelfAttention, d_input, **settings)
+    return random_module(
+        MultiHeadSelfAttention, d_input, num_heads=heads, d_head=d_head, **settings
+    )
 
 
 def encode_positions(num: int, width: int) -> Tensor:

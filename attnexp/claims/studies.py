@@ -42,24 +42,26 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
     """Finding on a claim that every part which decides must support."""
     shown = []
     verdicts = []
-    for part in parts:
-        _, mean, _, low, high = part.interval
-        text = f"{part.name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
-        shown.append(text if part.decides else f"({text})")
-        if not part.decides:
-            continue
-        verdicts.append(judge_interval(low, high, -part.bound))
-        if part.bound > 0:
-            verdicts.append(judge_interval(-high, -low, -part.bound))
+    for name, interval, decides, bound in parts:
+        _, mean, _, low, high = interval
+        text = f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+        shown.append(text if decides else f"({text})")
+        if decides:
+            verdicts.append(judge_interval(low, high, -bound))
+        if decides and bound > 0:
+            verdicts.append(judge_interval(-high, -low, -bound))
     n = min(part.interval.n for part in parts)
     return Finding(join_verdicts(verdicts), "; ".join(shown), n)
 
 
 def find_group(
-    study: Path, *variants: str, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
+    study: Path, *families: Family, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The group with so many seeds of these variants on IMDB, as_k_ran: with K's settings. Raises
-    `UserError` where there is none."""
+    """The group with so many seeds of the variants of these families on IMDB, as_k_ran: with K's
+    settings. It has these families in place of those that the study declared. Raises `UserError`
+    where there is none."""
+    contrasts = [contrast for family in families for contrast in family]
+    variants = list(dict.fromkeys(name for contrast in contrasts for name in contrast.weights))
     for group in load_groups([study]):
         usable = set(group.variants)
         if as_k_ran:
@@ -67,23 +69,21 @@ def find_group(
             usable = {name for name in published if not settings_unlike_k(group.configs[name])}
         seeds = group.values("final", "accuracy").reindex(columns=variants).dropna()
         if group.data == "imdb" and usable.issuperset(variants) and len(seeds) >= min_seeds:
-            return group
+            return replace(group, families=list(families))
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
 
-def compare_families(group: Group, *families: Family) -> dict[str, list[Difference]]:
-    """Differences of these families, in place of those that the study declared, by endpoint: `best`
-    and `final`, or `final` alone where that is the best epoch."""
-    answer = compare([replace(group, families=list(families))], [ACCURACY])
+def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
+    """Differences at `best` and `final`, or at `final` alone where that is the best epoch."""
     differences: dict[str, list[Difference]] = {}
-    for row in sorted(answer.differences, key=lambda row: row.endpoint.name):
+    for row in compare([group], [ACCURACY]).differences:
         differences.setdefault(row.endpoint.name, []).append(row)
-    return differences
+    return dict(sorted(differences.items()))
 
 
-def weigh_families(group: Group, *families: Family, at_best: bool = False) -> list[Evidence]:
-    """Evidence of each difference of these families; the first endpoint or `final` decides."""
-    differences = compare_families(group, *families)
+def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
+    """Evidence of each difference; the first endpoint or `final` decides."""
+    differences = compare_at_endpoints(group)
     deciding = min(differences) if at_best else "final"
     parts = []
     for point, rows in differences.items():
@@ -95,12 +95,12 @@ def weigh_families(group: Group, *families: Family, at_best: bool = False) -> li
 
 @claim("C10", "K", "Learned and sinusoidal PE are close", "position")
 def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
-    """After the last epoch learned minus sinusoidal is little of what sinusoidal gives, or within
-    the project's margin."""
-    group = find_group(study, "learned", "sinusoidal", "none")
-    families = [[difference("sinusoidal", "none")], [difference("learned", "sinusoidal")]]
+    """An interval of learned minus sinusoidal, after the last epoch, beyond 0.25 points and beyond
+    a quarter of what sinusoidal gives."""
+    gain_family = [difference("sinusoidal", "none")]
+    group = find_group(study, gain_family, [difference("learned", "sinusoidal")])
     parts = []
-    for point, (gain, distance) in compare_families(group, *families).items():
+    for point, (gain, distance) in compare_at_endpoints(group).items():
         bound = max(MARGIN, CLOSE * abs(gain.interval.mean))
         name = f"{point} (close: ±{100 * bound:.2f})"
         parts.append(Evidence(name, distance.interval, point == "final", bound))
@@ -109,20 +109,17 @@ def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
 
 @claim("C11", "K", "Adding and concatenating PE both work", "position")
 def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
-    """Both better than none after the last epoch."""
-    group = find_group(study, "concat", "sinusoidal", "none")
-    families = [[difference("concat", "none")], [difference("sinusoidal", "none")]]
-    return judge_evidence(weigh_families(group, *families))
+    """An interval of either minus none, after the last epoch, below 0."""
+    group = find_group(study, [difference("concat", "none")], [difference("sinusoidal", "none")])
+    return judge_evidence(weigh_differences(group))
 
 
 @claim("C20", "K", "The published table of ten epochs is reproduced", "blog")
 def published_table_is_reproduced(study: Path) -> Finding:
-    """How many of K's values lie in the 95 % prediction interval of one more seed.
-
-    Not supported if that count is in the lowest 5 % among those of our own seeds, each by the
-    others.
-    """
-    group = find_group(study, "no_pe", "pe", as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
+    """Fewer values of K in the prediction intervals of one more seed than all but 5 % of our own
+    seeds have there, each by the others."""
+    family = [difference("pe", "no_pe")]
+    group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
     (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]
     num_below = sum(count <= agreement.num_inside for count in agreement.ours)
     rank = (1 + num_below) / (1 + len(agreement.ours))
@@ -135,34 +132,32 @@ def published_table_is_reproduced(study: Path) -> Finding:
 
 @claim("C21", "K", "Attention's best is slightly above an LSTM's", "baselines")
 def attention_is_better_than_an_lstm(study: Path) -> Finding:
-    """At the best epoch of each."""
-    group = find_group(study, "attention", "lstm")
-    family = [difference("attention", "lstm")]
-    return judge_evidence(weigh_families(group, family, at_best=True))
+    """An interval of attention minus LSTM, at the best epoch of each, below 0."""
+    group = find_group(study, [difference("attention", "lstm")])
+    return judge_evidence(weigh_differences(group, at_best=True))
 
 
 @claim("C22", "K", "PE raises accuracy and reduces over-fitting", "blog")
 def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
-    """Both after the last epoch. Over-fitting is accuracy on train (running, as K shows it)
-    minus that on test."""
-    group = find_group(study, "pe", "no_pe", as_k_ran=True)
-    parts = weigh_families(group, [difference("pe", "no_pe")])
+    """After the last epoch, an interval below 0 of what PE gives, or of how much smaller the gap
+    between accuracy on train (running, as K shows it) and on test is with it."""
+    group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
     last = group.epochs[group.epochs["epoch"] == group.epochs["epoch"].max()]
     values = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
     gap = values["train_accuracy"] - values["val_accuracy"]
     less = t_interval(gap["no_pe"] - gap["pe"])
-    return judge_evidence([*parts, Evidence("less gap", less)])
+    return judge_evidence([*weigh_differences(group), Evidence("less gap", less)])
 
 
 @claim("C26", "K", "Attention gains from CNN or RNN and back", "baselines")
 def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
-    """Each pair is better than both of its parts at the best epoch; the four hold together."""
+    """An interval below 0, at the best epoch, of a pair minus either of its parts; the four
+    intervals hold together."""
     family = []
     for partner in ("cnn", "lstm"):
         family.append(difference(f"{partner}_attention", "attention"))
         family.append(difference(f"{partner}_attention", partner))
-    group = find_group(study, *{name for contrast in family for name in contrast.weights})
-    return judge_evidence(weigh_families(group, family, at_best=True))
+    return judge_evidence(weigh_differences(find_group(study, family), at_best=True))
 
 
 def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
@@ -175,7 +170,7 @@ def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
 
 @claim("C30", "own", "Shuffled words cost more than PE gives", "blog")
 def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
-    """What the model with PE loses by shuffled words, and what it has over that without."""
+    """An interval below 0 of what shuffled words cost the model with PE, minus what PE gives."""
     before, after = accuracies_under(study, "shuffle")
     before = before.droplevel("intervention", axis=1)
     after = after.droplevel("intervention", axis=1)
@@ -187,7 +182,8 @@ def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
 
 @claim("C31", "own", "Most heads can be removed, one at a time", "blog")
 def most_heads_can_be_removed(study: Path) -> Finding:
-    """Heads of PE's model that cost less than the margin (Michel et al. 2019, 1905.10650)."""
+    """An interval below one half of the share of PE's heads that cost less than the margin when
+    removed alone (Michel et al. 2019, 1905.10650)."""
     before, after = accuracies_under(study, "no_head")
     is_cheap = before["pe"] - after["pe"] < MARGIN
     share = t_interval(is_cheap.mean(axis=1))
@@ -200,7 +196,8 @@ def most_heads_can_be_removed(study: Path) -> Finding:
 
 @claim("C32", "own", "√d keeps PE from drowning words", "position_x_embedding")
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
-    """What PE gives with embeddings times √d minus what it gives without; n data sets."""
+    """An interval below 0, over data sets, of what PE gives with embeddings times √d minus what it
+    gives without."""
     answer = compare(load_groups([study]), [ACCURACY])
     parts = []
     for row in answer.means:

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 from attnexp.base.errors import UserError
-from attnexp.claims import attention, costs, masks, positions, shapes, studies, trials
+from attnexp.claims import costs, layer, positions, studies, trials
 from attnexp.claims.finding import Claim, Finding
 
-CLAIMS: list[Claim] = []
-for module in (attention, costs, masks, positions, shapes, studies, trials):
-    CLAIMS += [value for value in vars(module).values() if isinstance(value, Claim)]
-CLAIMS.sort()  # by id
+MODULES = (costs, layer, positions, studies, trials)
+CLAIMS = sorted(
+    value for module in MODULES for value in vars(module).values() if isinstance(value, Claim)
+)
 
 
 def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
@@ -27,9 +27,8 @@ def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
     chosen_ids = {id.upper() for id in ids}
     unknown_ids = chosen_ids - {claim.id for claim in CLAIMS}
     if unknown_ids:
-        raise UserError(
-            f"There is no claim {min(unknown_ids)}. They run from C01 to {CLAIMS[-1].id}."
-        )
+        last = CLAIMS[-1].id
+        raise UserError(f"There is no claim {min(unknown_ids)}. They run from C01 to {last}.")
     return [claim for claim in CLAIMS if claim.id in chosen_ids]
 
 
@@ -45,4 +44,4 @@ def check_claim(claim: Claim, out: Path) -> dict[str, Any]:
     if claim.by_construction and finding.verdict == "holds":
         finding = finding._replace(verdict="holds by construction")
     about = {"id": claim.id, "source": claim.source, "claim": claim.text}
-    return {**about, **finding._asdict()}
+    return {**about, "refuted_by": claim.refuted_by, **finding._asdict()}

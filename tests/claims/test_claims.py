@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import METRICS, Agreement
-from attnexp.claims import attention, costs, finding, masks, positions, shapes, studies, trials
+from attnexp.claims import costs, finding, layer, positions, studies, trials
 from attnexp.claims.table import CLAIMS, check_claim
 from attnexp.cli.app import app
 from attnexp.config.compose import compose
@@ -31,7 +31,7 @@ from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
 from attnexp.model.scores import Additive, Causal, DotProduct, Window, attention_weights, grid
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
-EXACT = (attention, costs, masks, positions, shapes)
+EXACT = (costs, layer, positions)
 """Modules of claims that numbers settle at once."""
 AT_ONCE = [
     claim.id for claim in CLAIMS if claim.check.__module__ in {module.__name__ for module in EXACT}
@@ -87,7 +87,7 @@ def change_softmax(weigh: Callable[..., Tensor]) -> Breakage:
     """Put this in the place of `attention_weights`."""
 
     def apply(patch: Patch) -> None:
-        for module in (model_attention, attention, costs, masks, shapes):
+        for module in (model_attention, costs, layer):
             patch.setattr(module, "attention_weights", weigh)
 
     return apply
@@ -164,7 +164,7 @@ WRONG: list[tuple[str, str, Breakage]] = [
     ("C17", "no residual", force(Block, residual=False)),
     ("C18", "heads mixed", put(MultiHeadSelfAttention, "split_heads", mixed_heads)),
     ("C19", "`add` after softmax", MASK_AFTER),
-    ("C19", "mean over padding", put(masks, "MaskedMean", mixers.Mean)),
+    ("C19", "mean over padding", put(layer, "MaskedMean", mixers.Mean)),
     ("C23", "the window makes the whole map", put(costs, "window_attention", whole_map)),
     ("C24", "neighbours mixed", change_output(FeedForward, lambda x: x.roll(1, dims=-2))),
     ("C27", "a wider convolution", force(Convolution, kernel=5)),
@@ -319,7 +319,7 @@ def test_what_was_measured_decides(
 @pytest.mark.parametrize("name", ["C10", "C11", "C21", "C26"])
 def test_a_best_epoch_that_is_the_last_is_judged_as_that(monkeypatch: Patch, name: str) -> None:
     accuracies(cnn_attention=0.82, learned=0.82, concat=0.82, **PAIRS, **PE)(monkeypatch)
-    group = studies.find_group(Path(), "none")
+    group = studies.find_group(Path(), [studies.difference("sinusoidal", "none")])
     rows = group.endpoints[group.endpoints["point"] == "final"]
     alone = replace(group, points=group.points[:1], endpoints=rows)
     monkeypatch.setattr(studies, "load_groups", lambda _: [alone])
