@@ -69,10 +69,18 @@ def test_a_missing_extra_gives_the_install_line(monkeypatch: pytest.MonkeyPatch,
 
 
 def children(pid: int) -> list[int]:
-    """Processes that train: those that a process started, but the one that tracks semaphores."""
+    """Processes that train: those that the server of a process has forked."""
+    servers = [child for child in children_of(pid) if "forkserver" in command_of(child)]
+    return [child for server in servers for child in children_of(server)]
+
+
+def children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    pids = [int(pid) for task in tasks for pid in task.read_text().split()]
-    return [pid for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def num_begun(folder: Path) -> int:
