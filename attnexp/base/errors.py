@@ -1,9 +1,13 @@
 """Exceptions that are meant for people; the command line prints them without a traceback."""
 
 import importlib
-import unicodedata
+import re
 from collections.abc import Iterable
 from typing import Any
+
+CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal would obey, a line break apart: control characters, separators of lines, changes
+of the direction of writing, halves of characters."""
 
 
 class UserError(ValueError):
@@ -21,10 +25,15 @@ class RunFailed(RuntimeError):
     """A run that was asked for rightly and failed: exit code 1."""
 
 
+def escape_controls(text: str) -> str:
+    r"""The text with everything that a terminal would obey as an escape, such as `\x1b`."""
+    return CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)
+
+
 def check_name(name: str, what: str) -> str:
     """Return a name that a user or a file gives. Raises `UserError` if it has a line break or a
     control character, which would break tables. what: subject of the message."""
-    if any(unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") for character in name):
+    if "\n" in name or CONTROLS.search(name):
         raise UserError(
             f"{what} is named {name!a}, with a line break or control character. Rename it."
         )
@@ -32,10 +41,9 @@ def check_name(name: str, what: str) -> str:
 
 
 def join_names(names: Iterable[object]) -> str:
-    """First five names, of a length that can be read, with what a terminal cannot show escaped."""
-    texts = [str(name) for name in names]
-    shown = [text if text.isprintable() else ascii(text)[1:-1] for text in texts[:5]]
-    listed = ", ".join(text[:99] for text in shown)
+    """First five names, of a length that can be read."""
+    texts = [escape_controls(str(name)).replace("\n", "\\n") for name in names]
+    listed = ", ".join(text[:99] for text in texts[:5])
     return f"{listed}, ..." if len(texts) > 5 else listed
 
 

@@ -1,21 +1,40 @@
 """Progress for a waiting user, on stderr: a live bar on a terminal, plain lines elsewhere."""
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import rich.progress
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
+
+from attnexp.base.errors import escape_controls
 
 T = TypeVar("T")
 
-console = Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)
-"""Console of everything that is not a result. A notebook gets plain lines, as a pipe does."""
+
+class PlainConsole(Console):
+    """Console that shows texts of others as they are: nothing in them is markup, and what a
+    terminal would obey is escaped. A notebook gets plain lines, as a pipe does."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, force_jupyter=False, **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """The parts of which all output is made."""
+        for part in super().render(renderable, options):
+            yield part if part.control else part._replace(text=escape_controls(part.text))
+
+
+console = PlainConsole(stderr=True)
+"""Console of everything that is not a result."""
 
 
 def note(line: str) -> None:
-    """One plain line for the user, as it is: no markup, no wrapping when piped."""
-    console.print(line, markup=False, soft_wrap=True)
+    """One plain line for the user, as it is: no wrapping when piped."""
+    console.print(line, soft_wrap=True)
 
 
 def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
@@ -24,7 +43,7 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         yield from items
         return
     columns = (
-        rich.progress.TextColumn("{task.description}"),
+        rich.progress.TextColumn("{task.description}", markup=False),
         rich.progress.BarColumn(bar_width=20),
         rich.progress.MofNCompleteColumn(),
         _Rate(),

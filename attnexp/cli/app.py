@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import RunFailed, UserError, escape_controls
 from attnexp.cli import completion
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ def main() -> None:
     # OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     os.environ.pop("MPLBACKEND", None)  # pictures need none, and an unknown one is an error
+    if os.environ.get("COLUMNS") == "0":  # as some tools that start others set it
+        del os.environ["COLUMNS"]
     _open_closed_streams()
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
@@ -167,20 +169,18 @@ def stop(message: str, code: int) -> NoReturn:
     console.quiet = False
     style = "bold yellow" if code == 130 else "bold red"
     console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
-    message = re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda c: ascii(c[0])[1:-1], message)
-    console.print(message, markup=False, soft_wrap=True)
+    console.print(message, soft_wrap=True)
     raise SystemExit(code)
 
 
 def console() -> "Console":
     """Console for tables on stdout; 80 columns wide where it is no terminal."""
-    from rich.console import Console
+    from attnexp.base.progress import PlainConsole
 
-    width = None if sys.stdout.isatty() else 80
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return PlainConsole(width=None if sys.stdout.isatty() else 80)
 
 
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
     text = result if isinstance(result, str) else json.dumps(result, indent=1)
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{escape_controls(text)}\n")

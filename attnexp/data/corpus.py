@@ -10,7 +10,11 @@ import pandas as pd  # noqa: TID253 - this module is imported where data are rea
 from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError, check_name, join_names
+from attnexp.config.schema import DataConfig
+from attnexp.data import text
 from attnexp.data.files import ReadFile, describe_places
+
+Order = NDArray[np.intp]  # (n,), row by row the place that it had before
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
@@ -49,16 +53,24 @@ class Corpus:
             for split, begin, end in zip(ends.index, begins, ends, strict=True)
         }
 
-    def reorder(self, order: NDArray[np.intp]) -> Self:
-        """The corpus with its rows in another order, (n,), while the splits lie where they did."""
-        split = self.rows.split.to_numpy()
-        return replace(self, rows=self.rows.iloc[order].assign(split=split))
+    def redraw(self, numbers: NDArray[np.integer], seed: int) -> tuple[Self, Order]:
+        """The corpus with train and test drawn anew from their union, and the old place of each of
+        its rows. Of every class both keep their share, as nearly as equal texts allow."""
+        num_rows = self.parts["test"].stop
+        labels = self.rows.label.to_numpy()[:num_rows]
+        was_test = self.rows.split.to_numpy() == "test"
+        shares = np.bincount(labels, was_test[:num_rows]) / np.bincount(labels)
+        numbers = numbers[:num_rows]
+        is_test = choose_test(numbers, numbers, labels, shares, seed)
+        is_test = np.append(is_test, was_test[num_rows:])  # val stays
+        rows, order = _move_to_test(self.rows, is_test)
+        return replace(self, rows=rows), order
 
 
 def make_corpus(
-    rows: pd.DataFrame, source: str, test_share: float, files: tuple[ReadFile, ...]
+    rows: pd.DataFrame, source: str, data: DataConfig, files: tuple[ReadFile, ...]
 ) -> Corpus:
-    """Corpus of rows as they were read; of train, `test_share` is drawn as test if there is none.
+    """Corpus of rows as they were read; of train, a share is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""
     rows = rows.assign(label=_read_whole_numbers(rows.label))
     _check_rows(rows, source, files)
@@ -69,8 +81,18 @@ def make_corpus(
     rows = rows.assign(label=written.map(number).astype(label_type))
     is_drawn = "test" not in set(rows.split)
     if is_drawn:
-        rows = _move_to_test(rows, test_share)
-        source = f"{source}, {test_share:.0%} drawn as test"
+        train = rows[rows.split == "train"]  # they stand first
+        is_test = np.zeros(len(rows), bool)
+        numbered, _ = text.number_words(train.text, text.tokenizer_of(data))
+        is_test[: len(train)] = choose_test(
+            pd.factorize(train.text)[0],
+            text.number_texts(numbered),
+            train.label.to_numpy(),
+            shares=np.full(len(names), data.test_share),
+            seed=0,
+        )
+        rows, _ = _move_to_test(rows, is_test)
+        source = f"{source}, {data.test_share:.0%} drawn as test"
     _check_classes(rows, names, source)
     classes = SENTIMENTS if names in SYNONYMS else names
     return Corpus(
@@ -99,8 +121,8 @@ def _check_rows(rows: pd.DataFrame, source: str, files: Sequence[ReadFile]) -> N
     """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
-    is_text = [isinstance(text, str | np.ndarray) for text in rows.text]
-    is_label = [_is_label(label) for label in rows.label]
+    is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
+    is_label = [_is_label(value) for value in rows.label]
     for column, kind, is_right in (
         ("text", "texts", is_text),
         ("label", "names or whole numbers", is_label),
@@ -134,14 +156,6 @@ def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
     return names
 
 
-def _move_to_test(rows: pd.DataFrame, share: float) -> pd.DataFrame:
-    """The rows with a share of train drawn as test, in the order of splits."""
-    train = rows[rows.split == "train"]
-    is_test = draw_test(train.text, train.label.to_numpy(), share)
-    rows.loc[train.index[is_test], "split"] = "test"
-    return rows.sort_values("split", kind="stable", key=lambda split: split.map(SPLITS.index))
-
-
 def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> None:
     """Raise `UserError` unless every split has two classes or more, and train all of them."""
     if len(names) == 1:
@@ -165,23 +179,42 @@ def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> Non
             )
 
 
-def draw_test(texts: Sequence[str], labels: NDArray[np.integer], share: float) -> NDArray[np.bool_]:
-    """Mask of the rows drawn for test, (n,); the same every time.
+def choose_test(
+    written: NDArray[np.integer],
+    numbers: NDArray[np.integer],
+    labels: NDArray[np.integer],
+    shares: NDArray[np.floating],
+    seed: int,
+) -> NDArray[np.bool_]:
+    """Mask of the rows drawn for test, (n,); the same for one seed.
 
-    The draw is stratified by class as closely as possible: equal texts stay on one side (that of
-    the first one's label), and every class keeps rows in train. labels: (n,) of 0 to C - 1.
+    written, numbers: of each text, (n,), the same for texts that are written alike, and for texts
+    that are the same to a model. What is shuffled is `written`, so that a split is what it was
+    where no texts of one number lay on both sides. They stay on one side, that of the first one's
+    label. Of every class (labels, (n,)) the number of rows is as near to its share (shares, (C,))
+    as that allows, and some are left.
     """
-    text_of_row, distinct = pd.factorize(np.asarray(texts, object))
-    _, first_rows, num_rows = np.unique(text_of_row, return_index=True, return_counts=True)
-    label_of_text = labels[first_rows]
-    random = np.random.default_rng(0)
-    is_test = np.zeros(len(distinct), bool)
-    for label in np.unique(label_of_text):
-        drawn = random.permutation(np.flatnonzero(label_of_text == label))
+    _, written_rows = np.unique(written, return_index=True)
+    _, first_rows, number_of_row, num_rows = np.unique(
+        numbers, return_index=True, return_inverse=True, return_counts=True
+    )
+    random = np.random.default_rng(seed)
+    is_test = np.zeros(len(first_rows), bool)
+    for label in np.unique(labels[first_rows]):
+        shuffled = random.permutation(written_rows[labels[written_rows] == label])
+        drawn = pd.unique(number_of_row[shuffled])
+        drawn = drawn[labels[first_rows[drawn]] == label]
         rows_before = np.cumsum([0, *num_rows[drawn]])  # of each text, in the order of the draw
-        distance = np.abs(rows_before[:-1] - share * rows_before[-1])
+        distance = np.abs(rows_before[:-1] - shares[label] * rows_before[-1])
         is_test[drawn[: distance.argmin()]] = True
-    return is_test[np.asarray(text_of_row, np.intp)]
+    return is_test[number_of_row]
+
+
+def _move_to_test(rows: pd.DataFrame, is_test: NDArray[np.bool_]) -> tuple[pd.DataFrame, Order]:
+    """The rows in the order of splits, with these and no others in test, and their old places."""
+    split = rows.split.where(rows.split == "val", np.where(is_test, "test", "train"))
+    order = np.argsort(split.map(SPLITS.index).to_numpy(), kind="stable")
+    return rows.assign(split=split).iloc[order], order
 
 
 def find_problems(

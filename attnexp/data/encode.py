@@ -61,18 +61,16 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     corpus = load_corpus(config)
     numbered, all_words = number_corpus(corpus, config)
     text_numbers = text.number_texts(numbered)
-    num_train = corpus.parts["train"].stop
     ranks, words = numbered, all_words
     if all_words:  # else they are Keras's ranks already
-        ranks, words = text.rank_by_frequency(numbered, num_train, all_words)
+        ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, all_words)
     fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
-        order = redraw(corpus.rows.label.to_numpy(), corpus.parts, resample)
-        corpus = corpus.reorder(order)
+        corpus, order = corpus.redraw(text_numbers, resample)
         text_numbers = text_numbers[order]
         rows = list(ranks)
         redrawn = Ragged.of(rows[row] for row in order)
-        ranks, words = text.rank_by_frequency(redrawn, num_train, words)
+        ranks, words = text.rank_by_frequency(redrawn, corpus.parts["train"].stop, words)
     problems = {}
     if words:
         problems = find_problems(corpus, np.diff(ranks.offsets), text_numbers)
@@ -134,18 +132,6 @@ def _draw(labels: Labels, num_rows: Rows, random: np.random.Generator) -> Rows:
         rows = np.flatnonzero(labels == label)
         drawn.append(random.permutation(rows)[:num])
     return np.sort(np.concatenate(drawn))
-
-
-def redraw(labels: Labels, parts: dict[str, slice], seed: int) -> Rows:
-    """New order of the rows, (n,), which draws train and test anew from their union.
-
-    Both keep their sizes, how many texts of each class they have, and the order of the union.
-    """
-    num_train = np.bincount(labels[parts["train"]])  # of each class
-    union = labels[: parts["test"].stop]
-    train = _draw(union, num_train, np.random.default_rng(seed))
-    others = np.delete(np.arange(len(labels)), train)
-    return np.concatenate([train, others])
 
 
 def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:

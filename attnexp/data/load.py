@@ -52,7 +52,7 @@ def load_corpus(data: DataConfig) -> Corpus:
     if columns not in ([data.text, data.label], ["text", "label"]):
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
-    return make_corpus(rows, title, data.test_share, files)
+    return make_corpus(rows, title, data, files)
 
 
 def read_tables(splits: Splits, root: Path) -> list[Table]:

@@ -5,15 +5,18 @@ What a reader must know besides the axes is for the caption. D is the width.
 
 import io
 import textwrap
+import warnings
 from collections.abc import Sequence
 from itertools import chain, cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import style
+from matplotlib import font_manager, style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
@@ -56,12 +59,36 @@ own_style = style.context(["default", STYLE])  # whatever the reader's matplotli
 
 @own_style
 def render_figure(figure: Figure, kind: str) -> bytes:
-    """A picture of always the same bytes; larger where a label would be cut."""
-    figure.draw_without_rendering()
-    whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
+    """A picture of always the same bytes; larger where a label would be cut. Raises `UserError` for
+    a png or pdf with characters that no font has."""
+    if kind != "svg":
+        _choose_font(figure)
     file = io.BytesIO()
-    figure.savefig(file, format=kind, bbox_inches=whole, metadata={KINDS[kind]: None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # an svg is shown with the reader's fonts
+        figure.draw_without_rendering()
+        whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
+        figure.savefig(file, format=kind, bbox_inches=whole, metadata={KINDS[kind]: None})
     return file.getvalue()
+
+
+def _choose_font(figure: Figure) -> None:
+    """Give all texts a font beside the usual one that has the characters which this one lacks."""
+    texts = figure.findobj(Text)
+    characters = {ord(character) for text in texts for character in text.get_text().strip()}
+    usual = font_manager.get_font(font_manager.findfont(FontProperties()))
+    missing = characters - usual.get_charmap().keys() - {ord("\n")}
+    if not missing:
+        return
+    for font in font_manager.fontManager.ttflist:
+        # the last resort has boxes for everything
+        has_all = missing <= font_manager.get_font(font.fname).get_charmap().keys()
+        if has_all and not font.name.startswith("Last Resort"):
+            for text in texts:
+                text.set_fontfamily(["sans-serif", font.name])
+            return
+    letters = "".join(map(chr, sorted(missing)))
+    raise UserError(f"No font here has {letters[:9]}. Give a name in .svg, which readers' fonts show.")
 
 
 def save_figure(figure: Figure, path: Path) -> None:

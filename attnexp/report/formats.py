@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pandas as pd
@@ -13,6 +14,9 @@ from attnexp.report.table import Table, TableName
 from attnexp.report.tables import make_table, tabulate_means
 
 SCHEMA = 6  # of the JSON document
+
+FORMULA = re.compile(r"[=@]|[+-](?!\d+(\.\d+)?(e[+-]\d+)?( ±|$))")
+"""Beginning of a cell that a spreadsheet takes for a formula; `+2.53` and `-0.12 ± 0.05` are none."""
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -64,8 +68,12 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame without its index."""
-    return str(frame.to_csv(index=False)).rstrip("\n")
+    """The frame without its index. What a spreadsheet would compute has a quote in front."""
+    return str(frame.map(_quote_formula).to_csv(index=False)).rstrip("\n")
+
+
+def _quote_formula(cell: Any) -> Any:
+    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
 
 
 def _format_text(table: Table, name: str, format: str) -> str:

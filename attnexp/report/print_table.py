@@ -4,16 +4,19 @@ Nothing breaks within a word while a heading could take a column's place or a ce
 between its words.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from attnexp.base.errors import escape_controls
 from attnexp.report.difference_tables import PLACES
 from attnexp.report.table import Table
 
@@ -25,6 +28,8 @@ TEXTS |= {"data set", "intervention"}
 
 VERDICT_WIDTH = 12  # down to which a verdict wraps before anything else does
 
+INDENT = "  "  # of rows below a heading
+
 Section = tuple[str, pd.DataFrame]  # a heading, or nothing, and its rows
 
 
@@ -34,7 +39,7 @@ class Layout:
 
     sections: list[Section]
     widths: dict[str, int]
-    gap: int = 1  # spaces between columns
+    gap: int  # spaces between columns
 
     @property
     def width(self) -> int:
@@ -45,28 +50,29 @@ class Layout:
 def print_table(table: Table, console: Console) -> None:
     """Print a table of texts: numbers to the right, the verdict coloured."""
     console.print(table.title)
-    layout = choose_layout(table.frame, console.width)
-    console.print(_render(layout, table.frame.iloc[:0], has_header=True))
+    frame = table.frame.map(escape_controls).rename(columns=escape_controls)
+    layout = choose_layout(frame, console.width)
+    console.print(_render(layout, frame.iloc[:0], has_header=True))
     for heading, rows in layout.sections:
         if heading:
             console.print(heading)
-        if len(rows):
-            console.print(_render(layout, rows, has_header=False))
+        console.print(_render(layout, rows, has_header=False))
     console.print()
 
 
 def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
     """The first layout that fits: all columns; headings in place of the columns `PLACES`;
-    cells that wrap between words; each name as a heading above its numbers."""
+    cells that wrap between words; names as headings, too."""
     below_places = list(_sections_by_place(frame, width))
+    below_names = list(_sections_by_name(below_places))
     for sections in ([("", frame)], below_places):
+        widths = {name: _width_of_cells(sections, name) for name in sections[0][1]}
         for gap in (2, 1):
-            layout = Layout(sections, _widths(sections), gap)
+            layout = Layout(sections, widths, gap)
             if layout.width <= width:
                 return layout
-    below_names = list(_sections_by_name(below_places))
     for sections in (below_places, below_names):
-        layout = _wrap(Layout(sections, _widths(sections)), width)
+        layout = _wrap(sections, width)
         if layout.width <= width:
             return layout
     return _cut_words(layout, width)
@@ -78,58 +84,58 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
     if not places:
         yield "", frame
         return
-    rest = frame.drop(columns=places)
-    first = rest.columns[0]
-    numbers = _widths([("", rest.drop(columns=first))])
-    room = width - sum(numbers.values()) - len(numbers)
+    first, *numbers = [name for name in frame if name not in places]
+    room = width - sum(_width_of_cells([("", frame)], name) + 1 for name in numbers)
     for place, rows in frame.groupby(places, sort=False):
         heading = ", ".join(filter(None, place))
         rows = rows.drop(columns=places)
         joined = f"{heading}, {rows[first].iloc[0]}"
-        if len(rows) == 1 and len(joined) <= room:
+        if len(rows) == 1 and cell_len(joined) <= room:
             yield "", rows.assign(**{first: joined})
         else:
-            yield heading, rows.assign(**{first: "  " + rows[first]})
+            yield heading, rows.assign(**{first: INDENT + rows[first]})
 
 
-def _sections_by_name(sections: Iterable[Section]) -> Iterator[Section]:
-    """Every row below a heading of its own, its name; headings of several rows stay above."""
+def _sections_by_name(sections: Sequence[Section]) -> Iterator[Section]:
+    """Rows below headings that end with their name."""
     for heading, rows in sections:
-        if heading:
-            yield heading, rows.iloc[:0]
         first = rows.columns[0]
-        for number in range(len(rows)):
-            row = rows.iloc[[number]]
-            yield row[first].iloc[0], row.assign(**{first: ""})
+        for name, named_rows in rows.groupby(first, sort=False):
+            whole = ", ".join(filter(None, [heading, name.strip()]))
+            yield whole, named_rows.drop(columns=first)
 
 
-def _widths(sections: Iterable[Section], *, of_words: bool = False) -> dict[str, int]:
-    """Characters of the widest cell, or of the longest word, of each column with its name."""
-    frame = pd.concat([rows for _, rows in sections])
-    widths = {}
-    for name in frame:
-        texts = [str(name), *frame[name]]
-        if of_words:
-            texts = " ".join(texts).split()
-        widths[str(name)] = max(map(len, texts))
-    return widths
+def _width_of_cells(sections: Sequence[Section], name: str) -> int:
+    """Characters of the widest cell of a column, its name among them."""
+    return max(cell_len(text) for _, rows in sections for text in [name, *rows[name]])
 
 
-def _wrap(layout: Layout, width: int) -> Layout:
+def _width_of_words(sections: Sequence[Section], name: str) -> int:
+    """Characters of the longest word of a column, with its indent."""
+    widths = [cell_len(word) for word in name.split()]
+    for _, rows in sections:
+        for text in rows[name]:
+            indent = len(text) - len(text.lstrip())
+            widths += [indent + cell_len(word) for word in text.split()]
+    return max(widths)
+
+
+def _wrap(sections: list[Section], width: int) -> Layout:
     """The layout with columns that wrap between words: the verdict, then names, then numbers."""
-    least = _widths(layout.sections, of_words=True)
-    if "verdict" in least:
-        least["verdict"] = max(least["verdict"], VERDICT_WIDTH)
-    widths = dict(layout.widths)
+    columns = list(sections[0][1])
+    layout = Layout(sections, {name: _width_of_cells(sections, name) for name in columns}, gap=1)
     excess = layout.width - width
-    names = [name for name in widths if name in TEXTS and name != "verdict"]
-    numbers = [name for name in widths if name not in TEXTS]
+    names = [name for name in columns if name in TEXTS and name != "verdict"]
+    numbers = [name for name in columns if name not in TEXTS]
     for name in ["verdict", *names, *numbers]:
-        if name in widths and excess > 0:
-            cut = min(excess, max(widths[name] - least[name], 0))
-            widths[name] -= cut
+        if name in columns and excess > 0:
+            least = _width_of_words(sections, name)
+            if name == "verdict":
+                least = max(least, VERDICT_WIDTH)
+            cut = min(excess, max(layout.widths[name] - least, 0))
+            layout.widths[name] -= cut
             excess -= cut
-    return replace(layout, widths=widths)
+    return layout
 
 
 def _cut_words(layout: Layout, width: int) -> Layout:
@@ -146,10 +152,13 @@ def _render(layout: Layout, rows: pd.DataFrame, *, has_header: bool) -> RichTabl
     table.padding = (0, layout.gap - 1, 0, 0)
     for name, width in layout.widths.items():
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
-        table.add_column(name, justify=side, width=width, overflow="fold")
-    for _, row in rows.iterrows():
-        verdict = str(row.get("verdict", "")).partition(" ")[0]
+        table.add_column(Text(name), justify=side, width=width, overflow="fold")
+    for row in rows.to_dict("records"):
+        verdict = row.get("verdict", "").partition(" ")[0]
         style = VERDICT_STYLES.get(verdict, "")
-        cells = [Text(text, style if name == "verdict" else "") for name, text in row.items()]
+        cells = []
+        for name, text in row.items():
+            cell = Text(text.removeprefix(INDENT), style if name == "verdict" else "")
+            cells.append(Padding.indent(cell, 2) if text.startswith(INDENT) else cell)
         table.add_row(*cells)
     return table

@@ -13,11 +13,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.files import atomic_write
 from attnexp.runs import store
 from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
@@ -214,10 +212,9 @@ def check_folder(folder: Path) -> Path:
 @contextmanager
 def _editing(folder: Path) -> Iterator[None]:
     """Lock the study of a folder, which is made if need be: two sweeps of it may begin at once."""
-    with writing(folder):
+    with store.lock(folder, wait=60):
         folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder / ".lock"):
-            yield
+        yield
 
 
 def _write(folder: Path, study: Manifest) -> None:

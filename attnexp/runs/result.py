@@ -1,5 +1,6 @@
 """Result of a run: everything in `result.json`."""
 
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,8 +77,14 @@ class Run:
     declared: bool = False  # whether a study has it that adds seeds because of results
 
     def read(self, name: str) -> bytes:
-        """Content of a file of the run. Raises `UserError` if it cannot be read."""
+        """Content of a file of the run. Raises `UserError` if it cannot be read, or is another than
+        the run wrote."""
+        file = self.path / name
         try:
-            return (self.path / name).read_bytes()
+            content = file.read_bytes()
         except OSError as error:
-            raise UserError(f"{self.path / name} cannot be read: {error.strerror}.") from error
+            raise UserError(f"{file} cannot be read: {error.strerror}. Train again.") from error
+        checksums = self.result.provenance.get("checksums", {})  # none in runs of before
+        if name in checksums and zlib.crc32(content) != checksums[name]:
+            raise UserError(f"{file} is damaged: the run wrote other bytes. Train again (--again).")
+        return content

@@ -24,6 +24,7 @@ from attnexp.base.files import atomic_write, writing
 from attnexp.config import pieces
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import RunConfig, to_dict
+from attnexp.runs import predictions
 from attnexp.runs.identity import Identity
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
@@ -54,21 +55,22 @@ def has_finished(path: Path) -> bool:
 
 
 @contextmanager
-def lock(path: Path) -> Iterator[None]:
-    """Lock a run against other processes; the lock ends with the process, however that ends. Raises
-    `Busy` if another holds it, and `UserError` where the disk refuses what is written within."""
+def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
+    """Lock a run or a study against other processes, until the process ends, however that ends.
+    wait: seconds. Raises `Busy` if another still holds it then, and `UserError` where the disk refuses
+    what is written within."""
     file = _lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "flock not supported")  # then the file is a mark
-                held = FileLock(file).acquire(blocking=False)
+                held = FileLock(file).acquire(timeout=wait)
             with held:
                 yield
         except Timeout:
             raise Busy(
-                f"Another process is at this run ({describe_lock(path)}). Wait for it, or give "
+                f"Another process is at {path} ({describe_lock(path)}). Wait for it, or give "
                 "another place with out=DIR."
             ) from None
 
@@ -101,8 +103,9 @@ def is_locked(path: Path) -> bool:
 def create(path: Path, config: RunConfig) -> None:
     """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
     path.mkdir(parents=True, exist_ok=True)
-    for temporary in path.glob(".*"):  # what a killed process was writing
-        temporary.unlink()
+    for name in (CONFIG, CHECKPOINT, RESULT, predictions.WEIGHTS, predictions.FILE):
+        for part in path.glob(f".{name}.[0-9]*"):  # what a killed process was writing
+            part.unlink()
     tree = to_dict(config)
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(tree, sort_keys=False).encode())

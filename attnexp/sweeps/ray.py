@@ -35,7 +35,9 @@ class RayTasks(Executor):
         has_gpus = executors.want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
         num_gpus = config.gpu if has_gpus else 0
         num_cpus = executors.num_threads(jobs)
-        task = self.ray.remote(num_cpus=num_cpus, num_gpus=num_gpus, max_retries=1)
+        calls = 1 if any(map(executors.has_user_code, jobs)) else 0  # of a process; 0 for all
+        options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_calls": calls}
+        task = self.ray.remote(max_retries=1, **options)
         self.task = task(executors.train_job_in)
 
     def submit(self, jobs: Sequence[Job]) -> Futures:

@@ -56,7 +56,7 @@ class Watch(Progress):
         self, foresee: Callable[[list[SweepEntry]], Iterable[str]] = lambda entries: []
     ) -> None:
         console = progress.console
-        columns = (TextColumn("{task.description}"), BarColumn(20))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(20))
         super().__init__(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.task = self.add_task("", total=None)
         self.shown: set[SweepEntry] = set()  # those whose line has been shown

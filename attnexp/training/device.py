@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
     }
 
 
+@cache  # the code of a process is what it has imported
 def commit_of(folder: Path) -> str | None:
     """Commit of the repository that a folder is in, with `+` if files of it changed; None without
     one."""

@@ -9,6 +9,7 @@ import functools
 import random
 import time
 import traceback
+import zlib
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -321,3 +322,7 @@ def _write_files(model: nn.Module, dataset: encode.Dataset, record: Record) -> N
     with vocabulary.open("w", encoding="utf-8", newline="\n") as file:
         for word in dataset.words:
             file.write(f"{word}\n")
+    record.provenance["checksums"] = {
+        name: zlib.crc32((record.folder / name).read_bytes())
+        for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY)
+    }

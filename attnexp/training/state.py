@@ -1,8 +1,9 @@
 """Training between two epochs: what the rest of it depends on, and the file that keeps it."""
 
+import io
 import json
-import pickle
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from attnexp.base import progress
 from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
+
+CHECKSUM_SIZE = 4  # bytes after a checkpoint, since torch does not check its own
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,27 +96,26 @@ class Record:
             "seconds": time.perf_counter() - self.started,
             "resumed": [*self.provenance["resumed"], str(state)],
         }
+        content = io.BytesIO()
+        torch.save(saved, content)
         with atomic_write(self.folder / store.CHECKPOINT) as file:
-            try:
-                torch.save(saved, file)
-            except RuntimeError as error:  # torch's own, in place of Ctrl-C or of a full disk
-                cause = error.__context__ or error
-                raise cause from None
+            file.write(content.getbuffer())
+            file.write(_checksum(content.getbuffer()))
 
     def resume(self, state: State) -> None:
-        """Continue from the checkpoint of an earlier attempt, if there is one that can be read.
+        """Continue from the checkpoint of an earlier attempt, if there is one that is whole.
 
         On the same machine with as many threads it is the same run to the bit, on another the same
         but for rounding.
         """
         file = self.folder / store.CHECKPOINT
-        try:
-            saved = torch.load(file, weights_only=True, map_location="cpu")
-        except FileNotFoundError:
+        if not file.exists():
             return
-        except (RuntimeError, EOFError, OSError, pickle.UnpicklingError):
-            self.note(f"{file} cannot be read. Starts over.")
+        content = memoryview(file.read_bytes())
+        if content[-CHECKSUM_SIZE:] != _checksum(content[:-CHECKSUM_SIZE]):
+            self.note(f"{file} is damaged. Starts over.")
             return
+        saved = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
         self._set_streams(state, saved["streams"])
@@ -134,6 +136,10 @@ class Record:
         device = self.provenance["device"]
         if device != "cpu" and on_device:
             torch.get_device_module(device).set_rng_state(on_device[0])
+
+
+def _checksum(content: memoryview) -> bytes:
+    return zlib.crc32(content).to_bytes(CHECKSUM_SIZE, "big")
 
 
 def best_epoch(rows: Sequence[EpochRow]) -> int:

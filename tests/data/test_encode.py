@@ -4,6 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import IMDB
 from forms import on_disk, write_csv
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
-from attnexp.data.corpus import SPLITS, draw_test
-from attnexp.data.encode import load_dataset, load_test, redraw
+from attnexp.data.corpus import Corpus, choose_test
+from attnexp.data.encode import load_dataset, load_test
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
@@ -31,13 +32,14 @@ def write(home: Path, **splits: list[str]) -> DataConfig:
 def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float) -> None:
     random = np.random.default_rng(1)
     labels = random.choice(3, 3000, p=[0.7, 0.2, 0.1])
-    texts = [f"text {i}" for i in random.integers(2500, size=3000)]  # many stand there twice
-    is_test = draw_test(texts, labels, share)
-    assert len({*zip(texts, is_test.tolist(), strict=True)}) == len({*texts})
+    numbers = random.integers(2500, size=3000)  # many stand there twice
+    is_test = choose_test(np.arange(3000), numbers, labels, np.full(3, share), seed=0)
+    assert len({*zip(numbers, is_test.tolist(), strict=True)}) == len({*numbers})
     for label in range(3):
         assert is_test[labels == label].mean() == pytest.approx(share, abs=0.06)
     assert is_test.mean() == pytest.approx(share, abs=0.01)
-    assert not draw_test([*"aaaab"], np.array([0] * 4 + [1]), share).all()
+    few = np.array([0, 0, 0, 0, 1])
+    assert not choose_test(few, few, few, np.full(2, share), seed=0).all()
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
@@ -56,14 +58,17 @@ LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
 def test_texts_drawn_anew_keep_their_union_and_classes(
     train: list[int], test: list[int], seed: int
 ) -> None:
-    labels, n = np.array([0, 1, 2, *train, *test, 0]), 3 + len(train)
-    ends = [0, n, n + len(test), n + len(test) + 1]
-    parts = dict(zip(SPLITS, map(slice, ends, ends[1:]), strict=False))
-    order = redraw(labels, parts, seed)
+    labels = [0, 1, 2, *train, *test, 0]
+    splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
+    rows = pd.DataFrame({"split": splits, "text": "a", "label": labels})
+    corpus = Corpus(rows=rows, files=())
+    drawn, order = corpus.redraw(np.arange(len(labels)), seed)
+    assert drawn.rows.index.tolist() == order.tolist()
     assert sorted(order) == [*range(len(labels))]
     assert order[-1] == len(labels) - 1  # validation stays
-    for part in parts.values():
-        assert sorted(labels[order][part]) == sorted(labels[part])
+    assert drawn.parts == corpus.parts
+    for part in corpus.parts.values():
+        assert sorted(drawn.rows.label[part]) == sorted(labels[part])
         assert sorted(order[part]) == order[part].tolist()
 
 
@@ -120,11 +125,14 @@ def test_texts_are_the_same_if_their_tokens_are(tmp_path: Path) -> None:
     assert load_dataset(config).quality == {"val texts also occur in train": 1}
 
 
-def test_texts_drawn_anew_are_checked_anew(tmp_path: Path) -> None:
-    same = [f"number {i} {mark}" for i in range(20) for mark in ".!"]
-    config = write(tmp_path, train=same, test=TEST)
-    assert load_dataset(config).quality == {"texts have both labels": 20}
-    assert load_dataset(config, resample=0).quality["test texts also occur in train"] > 0
+@pytest.mark.parametrize("resample", [None, 0])
+def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: int | None) -> None:
+    """Whether they have one label or two, and where test was read, too."""
+    same = [f"number {i} {mark}" for i in range(40) for mark in ".!"]
+    splits = {"train": same} if resample is None else {"train": same, "test": TEST}
+    dataset = load_dataset(write(tmp_path, **splits), resample)
+    assert dataset.quality == {"texts have both labels": 40}
+    assert len(dataset.test) == (16 if resample is None else 4)
 
 
 @pytest.mark.parametrize("label", ["nan", "None", "NULL", "N/A", " NaN"])

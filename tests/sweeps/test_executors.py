@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -68,10 +69,18 @@ def test_a_missing_extra_gives_the_install_line(monkeypatch: pytest.MonkeyPatch,
 
 
 def children(pid: int) -> list[int]:
-    """Processes that train: those that a process started, but the one that tracks semaphores."""
+    """Processes that train: those that the server of a process has forked."""
+    servers = [child for child in children_of(pid) if "forkserver" in command_of(child)]
+    return [child for server in servers for child in children_of(server)]
+
+
+def children_of(pid: int) -> list[int]:
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    pids = [int(pid) for task in tasks for pid in task.read_text().split()]
-    return [pid for pid in pids if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
 
 
 def num_begun(folder: Path) -> int:
@@ -138,7 +147,23 @@ class PretendedRay(ModuleType):
         self.init = lambda **_: None
         self.cluster_resources = dict
         self.get_runtime_context = lambda: SimpleNamespace(gcs_address=address)
-        self.remote = lambda **_: lambda function: function
+        self.options: dict[str, int] = {}  # of tasks
+
+    def remote(self, **options: int) -> Callable[..., Any]:
+        self.options = options
+        return lambda function: function
+
+
+@pytest.mark.parametrize(("words", "max_calls"), [([], 0), (["train.loss=made_up:loss"], 1)])
+def test_ray_gives_user_code_a_process_for_each_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], max_calls: int
+) -> None:
+    (tmp_path / "made_up.py").write_text("def loss(logits, labels): ...")
+    monkeypatch.chdir(tmp_path)
+    pretended = PretendedRay("")
+    monkeypatch.setitem(sys.modules, "ray", pretended)
+    open_executor(ExecutorConfig(kind=ExecutorKind.ray), plan([*SMOKE, *words]).jobs)
+    assert pretended.options["max_calls"] == max_calls
 
 
 def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from slurm_node import ask, queue, slurm_node
 from sweeping import SIX, SMOKE, outcomes, result_of, sweeping, wait_for
 
+from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import JobKilled, TimeLimitReached
 from attnexp.sweeps.plan import plan
@@ -180,7 +181,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
 def test_slurm_gives_the_figures_of_processes_here(
     tmp_path: Path, undisturbed: dict[str, object], node: dict[str, str]
 ) -> None:
-    """The first sweep is stopped while submitit waits for sbatch, and cancels what it queued."""
+    """The first sweep is stopped while submitit waits for sbatch, and cancels what it queued. Then
+    two at once share their runs."""
     words = [*SIX, "executor=slurm", "executor.slurm={mem: 1GB}"]
     (tmp_path / "sbatch").write_text(f'#!/bin/sh\n{shutil.which("sbatch")} "$@"; sleep 2')
     (tmp_path / "sbatch").chmod(0o755)
@@ -190,9 +192,12 @@ def test_slurm_gives_the_figures_of_processes_here(
     first.terminate()
     assert result_of(first)[0] == 130
     wait_for(lambda: not queue(environment))
-    code, message = result_of(sweeping(tmp_path / "out", *words, **environment))
-    assert code == 0, message
+    both = [sweeping(tmp_path / "out", *words, **node) for _ in range(2)]
+    messages = [result_of(process) for process in both]
+    assert [code for code, _ in messages] == [0, 0], messages
     assert outcomes(tmp_path / "out") == undisturbed
+    logs = [file.read_text() for file in tmp_path.glob(f"out/runs/*/{store.LOG}")]
+    assert [log.count("epoch 1/6") for log in logs] == [1] * 6
 
 
 def test_slurm_says_why_a_run_waits_and_why_it_ended(tmp_path: Path, node: dict[str, str]) -> None:

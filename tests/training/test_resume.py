@@ -66,27 +66,37 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
         stopped(num_calls, f"end of epoch {epoch}" if epoch else "start")
     (folder,) = (tmp_path / "stopped" / store.RUNS).glob("[!.]*")
     (folder / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
+    (folder / ".config.yaml.swp").write_bytes(b"of an editor")
     path, result = train_run(config)
     assert outcome(path, result) == undisturbed
     assert result.provenance["resumed"] == [f"the end of epoch {n}" for n in (1, 2, 3)]
     assert len((path / store.METRICS).read_text().splitlines()) == 3
     assert not (path / store.CHECKPOINT).exists()
-    assert not list(path.glob(".*"))
+    assert [file.name for file in path.glob(".*")] == [".config.yaml.swp"]
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_ctrl_c_and_a_full_disk_in_a_save_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
 ) -> None:
-    """Although `torch.save` raises an error of its own in their place."""
-    save, file = torch.save, Mock(write=Mock(side_effect=raised))
-    monkeypatch.setattr(torch, "save", lambda tree, _: save(tree, file))
+    monkeypatch.setattr(torch, "save", Mock(side_effect=raised))
     with pytest.raises((KeyboardInterrupt, UserError), match=r"goes on from|No space left"):
         train_run(config_in(tmp_path))
 
 
-def test_a_checkpoint_that_cannot_be_read_is_said_and_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def cut(content: bytes) -> bytes:
+    return content[:-100]
+
+
+def flip_a_bit(content: bytes) -> bytes:
+    """In the middle, where weights are."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [cut, flip_a_bit])
+def test_a_damaged_checkpoint_is_said_and_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
 ) -> None:
     config = config_in(tmp_path)
     with monkeypatch.context() as patch:
@@ -94,10 +104,10 @@ def test_a_checkpoint_that_cannot_be_read_is_said_and_not_used(
         with pytest.raises(AttributeError):
             train_run(config)
     (file,) = tmp_path.rglob(store.CHECKPOINT)
-    file.write_bytes(file.read_bytes()[:-100])
+    file.write_bytes(damage(file.read_bytes()))
     path, result = train_run(config)
     assert result.provenance["resumed"] == []
-    assert "cannot be read" in (path / store.LOG).read_text()
+    assert f"{file} is damaged. Starts over." in (path / store.LOG).read_text()
     assert len(result.epochs) == 3
 
 

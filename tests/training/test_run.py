@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import Refused
 from small import config_in, without_clock
 from torch import Tensor
 
@@ -135,6 +136,27 @@ def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_
     assert again.wall_seconds != first.wall_seconds
     assert without_clock(again.epochs) == without_clock(first.epochs)
     assert [file.name for file in path.parent.glob("[!.]*")] == [again.run_id]
+
+
+@pytest.mark.parametrize(
+    ("name", "commands"),
+    [
+        (predictions.WEIGHTS, ["predict {} a", "evaluate {}", "probe {}", "explore {}"]),
+        (store.VOCABULARY, ["predict {} a"]),
+        (predictions.FILE, ["report {} --table classes"]),
+    ],
+)
+def test_a_file_of_a_run_that_has_changed_is_not_read(
+    finished: tuple[RunConfig, Path, RunResult], name: str, commands: list[str], refused: Refused
+) -> None:
+    _, path, _ = finished
+    content = (path / name).read_bytes()
+    (path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    try:
+        for command in commands:
+            assert f"{path / name} is damaged" in refused(*command.format(path).split())
+    finally:
+        (path / name).write_bytes(content)
 
 
 def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
