@@ -72,9 +72,8 @@ def find_group(
             published = set(group.published["variant"])
             usable = {name for name in published if not settings_unlike_k(group.configs[name])}
         accuracies = group.values("final", "accuracy")
-        seeds = accuracies.reindex(columns=variants).dropna()
-        is_usable = usable.issuperset(variants) and len(seeds) >= min_seeds
-        if group.data == "imdb" and is_usable:
+        num_seeds = len(accuracies.reindex(columns=variants).dropna())
+        if group.data == "imdb" and usable.issuperset(variants) and num_seeds >= min_seeds:
             return replace(group, families=list(families))
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
