@@ -9,14 +9,12 @@ not be trusted when it finds none elsewhere.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.data.corpus import Corpus
-from attnexp.data.files import ReadFile
 
 NUM_TRAIN, NUM_TEST = 4000, 2000
 
@@ -40,12 +38,14 @@ def generate_corpus(order_fraction: float) -> Corpus:
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
         for label, text in _reviews(size, order_fraction, random, seen):
             rows.append((split, text, label))
-    frame = pd.DataFrame(rows, columns=["split", "text", "label"])
-    files = tuple(
-        ReadFile(split=split, name="generated", path=Path(), num_rows=size)
+    frame = pd.DataFrame(rows, columns=["split", "text", "label"]).astype({"label": np.int8})
+    numbers = frame.groupby("split").cumcount() + 1
+    places = "row " + numbers.astype(str) + " of " + frame.split
+    files = {
+        split: {"files": ["generated"], "texts": size, "files_not_read": 0}
         for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
-    )
-    return Corpus(rows=frame.astype({"label": np.int8}), files=files)
+    }
+    return Corpus(rows=frame.assign(place=places), files=files)
 
 
 def _reviews(

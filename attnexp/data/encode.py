@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
 from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems
-from attnexp.data.files import ReadFile
 from attnexp.data.load import load_corpus
 from attnexp.data.text import Ragged
 
@@ -42,7 +42,7 @@ class Dataset:
     words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
-    files: tuple[ReadFile, ...]  # what was read
+    files: dict[str, Any]  # what was read, as in `Corpus`
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 

@@ -1,9 +1,7 @@
 """Load a data set: locate its source, read its splits, and join their rows."""
 
-import itertools
 from collections.abc import Sequence
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
@@ -12,17 +10,13 @@ from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, make_corpus
-from attnexp.data.files import ReadFile, describe_reading
-from attnexp.data.sources import describe_source, locate_source, resolve_path
+from attnexp.data.records import LINE
+from attnexp.data.sources import locate_source, open_source
 from attnexp.data.splits import Splits, choose_splits, find_splits
 from attnexp.data.tables import choose_columns
 
-
-class Table(NamedTuple):
-    """Rows as a file has them, and the file."""
-
-    file: ReadFile
-    rows: pd.DataFrame
+Tables = dict[str, dict[str, pd.DataFrame]]
+"""Rows of each file, by split and name."""
 
 
 def load_corpus(data: DataConfig) -> Corpus:
@@ -31,15 +25,14 @@ def load_corpus(data: DataConfig) -> Corpus:
     if data.name is DataName.contrast:
         return contrast.generate_corpus(data.order_fraction or 0.0)
     source = locate_source(data)
-    path = resolve_path(source)
-    title = describe_source(source, path)
+    path, title = open_source(source)
     try:
         splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
-        tables = read_tables(splits, path if path.is_dir() else path.parent)
-        of_train = [table for table in tables if table.file.split == "train"]
-        names = list(dict.fromkeys(itertools.chain(*(table.rows for table in of_train))))
-        columns = choose_columns(names, title, data, of_train[0].file.path)
-        rows = as_rows(tables, columns)
+        tables: Tables = {}
+        for key, split in splits.items():
+            tables[key] = {name: read() for name, read in split.files.items()}
+        columns = choose_columns(tables["train"], title, data)
+        rows = join_tables(tables, columns)
     except UserError:
         raise
     except Exception as error:  # of pandas, datasets, tarfile and others, with no base in common
@@ -47,37 +40,44 @@ def load_corpus(data: DataConfig) -> Corpus:
             f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
-    files = tuple(table.file for table in tables)
-    progress.note(describe_reading(files))
+    files = describe_files(tables, splits)
     if columns not in ([data.text, data.label], ["text", "label"]):
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
     return make_corpus(rows, title, data, files)
 
 
-def read_tables(splits: Splits, root: Path) -> list[Table]:
-    """Read the files of all splits, in order. root: the folder in which they lie."""
-    tables = []
-    for key, split in splits.items():
-        for name, read in split.readers.items():
-            rows = read()
-            file = ReadFile(
-                split=key,
-                name=name,
-                path=root / name,
-                num_rows=len(rows),
-                skipped=split.skipped,
-            )
-            tables.append(Table(file, rows))
-    return tables
-
-
-def as_rows(tables: Sequence[Table], columns: Sequence[str]) -> pd.DataFrame:
+def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
     """Rows of all files: split, text and label, None where a cell is empty or its column is not
-    there. columns: names of that of texts and that of labels."""
+    there, and place, for messages. columns: names of that of texts and that of labels."""
     parts = []
-    for file, rows in tables:
-        part = rows.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
-        parts.append(part.astype(object).assign(split=file.split))
+    for split, files in tables.items():
+        num_before = 0
+        for name, rows in files.items():
+            places = [f"row {num_before + row} of {split}" for row in range(1, len(rows) + 1)]
+            if rows.index.name == LINE:
+                file = join_names([name])
+                lines = zip(places, rows.index, strict=True)
+                places = [f"{place} (line {line} of {file})" for place, line in lines]
+            part = rows.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
+            parts.append(part.astype(object).assign(split=split, place=places))
+            num_before += len(rows)
     joined = pd.concat(parts, ignore_index=True)
     return joined.where(joined.notna(), None)
+
+
+def describe_files(tables: Tables, splits: Splits) -> dict[str, dict[str, Any]]:
+    """Files and number of texts by split, as a result keeps them; a note says them."""
+    files: dict[str, dict[str, Any]] = {}
+    parts = []
+    skipped: list[str] = []
+    for split, frames in tables.items():
+        num_texts = sum(map(len, frames.values()))
+        num_skipped = len(splits[split].skipped)
+        files[split] = {"files": [*frames], "texts": num_texts, "files_not_read": num_skipped}
+        parts.append(f"{split}: {join_names(frames)}, {num_texts:,} texts")
+        skipped += splits[split].skipped
+    progress.note(f"Read {'; '.join(parts)}.")
+    if skipped:
+        progress.note(f"Not read: {len(skipped):,} files of other names, {join_names(skipped)}.")
+    return files

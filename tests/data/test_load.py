@@ -12,7 +12,6 @@ from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode, splits
-from attnexp.data.files import describe_files
 from attnexp.data.load import load_corpus
 from attnexp.data.sources import Source, locate_source
 
@@ -185,7 +184,7 @@ def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: pytest.CaptureFi
     for name, num_rows in (("train-00000-of-00002", 4), ("train-00001-of-00002", 3), ("test", 2)):
         write_csv(tmp_path / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(num_rows)])
     dataset = encode.load_dataset(on_disk(tmp_path))
-    assert describe_files(dataset.files) == {
+    assert dataset.files == {
         "train": {
             "files": ["train-00000-of-00002.csv", "train-00001-of-00002.csv"],
             "texts": 7,
@@ -210,7 +209,7 @@ def test_reviews_of_other_names_are_counted(
             patch.setitem(REVIEW_FILES, f"aclImdb/{name}", b"mine")
         write_imdb(tmp_path)
     dataset = encode.load_dataset(on_disk(tmp_path / place))
-    read = describe_files(dataset.files)
+    read = dataset.files
     assert [(part["texts"], part["files_not_read"]) for part in read.values()] == [(6, 2), (4, 1)]
     message = capsys.readouterr().err
     assert "Not read: 3 files of other names" in message

@@ -1,6 +1,7 @@
 """The same rows in fifteen formats are the same data; what cannot be read is said."""
 
 import csv
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -139,8 +140,13 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
          "write data.header=false data.text=2 data.label=0"],
     ),
     "latin-1": (
-        "a.csv", GOOD.encode() + b"na\xefve,1\n", ["line 12: 'utf-8' codec", "Texts are UTF-8"]
+        "a.csv", GOOD.encode() + b"na\xefve,1\n", ["line 12: 'utf-8' codec", "iconv -f cp1252"]
     ),
+    "UTF-16 without its mark": ("a.csv", GOOD.encode("utf-16-le"), ["line 1: a NUL character"]),
+    "a pointer of Git LFS": (
+        "a.parquet", "version https://git-lfs.github.com/spec/v1\nsize 9\n", ["git lfs pull"]
+    ),
+    "a zip archive": ("a.csv.zip", b"PK\3\4", ["Unpack it if it is a zip archive"]),
     "a blank label": ("a.csv", GOOD + "a, \n", ["1 rows do not: ' '"]),
     "a label after line breaks": (
         "a.csv", "text,label\r\n\r\n \r\n\"a\r\nb\nc\",1\r\nd,\r\n",
@@ -219,6 +225,16 @@ READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
         "a.csv", GOOD.replace("text 3", '"text, \\"3\\""'), {}, 'text, "3"'
     ),
     "line breaks of an old Macintosh": ("a.csv", GOOD.replace("\n", "\r"), {}, "text 3"),
+    "spaces after commas": (
+        "a.csv", 'text, label\n' + "".join(f'"film {i}, fine", "{i % 2}"\n' for i in range(10)), {},
+        "film 3, fine",
+    ),
+    "gzip under another name": ("a.csv", gzip.compress(GOOD.encode()), {}, "text 3"),
+    "gzip by its name alone": ("a.csv.gz", GOOD, {}, "text 3"),
+    "objects in one line": (
+        "a.json", "".join(json.dumps({"text": f"text {i}", "label": i % 2}) for i in range(10)), {},
+        "text 3",
+    ),
     "UTF-16": ("a.tsv", GOOD.replace(",", "\t").encode("utf-16"), {}, "text 3"),
     "no header": ("a.csv", GOOD.partition("\n")[2], {"header": "false", "text": "0", "label": "1"},
                   "text 3"),
@@ -240,6 +256,7 @@ def test_what_programs_write_is_read_as_it_was(tmp_path: Path, case: str) -> Non
     rows = rows_of(on_disk(path, **settings))
     texts = [text for text, _ in rows["train"] + rows["test"]]
     assert len(texts) == 10
+    assert {label for _, label in rows["train"]} in ({"0", "1"}, {"n", "y"})
     assert fourth_text in texts
 
 
