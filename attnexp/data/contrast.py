@@ -35,17 +35,14 @@ def generate_corpus(order_fraction: float) -> Corpus:
     random = Random(0)
     seen: set[tuple[str, ...]] = set()
     rows = []
+    files = {}
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
-        for label, text in _reviews(size, order_fraction, random, seen):
-            rows.append((split, text, label))
-    frame = pd.DataFrame(rows, columns=["split", "text", "label"]).astype({"label": np.int8})
-    numbers = frame.groupby("split").cumcount() + 1
-    places = "row " + numbers.astype(str) + " of " + frame.split
-    files = {
-        split: {"files": ["generated"], "texts": size, "files_not_read": 0}
-        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
-    }
-    return Corpus(rows=frame.assign(place=places), files=files)
+        files[split] = {"files": ["generated"], "texts": size, "files_not_read": 0}
+        reviews = _reviews(size, order_fraction, random, seen)
+        for number, (label, text) in enumerate(reviews, start=1):
+            rows.append((split, text, label, f"row {number} of {split}"))
+    frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
+    return Corpus(rows=frame.astype({"label": np.int8}), files=files)
 
 
 def _reviews(

@@ -148,17 +148,16 @@ def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> Non
             f"{source}: all {len(rows):,} texts have the label {join_names(names)}; two classes "
             f"are needed. Name the column of classes: data.label=COLUMN."
         )
-    labels_of: dict[Any, set[int]] = {"test": set()}  # of too few texts none may be drawn
-    labels_of |= {split: set(labels) for split, labels in rows.groupby("split").label}
+    labels_of = {"test": set[int]()}  # of too few texts none may be drawn
+    labels_of |= {str(split): set(labels) for split, labels in rows.groupby("split").label}
+    train_labels = labels_of["train"]
     for split, labels in labels_of.items():
-        if len(labels) < 2 or labels - labels_of["train"]:
-            listed = [
-                join_names(names[label] for label in sorted(labels_of[part]))
-                for part in (split, "train")
-            ]
+        if len(labels) < 2 or labels - train_labels:
+            listed = join_names(names[label] for label in sorted(labels))
+            listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
-                f"{split} of {source} has the classes {listed[0]}, train {listed[1]}. Each needs "
-                f"two or more, and train all. Where -1 alone hides them, take another split: "
+                f"{split} of {source} has the classes {listed}, train {listed_of_train}. Each "
+                f"needs two or more, and train all. Where -1 alone hides them, take another split: "
                 f"data.{split}_split=validation."
             )
 
@@ -212,10 +211,12 @@ def find_problems(
     """
     rows = corpus.rows.assign(number=numbers, num_words=num_words)
     with_words = rows[rows.num_words > 0]
-    counts = {}
     parts = {split: with_words.number[with_words.split == split] for split in SPLITS}
+    counts = {}
     for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
         counts[f"{split} texts also occur in {other}"] = parts[split].isin(parts[other]).sum()
+    repeated = with_words.duplicated(["split", "number"])
+    counts["texts repeat another of their split"] = repeated.sum()
     num_labels = with_words.groupby("number").label.nunique()
     counts["texts have both labels"] = (num_labels > 1).sum()
 
@@ -231,10 +232,15 @@ def find_problems(
     num_unsplit = ((rows.num_words < 3) & is_long).sum()
     if 10 * num_unsplit > len(rows):
         counts["long texts have two tokens at most (is data.tokenizer right?)"] = num_unsplit
-
-    names = pd.Series(corpus.classes)
-    for _, similar in names.groupby(names.str.replace(r"\s", "", regex=True).str.casefold()):
-        if len(similar) > 1:
-            listed = ", ".join(map(repr, similar))
-            counts[f"names of classes differ in space or case alone ({listed})"] = len(similar)
+    for names in _similar_names(corpus.classes):
+        listed = ", ".join(map(repr, names))
+        counts[f"names of classes differ in space or case alone ({listed})"] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
+
+
+def _similar_names(classes: Sequence[str]) -> list[list[str]]:
+    """Groups of two or more names that are the same without their space and case."""
+    similar: dict[str, list[str]] = {}
+    for name in classes:
+        similar.setdefault("".join(name.split()).casefold(), []).append(name)
+    return [names for names in similar.values() if len(names) > 1]

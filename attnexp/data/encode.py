@@ -15,10 +15,9 @@ from attnexp.config.schema import DataConfig
 from attnexp.data import text
 from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems
 from attnexp.data.load import load_corpus
-from attnexp.data.text import Ragged
+from attnexp.data.text import Texts
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -59,23 +58,19 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     test split had stay unknown, and the fingerprint as it is.
     """
     corpus = load_corpus(config)
-    numbered, all_words = number_corpus(corpus, config)
+    numbered, words = number_corpus(corpus, config)
     text_numbers = text.number_texts(numbered)
-    ranks, words = numbered, all_words
-    if all_words:  # else they are Keras's ranks already
-        ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, all_words)
+    ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, words)
     fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
         corpus, order = corpus.redraw(text_numbers, resample)
         text_numbers = text_numbers[order]
-        rows = list(ranks)
-        redrawn = Ragged.of(rows[row] for row in order)
+        redrawn = [ranks[row] for row in order]
         ranks, words = text.rank_by_frequency(redrawn, corpus.parts["train"].stop, words)
-    problems = {}
-    if words:
-        problems = find_problems(corpus, np.diff(ranks.offsets), text_numbers)
-    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
+    num_words = np.array([len(row) for row in ranks])
+    problems = find_problems(corpus, num_words, text_numbers) if words else {}
     ids = text.to_ids(ranks, config)
+    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
     splits = {
         split: _limit(ids[part], labels[part], split, limits[split])
@@ -97,17 +92,15 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     corpus = load_corpus(config)
     rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
     names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
-    has_texts = isinstance(rows.text.iloc[0], str)
-    if not words or not has_texts or not set(names) <= set(classes):
+    if not words or not isinstance(rows.text.iloc[0], str) or not set(names) <= set(classes):
         raise UserError(
             f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
             f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "
             f"name their column: data.label=COLUMN."
         )
-    label_in_run = np.array([classes.index(name) for name in names])
+    labels = np.array([classes.index(name) for name in names])[rows.label]
     ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
-    ids = text.to_ids(ranks, config)
-    return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
+    return _limit(text.to_ids(ranks, config), labels, "test", config.limit_test)
 
 
 def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None) -> Encoded:
@@ -120,21 +113,16 @@ def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None
             f"less, or data.limit_{split}=null for all."
         )
     ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
-    num_rows = np.diff(ends, prepend=0)  # of each class; rounded so that they add up to the limit
-    rows = _draw(labels, num_rows, np.random.default_rng(0))
+    random = np.random.default_rng(0)
+    rows: list[int] = []
+    for label, num_rows in enumerate(np.diff(ends, prepend=0)):  # which add up to the limit
+        shuffled = random.permutation(np.flatnonzero(labels == label))
+        rows.extend(shuffled[:num_rows])
+    rows.sort()
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def _draw(labels: Labels, num_rows: Rows, random: np.random.Generator) -> Rows:
-    """`num_rows[c]` rows of every class c, in their old order."""
-    drawn = []
-    for label, num in enumerate(num_rows):
-        rows = np.flatnonzero(labels == label)
-        drawn.append(random.permutation(rows)[:num])
-    return np.sort(np.concatenate(drawn))
-
-
-def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
+def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]:
     """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
     no words."""
     texts = corpus.rows.text
@@ -144,11 +132,11 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]
                 f"Keras's imdb.npz holds word ranks, and no text for "
                 f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
-        return Ragged.of(texts), []
+        return list(texts), []
     tracked = progress.track(texts, total=len(texts), label="encoding")
     numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
-        if numbered.offsets[part.start] == numbered.offsets[part.stop]:
+        if not any(map(len, numbered[part])):
             raise UserError(
                 f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
                 f"Give texts of words, or another tokenizer."
@@ -156,14 +144,13 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]
     return numbered, words
 
 
-def compute_fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:
+def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> str:
     """Sixteen hex digits that change with any text, label, word or name of a class, and are the
     same for the same texts in another kind of file."""
     digest = hashlib.sha256()
     for part in corpus.parts.values():
-        offsets = ranks.offsets[part.start : part.stop + 1]
-        digest.update(ranks.values[offsets[0] : offsets[-1]].tobytes())
-        digest.update((offsets - offsets[0]).tobytes())
+        digest.update(np.concatenate(ranks[part]).tobytes())
+        digest.update(np.cumsum([0, *map(len, ranks[part])], dtype=np.int64).tobytes())
         digest.update(corpus.rows.label.to_numpy()[part].tobytes())
     digest.update("\n".join(words).encode())
     if corpus.classes != SENTIMENTS:

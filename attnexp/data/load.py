@@ -52,16 +52,13 @@ def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
     there, and place, for messages. columns: names of that of texts and that of labels."""
     parts = []
     for split, files in tables.items():
-        num_before = 0
         for name, rows in files.items():
-            places = [f"row {num_before + row} of {split}" for row in range(1, len(rows) + 1)]
+            places = [f"row {number} of {name}" for number in range(1, len(rows) + 1)]
             if rows.index.name == LINE:
-                file = join_names([name])
                 lines = zip(places, rows.index, strict=True)
-                places = [f"{place} (line {line} of {file})" for place, line in lines]
+                places = [f"{place} (line {line})" for place, line in lines]
             part = rows.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
             parts.append(part.astype(object).assign(split=split, place=places))
-            num_before += len(rows)
     joined = pd.concat(parts, ignore_index=True)
     return joined.where(joined.notna(), None)
 

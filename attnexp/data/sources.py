@@ -65,11 +65,9 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
     """Path, size and time of change of every file that may be read for a config; of a data set of
     the hub, which its commit names, and of a generated one none."""
     path = Path(locate_source(data).path or "no/such/file").expanduser()
-    folders = [path, *path.glob("*"), *path.glob(REVIEWS), *path.glob(f"aclImdb/{REVIEWS}")]
     files = [path]
-    for folder in folders:
-        if folder.is_dir():
-            files += folder.iterdir()
+    for pattern in ("*", "*/*", f"{REVIEWS}/*", f"aclImdb/{REVIEWS}/*"):
+        files += path.glob(pattern)
     stamps = []
     for file in files:
         if file.is_file():

@@ -34,9 +34,9 @@ SAVED = ("dataset_dict.json", "state.json")
 
 
 class Split(NamedTuple):
-    """Texts that are still to be read: of a file, of its shards, or of a split of a library."""
+    """Files, or splits of a library, that are still to be read."""
 
-    files: Mapping[str, Callable[[], pd.DataFrame]]  # functions that read, by names of files
+    files: Mapping[str, Callable[[], pd.DataFrame]]  # functions that read, by name
     skipped: Sequence[str] = ()  # names of files that lie beside them and are not read
 
 
@@ -46,53 +46,46 @@ Splits = Mapping[str, Split]
 
 def choose_splits(splits: Splits, source: str, data: DataConfig) -> Splits:
     """The splits for train, test and val, by these names. Raises `UserError` where one is not
-    there, two are the same, or the files of one are no whole; test may be missing, and is then
-    drawn from train."""
+    there, two are the same, or the files of one are no whole."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
-    if "test" in splits or data.name is DataName.imdb:
+    if "test" in splits or data.name is DataName.imdb:  # else it is drawn from train
         names["test"] = data.test_split or "test"
-    chosen: dict[str, Split] = {}
+    chosen = {key: _find_split(splits, name, key, source) for key, name in names.items() if name}
     purposes: dict[str, str] = {}  # by file
-    for key, name in names.items():
-        if not name:
-            continue
-        split = _find_split(splits, name)
-        if split is None:
-            raise UserError(
-                f"{source} has no split {name}, but {join_names(sorted(splits)) or 'nothing'}. "
-                f"Name one: data=files data.{key}_split=NAME. With data=files, a test split that "
-                f"is not there is drawn from train. What can be read is {FORMATS}."
-            )
-        if name in splits and not _is_whole(list(split.files)):
-            first = next(iter(split.files))
-            raise UserError(
-                f"{source}: {join_names(split.files)}: {len(split.files)} files are no whole split "
-                f"of one data set. Keep one of them, or all shards of one ({key}-00000-of-00002, "
-                f"{key}-00001-of-00002). Or name one: data=files data.{key}_split={first}."
-            )
+    for key, split in chosen.items():
         for file in split.files:
             if file in purposes:
                 raise UserError(
-                    f"data.{key}_split={name} is the {purposes[file]} split of {source} already. "
-                    f"Name another split, or leave data.{key}_split out."
+                    f"data.{key}_split={names[key]} is the {purposes[file]} split of {source} "
+                    f"already. Name another split, or leave data.{key}_split out."
                 )
             purposes[file] = key
-        chosen[key] = split
     unused = {file for split in splits.values() for file in split.files} - purposes.keys()
     if unused:
         progress.note(f"Not read: {join_names(sorted(unused))}.")
     return chosen
 
 
-def _find_split(splits: Splits, name: str) -> Split | None:
+def _find_split(splits: Splits, name: str, key: str, source: str) -> Split:
     """The split of a name; else the file of this name, with or without its folder and endings."""
     if name in splits:
+        files = list(splits[name].files)
+        if not _is_whole(files):
+            raise UserError(
+                f"{source}: {join_names(files)}: {len(files)} files are no whole split of one data "
+                f"set. Keep one of them, or all shards of one ({key}-00000-of-00002, "
+                f"{key}-00001-of-00002). Or name one: data=files data.{key}_split={files[0]}."
+            )
         return splits[name]
     for split in splits.values():
         for file, read in split.files.items():
             if name in (file, os.path.basename(file), stem_of(file)):
                 return Split({file: read})
-    return None
+    raise UserError(
+        f"{source} has no split {name}, but {join_names(sorted(splits)) or 'nothing'}. Name one: "
+        f"data=files data.{key}_split=NAME. With data=files, a test split that is not there is "
+        f"drawn from train. What can be read is {FORMATS}."
+    )
 
 
 def _is_whole(files: Sequence[str]) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
-from attnexp.data.text import PAD, UNKNOWN, cut_text, rank_with, to_ids, tokenizer_of
+from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -117,7 +117,7 @@ def _read(
     logits, maps = forward(model, torch.from_numpy(ids).long()[None])
 
     all_tokens = [START, *tokenize(text)]
-    tokens = cut_text(all_tokens, config.data)
+    tokens = all_tokens[kept_part(config.data)]
     num_cut = len(all_tokens) - len(tokens)
     if START not in tokens:
         num_cut -= 1  # it is no word

@@ -94,7 +94,9 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
 
 
 def test_problems_are_counted(tmp_path: Path) -> None:
-    assert load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
+    assert load_dataset(write(tmp_path, train=TRAIN, test=TEST)).quality == {}
+    repeated = load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality
+    assert repeated == {"texts repeat another of their split": 1}
     doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
     assert [*load_dataset(doubled).quality.values()] == [3, 1, 2]  # in train, both labels, no word
     silent = write(tmp_path, train=["good", *"!?.,;:", "bad"], test=["good", "bad"])
@@ -104,7 +106,8 @@ def test_problems_are_counted(tmp_path: Path) -> None:
         train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
         test=["演员的表演"] * 2,
     )
-    assert [*load_dataset(chinese).quality.values()] == [1, 2]  # both labels; long, of one token
+    # repeated, both labels; long, of one token
+    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2]
     with pytest.raises(UserError, match="finds no word in test"):
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
@@ -131,7 +134,9 @@ def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: i
     same = [f"number {i} {mark}" for i in range(40) for mark in ".!"]
     splits = {"train": same} if resample is None else {"train": same, "test": TEST}
     dataset = load_dataset(write(tmp_path, **splits), resample)
-    assert dataset.quality == {"texts have both labels": 40}
+    assert dataset.quality == {
+        "texts repeat another of their split": 40, "texts have both labels": 40
+    }  # fmt: skip
     assert len(dataset.test) == (16 if resample is None else 4)
 
 
@@ -144,15 +149,13 @@ def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_the
     write_csv(tmp_path / "train-1-of-2.csv", rows)
     write_csv(tmp_path / "test.csv", [("f", 0), ("", 1)])
     problems = load_dataset(on_disk(tmp_path)).quality
-    empty = ["row 3 of train (line 5 of train-0-of-2.csv)"]
-    empty += ["row 8 of train (line 5 of train-1-of-2.csv)", "row 2 of test (line 3 of test.csv)"]
-    missing = ["row 1 of train (line 2 of train-0-of-2.csv)"]
-    missing += ["row 4 of train (line 6 of train-0-of-2.csv)"]
-    missing += ["row 6 of train (line 2 of train-1-of-2.csv)"]
-    missing += ["row 9 of train (line 6 of train-1-of-2.csv)"]
     assert problems == {
-        f"texts hold no word: {', '.join(empty)}": 3,
-        f"labels are {label}, as where one is missing: {', '.join(missing)}": 4,
+        "texts repeat another of their split": 4,
+        "texts hold no word: row 3 of train-0-of-2.csv (line 5), row 3 of train-1-of-2.csv (line "
+        "5), row 2 of test.csv (line 3)": 3,
+        f"labels are {label}, as where one is missing: row 1 of train-0-of-2.csv (line 2), row 4 "
+        "of train-0-of-2.csv (line 6), row 1 of train-1-of-2.csv (line 2), row 4 of "
+        "train-1-of-2.csv (line 6)": 4,
     }
 
 

@@ -126,7 +126,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "Excel's line": ("a.csv", f"sep=,\n{GOOD}", ["remove its first line, 'sep=,'"]),
     "too many cells": ("a.csv", GOOD + "a,b,1\n", ["line 12 has 3 cells, and there are 2 names"]),
     "too few cells": (
-        "a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 11 of train (line 12 of a.csv)"]
+        "a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 11 of a.csv (line 12)"]
     ),
     "an open quote": (
         "a.csv", GOOD + '"a, b,1\n', ["line 12: a quote opens", "its quotes doubled"]
@@ -150,14 +150,14 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "a blank label": ("a.csv", GOOD + "a, \n", ["1 rows do not: ' '"]),
     "a label after line breaks": (
         "a.csv", "text,label\r\n\r\n \r\n\"a\r\nb\nc\",1\r\nd,\r\n",
-        ["row 2 of train (line 7 of a.csv)"],
+        ["row 2 of a.csv (line 7)"],
     ),
     "a label in jsonl": (
         "a.jsonl", '\n{"text": "a", "label": 1}\n\n{"text": "b", "label": ""}\n',
-        ["row 2 of train (line 4 of a.jsonl)"],
+        ["row 2 of a.jsonl (line 4)"],
     ),
     "a label in tsv": (
-        "a.tsv", 'text\tlabel\n"so" it\t1\n"open\t\nend\t0\n', ["row 2 of train (line 3 of a.tsv)"]
+        "a.tsv", 'text\tlabel\n"so" it\t1\n"open\t\nend\t0\n', ["row 2 of a.tsv (line 3)"]
     ),
     "long cells": ("a.jsonl", '{"text": ["' + 999 * "a" + '"], "label": "1"}',
                    [f"do not: ['{97 * 'a'}, in row 1"]),
@@ -203,7 +203,7 @@ def test_a_split_that_hides_its_labels_is_named_with_what_to_do(tmp_path: Path) 
 def test_a_split_with_other_columns_is_named(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [("a", 0), ("b", 1)])
     (tmp_path / "test.csv").write_text("words,label\nc,0\nd,1\n")
-    assert "2 rows do not: None, None, in row 1 of test (line 2 of test.csv), row 2 of" in refusal(
+    assert "2 rows do not: None, None, in row 1 of test.csv (line 2), row 2 of" in refusal(
         on_disk(tmp_path)
     )
 
