@@ -19,7 +19,7 @@ SENTIMENTS = ("negative", "positive")
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 MAX_CLASSES = 1000
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-WHOLE_FLOAT = re.compile(r"-?\d+\.0+")
+WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
 """A whole number as pandas writes it in a column with missing values."""
 NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 """A blank label, or a fraction."""
@@ -55,12 +55,10 @@ class Corpus:
     def redraw(self, numbers: NDArray[np.integer], seed: int) -> tuple[Self, Order]:
         """The corpus with train and test drawn anew from their union, and the old place of each of
         its rows. Of every class both keep their share, as nearly as equal texts allow."""
-        num_rows = self.parts["test"].stop
-        labels = self.rows.label.to_numpy()[:num_rows]
-        was_test = self.rows.split.to_numpy() == "test"
-        shares = np.bincount(labels, was_test[:num_rows]) / np.bincount(labels)
-        numbers = numbers[:num_rows]
-        is_test = choose_test(numbers, numbers, labels, shares, seed)
+        rows = self.rows[self.rows.split != "val"]
+        shares = (rows.split == "test").groupby(rows.label).mean().to_numpy()
+        numbers = numbers[: len(rows)]
+        is_test = choose_test(numbers, numbers, rows.label.to_numpy(), shares, seed)
         rows, order = _move_to_test(self.rows, is_test)
         return replace(self, rows=rows), order
 
@@ -68,7 +66,8 @@ class Corpus:
 def make_corpus(rows: pd.DataFrame, source: str, data: DataConfig, files: dict[str, Any]) -> Corpus:
     """Corpus of rows as they were read; of train, a share is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""
-    rows = rows.assign(label=_read_whole_numbers(rows.label))
+    labels = [_read_label(value) for value in rows.label]
+    rows = rows.assign(label=pd.Series(labels, rows.index, object))
     _check_rows(rows, source)
     written = rows.label.map(str)
     names = _order_labels(set(written), source)
@@ -95,13 +94,9 @@ def make_corpus(rows: pd.DataFrame, source: str, data: DataConfig, files: dict[s
     )
 
 
-def _read_whole_numbers(labels: pd.Series) -> pd.Series:
-    """Labels with 1.0 as 1, unless some are names."""
-    written = labels.map(str).str.strip()
-    is_number = written.str.fullmatch(WHOLE_FLOAT) | written.str.fullmatch(WHOLE)
-    if not (is_number | written.isin(["", "None"])).all():
-        return labels
-    return labels.mask(is_number, written.str.replace(r"\.0+$", "", regex=True))
+def _read_label(value: Any) -> Any:
+    match = WHOLE_FLOAT.fullmatch(str(value))
+    return match[1] if match else value
 
 
 def _check_rows(rows: pd.DataFrame, source: str) -> None:

@@ -1,6 +1,7 @@
 """Load a data set: locate its source, read its splits, and join their rows."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -13,7 +14,7 @@ from attnexp.data.corpus import Corpus, make_corpus
 from attnexp.data.records import LINE
 from attnexp.data.sources import locate_source, open_source
 from attnexp.data.splits import Splits, choose_splits, find_splits
-from attnexp.data.tables import choose_columns
+from attnexp.data.tables import choose_columns, read_rows
 
 Tables = dict[str, dict[str, pd.DataFrame]]
 """Rows of each file, by split and name."""
@@ -28,9 +29,7 @@ def load_corpus(data: DataConfig) -> Corpus:
     path, title = open_source(source)
     try:
         splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
-        tables: Tables = {}
-        for key, split in splits.items():
-            tables[key] = {name: read() for name, read in split.files.items()}
+        tables = read_tables(splits, has_header=data.header)
         columns = choose_columns(tables["train"], title, data)
         rows = join_tables(tables, columns)
     except UserError:
@@ -45,6 +44,17 @@ def load_corpus(data: DataConfig) -> Corpus:
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
     return make_corpus(rows, title, data, files)
+
+
+def read_tables(splits: Splits, *, has_header: bool) -> Tables:
+    """Rows of all files that are still to be read, and of the others."""
+    tables: Tables = {}
+    for key, split in splits.items():
+        tables[key] = {}
+        for name, file in split.files.items():
+            rows = read_rows(file, has_header=has_header) if isinstance(file, Path) else file
+            tables[key][name] = rows
+    return tables
 
 
 def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:

@@ -28,23 +28,29 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     rows, lines = split_records(text, kind)
     if not rows:
         raise ValueError("no columns: it is empty")
-    names = [str(number) for number in range(len(rows[0]))]
     if has_header:
         names = [name.strip() for name in rows.pop(0)]
         lines.pop(0)
-    if rows and all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows):
-        names = ["", *names]  # R numbered the rows
+        if {len(row) == len(names) + 1 and row[0].isdigit() for row in rows} == {True}:
+            names = ["", *names]  # R numbered the rows
+    else:
+        names = [str(number) for number in range(len(rows[0]))]
     repeated = {name for name in names if name and names.count(name) > 1}
     if repeated:
         raise ValueError(
             f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
             f"data.header=false if its first row holds no names"
         )
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) > len(names):
-            raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
-        row.extend([""] * (len(names) - len(row)))
+    _fill_rows(rows, lines, len(names))
     return pd.DataFrame(rows, columns=names, index=pd.Index(lines, name=LINE), dtype=str)
+
+
+def _fill_rows(rows: list[list[str]], lines: list[int], num_names: int) -> None:
+    """Add the cells that rows lack at their end. Raises `ValueError` where one has too many."""
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) > num_names:
+            raise ValueError(f"line {line} has {len(row)} cells, and there are {num_names} names")
+        row.extend([""] * (num_names - len(row)))
 
 
 def split_records(text: str, kind: str) -> Records:

@@ -6,11 +6,10 @@ import os
 import re
 import tarfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -19,7 +18,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.sources import FORMATS, REVIEWS
-from attnexp.data.tables import convert_arrow, kind_of, read_rows
+from attnexp.data.tables import convert_arrow, kind_of
 
 KERAS_NPZ = {"69664113be75683a8fe16e3ed0ab59fda8886cb3cd7ada244f7d9544e4676b9f"}
 """SHA-256 of the imdb.npz that Keras publishes. Any other would be a pickle from a stranger."""
@@ -34,9 +33,9 @@ SAVED = ("dataset_dict.json", "state.json")
 
 
 class Split(NamedTuple):
-    """Files, or splits of a library, that are still to be read."""
+    """Texts of one split by the names of their files."""
 
-    files: Mapping[str, Callable[[], pd.DataFrame]]  # functions that read, by name
+    files: Mapping[str, Path | pd.DataFrame]  # a path is still to be read
     skipped: Sequence[str] = ()  # names of files that lie beside them and are not read
 
 
@@ -78,9 +77,9 @@ def _find_split(splits: Splits, name: str, key: str, source: str) -> Split:
             )
         return splits[name]
     for split in splits.values():
-        for file, read in split.files.items():
+        for file, rows in split.files.items():
             if name in (file, os.path.basename(file), stem_of(file)):
-                return Split({file: read})
+                return Split({file: rows})
     raise UserError(
         f"{source} has no split {name}, but {join_names(sorted(splits)) or 'nothing'}. Name one: "
         f"data=files data.{key}_split=NAME. With data=files, a test split that is not there is "
@@ -111,8 +110,7 @@ def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
     if path.is_dir():
         return _find_reviews(path) or _find_tables(path, data)
     if kind_of(path):
-        reader = partial(read_rows, path, has_header=data.header)
-        return {data.train_split: Split({path.name: reader})}
+        return {data.train_split: Split({path.name: path})}
     if tarfile.is_tarfile(path):
         return _sort_reviews(_read_archive(path))
     return _find_in_keras(path)
@@ -130,15 +128,14 @@ def _find_reviews(path: Path) -> Splits:
 def _find_tables(path: Path, data: DataConfig) -> Splits:
     """Tables of a folder by split: by their names without a number, or by their folders where only
     those name train. A split of several files must turn out to be shards."""
-    by_name = defaultdict[str, dict[str, Any]](dict)
-    by_folder = defaultdict[str, dict[str, Any]](dict)
+    by_name = defaultdict[str, dict[str, Path]](dict)
+    by_folder = defaultdict[str, dict[str, Path]](dict)
     candidates = [*path.glob("*"), *path.glob("*/*")]
     tables = sorted(file for file in candidates if kind_of(file) and file.is_file())
     for file in tables:
         name = str(file.relative_to(path))
-        reader = partial(read_rows, file, has_header=data.header)
-        by_name[re.sub(r"[-_]\d.*", "", stem_of(name))][name] = reader
-        by_folder[file.parent.name][name] = reader
+        by_name[re.sub(r"[-_]\d.*", "", stem_of(name))][name] = file
+        by_folder[file.parent.name][name] = file
     if len(tables) == 1 and not data.test_split:
         (group,) = by_name.values()
         return {data.train_split: Split(group)}
@@ -181,8 +178,8 @@ def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
     splits = {}
     for split, reviews in frame.groupby("split"):
         ordered = reviews.sort_values(["label", "number", "file"], ignore_index=True)
-        files_read = {f"{split}/neg and {split}/pos": ordered.copy}
-        splits[str(split)] = Split(files_read, sorted(skipped[str(split)]))
+        name = f"{split}/neg and {split}/pos"
+        splits[str(split)] = Split({name: ordered}, sorted(skipped[str(split)]))
     return splits
 
 
@@ -200,7 +197,7 @@ def _find_in_keras(path: Path) -> Splits:
         for split in ("train", "test"):
             texts = map(np.array, arrays[f"x_{split}"])
             rows = pd.DataFrame({"text": texts, "label": arrays[f"y_{split}"]})
-            splits[split] = Split({f"{split} of {path.name}": rows.copy})
+            splits[split] = Split({f"{split} of {path.name}": rows})
     return splits
 
 
@@ -216,11 +213,8 @@ def _find_in_datasets(path: str, data: DataConfig, *, is_saved: bool) -> Splits:
         with TemporaryDirectory() as cache:
             content = datasets.load_dataset(path, data.config, cache_dir=cache, keep_in_memory=True)
     sets = content if isinstance(content, dict) else {data.train_split: content}
-    return {
-        name: Split({f"split {name}": partial(_read_dataset, dataset)})
-        for name, dataset in sets.items()
-    }
-
-
-def _read_dataset(dataset: Any) -> pd.DataFrame:
-    return convert_arrow(dataset.with_format("arrow")[:])
+    splits = {}
+    for name, dataset in sets.items():
+        rows = convert_arrow(dataset.with_format("arrow")[:])
+        splits[name] = Split({f"split {name}": rows})
+    return splits
