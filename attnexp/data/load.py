@@ -29,7 +29,7 @@ def load_corpus(data: DataConfig) -> Corpus:
     path, title = open_source(source)
     try:
         splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
-        tables = read_tables(splits, has_header=data.header)
+        tables, files = read_splits(splits, has_header=data.header)
         columns = choose_columns(tables["train"], title, data)
         rows = join_tables(tables, columns)
     except UserError:
@@ -39,22 +39,31 @@ def load_corpus(data: DataConfig) -> Corpus:
             f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
-    files = describe_files(tables, splits)
     if columns not in ([data.text, data.label], ["text", "label"]):
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
     return make_corpus(rows, title, data, files)
 
 
-def read_tables(splits: Splits, *, has_header: bool) -> Tables:
-    """Rows of all files that are still to be read, and of the others."""
+def read_splits(splits: Splits, *, has_header: bool) -> tuple[Tables, dict[str, Any]]:
+    """Rows of all files, and what is read, by split, as a result keeps it; a note says it."""
     tables: Tables = {}
+    files = {}
+    parts = []
     for key, split in splits.items():
         tables[key] = {}
         for name, file in split.files.items():
             rows = read_rows(file, has_header=has_header) if isinstance(file, Path) else file
             tables[key][name] = rows
-    return tables
+        num_texts = sum(map(len, tables[key].values()))
+        num_skipped = len(split.skipped)
+        files[key] = {"files": [*tables[key]], "texts": num_texts, "files_not_read": num_skipped}
+        parts.append(f"{key}: {join_names(tables[key])}, {num_texts:,} texts")
+    progress.note(f"Read {'; '.join(parts)}.")
+    skipped = [name for split in splits.values() for name in split.skipped]
+    if skipped:
+        progress.note(f"Not read: {len(skipped):,} files of other names, {join_names(skipped)}.")
+    return tables, files
 
 
 def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
@@ -71,20 +80,3 @@ def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
             parts.append(part.astype(object).assign(split=split, place=places))
     joined = pd.concat(parts, ignore_index=True)
     return joined.where(joined.notna(), None)
-
-
-def describe_files(tables: Tables, splits: Splits) -> dict[str, dict[str, Any]]:
-    """Files and number of texts by split, as a result keeps them; a note says them."""
-    files: dict[str, dict[str, Any]] = {}
-    parts = []
-    skipped: list[str] = []
-    for split, frames in tables.items():
-        num_texts = sum(map(len, frames.values()))
-        num_skipped = len(splits[split].skipped)
-        files[split] = {"files": [*frames], "texts": num_texts, "files_not_read": num_skipped}
-        parts.append(f"{split}: {join_names(frames)}, {num_texts:,} texts")
-        skipped += splits[split].skipped
-    progress.note(f"Read {'; '.join(parts)}.")
-    if skipped:
-        progress.note(f"Not read: {len(skipped):,} files of other names, {join_names(skipped)}.")
-    return files

@@ -195,7 +195,7 @@ def _find_in_keras(path: Path) -> Splits:
     splits = {}
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
         for split in ("train", "test"):
-            texts = map(np.array, arrays[f"x_{split}"])
+            texts = [np.array(ranks, np.int32) for ranks in arrays[f"x_{split}"]]
             rows = pd.DataFrame({"text": texts, "label": arrays[f"y_{split}"]})
             splits[split] = Split({f"{split} of {path.name}": rows})
     return splits

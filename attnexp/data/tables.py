@@ -115,9 +115,12 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
         column = setting or _find_common(key, names, taken)
         if column not in names:
             what = f"named {join_names([setting])}" if setting else f"that is plainly the {key}"
+            file = join_names(list(tables)[:1])
             raise UserError(
                 f"{source} has no column {what}; its columns are {join_names(names)}. Name it: "
-                f"data.{key}=COLUMN.{_explain_names(tables, has_header=data.header)}"
+                f"data.{key}=COLUMN. Where {file} is a csv and its first row, which is taken for "
+                f"names, is a text like the others, count columns from 0: data.header=false "
+                f"data.text=NUMBER data.label=NUMBER."
             )
         columns.append(column)
     return columns
@@ -129,23 +132,3 @@ def _find_common(key: str, names: Sequence[str], taken: str | None) -> str:
     same_name = [name for name in common if name.lower() == key]
     candidates = same_name or common
     return candidates[0] if len(candidates) == 1 else ""
-
-
-def _explain_names(tables: Mapping[str, pd.DataFrame], *, has_header: bool) -> str:
-    """Where the names of a csv's columns are from, and the words that read it without a header:
-    the longest column as text, of the others that with the fewest values as label."""
-    file, rows = next(iter(tables.items()))
-    if kind_of(Path(file)) not in ("csv", "tsv"):
-        return ""
-    cells = pd.DataFrame([[*rows], *rows.to_numpy()])
-    text = cells.map(len).mean().idxmax()
-    num_values = cells.drop(columns=text).nunique()
-    num_values = num_values[num_values > 1]
-    label = num_values.idxmin() if len(num_values) else "NUMBER"
-    words = f"data.header=false data.text={text} data.label={label}"
-    if not has_header:
-        return f" They are numbered from 0. Perhaps {words}."
-    return (
-        f" The first row of {file} is taken for names: {join_names(rows)}. If it is a text like "
-        f"the others, write {words}."
-    )

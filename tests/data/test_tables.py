@@ -136,8 +136,8 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     ),
     "no header": (
         "a.csv", "4,x,what a film\n0,y,so dull\n",
-        ["first row of a.csv is taken for names: 4, x, what a film",
-         "write data.header=false data.text=2 data.label=0"],
+        ["its columns are 4, x, what a film", "Where a.csv is a csv and its first row, which is",
+         "data.header=false data.text=NUMBER data.label=NUMBER"],
     ),
     "latin-1": (
         "a.csv", GOOD.encode() + b"na\xefve,1\n", ["line 12: 'utf-8' codec", "iconv -f cp1252"]
