@@ -26,7 +26,9 @@ NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
 """A label that programs write where there is none; a class may be called so all the same."""
 
+Numbers = NDArray[np.integer]
 Order = NDArray[np.intp]  # (n,), row by row the place that it had before
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,20 +47,22 @@ class Corpus:
     @property
     def parts(self) -> dict[str, slice]:
         """Where each split lies in the rows."""
-        ends = self.rows.split.value_counts(sort=False).cumsum()
-        begins = [0, *ends[:-1]]
-        return {
-            split: slice(begin, end)
-            for split, begin, end in zip(ends.index, begins, ends, strict=True)
-        }
+        parts = {}
+        begin = 0
+        for split, num_rows in self.rows.split.value_counts(sort=False).items():
+            parts[str(split)] = slice(begin, begin + num_rows)
+            begin += num_rows
+        return parts
 
-    def redraw(self, numbers: NDArray[np.integer], seed: int) -> tuple[Self, Order]:
+    def redraw(self, numbers: Numbers, seed: int) -> tuple[Self, Order]:
         """The corpus with train and test drawn anew from their union, and the old place of each of
         its rows. Of every class both keep their share, as nearly as equal texts allow."""
         rows = self.rows[self.rows.split != "val"]
-        shares = (rows.split == "test").groupby(rows.label).mean().to_numpy()
+        labels = rows.label.to_numpy()
+        was_test = rows.split == "test"
+        shares = was_test.groupby(labels).mean().to_numpy()
         numbers = numbers[: len(rows)]
-        is_test = choose_test(numbers, numbers, rows.label.to_numpy(), shares, seed)
+        is_test = choose_test(numbers, numbers, labels, shares, seed)
         rows, order = _move_to_test(self.rows, is_test)
         return replace(self, rows=rows), order
 
@@ -80,7 +84,7 @@ def make_corpus(rows: pd.DataFrame, source: str, data: DataConfig, files: dict[s
         numbered, _ = text.number_words(train.text, text.tokenizer_of(data))
         is_test = choose_test(
             pd.factorize(train.text)[0],
-            text.number_texts(numbered),
+            number_texts(numbered),
             train.label.to_numpy(),
             shares=np.full(len(names), data.test_share),
             seed=0,
@@ -157,13 +161,21 @@ def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> Non
             )
 
 
+def number_texts(rows: text.Texts) -> Numbers:
+    """A number for each text, (n,), from 0 in the order of their first appearance, the same for
+    texts of the same tokens, which no model can tell apart."""
+    tokens = np.array([row.tobytes() for row in rows], object)
+    numbers: Numbers = pd.factorize(tokens)[0]
+    return numbers
+
+
 def choose_test(
-    written: NDArray[np.integer],
-    numbers: NDArray[np.integer],
-    labels: NDArray[np.integer],
+    written: Numbers,
+    numbers: Numbers,
+    labels: Numbers,
     shares: NDArray[np.floating],
     seed: int,
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Mask of the rows drawn for test, (n,); the same for one seed.
 
     written, numbers: of each text, (n,), the same for texts that are written alike, and for texts
@@ -188,7 +200,7 @@ def choose_test(
     return is_test[number_of_row]
 
 
-def _move_to_test(rows: pd.DataFrame, is_test: NDArray[np.bool_]) -> tuple[pd.DataFrame, Order]:
+def _move_to_test(rows: pd.DataFrame, is_test: Mask) -> tuple[pd.DataFrame, Order]:
     """The rows in the order of splits, with these and no others in test, and their old places.
     is_test: for all rows but those of val, which stand behind them."""
     split = rows.split.to_numpy(copy=True)
@@ -197,9 +209,7 @@ def _move_to_test(rows: pd.DataFrame, is_test: NDArray[np.bool_]) -> tuple[pd.Da
     return rows.assign(split=split).iloc[order], order
 
 
-def find_problems(
-    corpus: Corpus, num_words: NDArray[np.integer], numbers: NDArray[np.integer]
-) -> dict[str, int]:
+def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
     """What is questionable in texts, with how often; nothing that does not occur.
 
     num_words, numbers: of each row, (n,). Texts of one number are the same to a model.

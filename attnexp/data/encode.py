@@ -13,9 +13,9 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems
+from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, number_texts
 from attnexp.data.load import load_corpus
-from attnexp.data.text import Texts
+from attnexp.data.text import Ids, Texts
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 
@@ -24,7 +24,7 @@ Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 class Encoded:
     """Split of a data set as the model takes it."""
 
-    ids: NDArray[np.int32]  # (n, max_len)
+    ids: Ids  # (n, max_len)
     labels: Labels
 
     def __len__(self) -> int:
@@ -45,7 +45,7 @@ class Dataset:
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 
-    def read(self, ids: NDArray[np.int32]) -> str:
+    def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
         ranks = ids - text.INDEX_FROM - 1
         return " ".join(self.words[rank] for rank in ranks if 0 <= rank < len(self.words))
@@ -59,7 +59,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """
     corpus = load_corpus(config)
     numbered, words = number_corpus(corpus, config)
-    text_numbers = text.number_texts(numbered)
+    text_numbers = number_texts(numbered)
     ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, words)
     fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
@@ -98,12 +98,14 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "
             f"name their column: data.label=COLUMN."
         )
-    labels = np.array([classes.index(name) for name in names])[rows.label]
-    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
-    return _limit(text.to_ids(ranks, config), labels, "test", config.limit_test)
+    label_in_run = np.array([classes.index(name) for name in names])
+    tokenize = text.tokenizer_of(config)
+    ranks = text.rank_with(words, rows.text, tokenize)
+    ids = text.to_ids(ranks, config)
+    return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
 
 
-def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None) -> Encoded:
+def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
     """A split, or so many of its texts: stratified by class, the same every time."""
     if limit is None:
         return Encoded(ids=ids, labels=labels)
@@ -148,10 +150,12 @@ def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> s
     """Sixteen hex digits that change with any text, label, word or name of a class, and are the
     same for the same texts in another kind of file."""
     digest = hashlib.sha256()
+    labels = corpus.rows.label.to_numpy()
     for part in corpus.parts.values():
-        digest.update(np.concatenate(ranks[part]).tobytes())
-        digest.update(np.cumsum([0, *map(len, ranks[part])], dtype=np.int64).tobytes())
-        digest.update(corpus.rows.label.to_numpy()[part].tobytes())
+        texts = ranks[part]
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        for numbers in (np.concatenate(texts), offsets, labels[part]):
+            digest.update(numbers.tobytes())
     digest.update("\n".join(words).encode())
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())

@@ -72,11 +72,21 @@ def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
     parts = []
     for split, files in tables.items():
         for name, rows in files.items():
-            places = [f"row {number} of {name}" for number in range(1, len(rows) + 1)]
-            if rows.index.name == LINE:
-                lines = zip(places, rows.index, strict=True)
-                places = [f"{place} (line {line})" for place, line in lines]
-            part = rows.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
-            parts.append(part.astype(object).assign(split=split, place=places))
+            part = rows.reindex(columns=list(columns)).astype(object)
+            part.columns = ["text", "label"]
+            part["split"] = split
+            part["place"] = _list_places(name, rows.index)
+            parts.append(part)
     joined = pd.concat(parts, ignore_index=True)
     return joined.where(joined.notna(), None)
+
+
+def _list_places(name: str, index: pd.Index) -> list[str]:
+    """Where each row of a file stands, from 1, and its line, if the index has it."""
+    places = []
+    for row, line in enumerate(index, start=1):
+        place = f"row {row} of {name}"
+        if index.name == LINE:
+            place += f" (line {line})"
+        places.append(place)
+    return places

@@ -58,7 +58,8 @@ def open_source(source: Source) -> tuple[Path, str]:
     path = Path(source.path).expanduser().absolute()
     if not path.exists():
         raise UserError(f"{source.title}={source.path} does not exist. Give {FORMATS}.")
-    return path, source.title if source.title.startswith("$") else str(path)
+    title = source.title if source.title.startswith("$") else str(path)
+    return path, title
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:

@@ -95,14 +95,12 @@ def _decode(content: bytes) -> str:
 def convert_arrow(table: pa.Table) -> pd.DataFrame:
     """Rows of an Arrow table. Labels that `datasets` stores as numbers get the names of classes."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    metadata = table.schema.metadata or {}
-    features = json.loads(metadata.get(b"huggingface", "{}")).get("info", {}).get("features", {})
-    for column, feature in features.items():
+    metadata = json.loads((table.schema.metadata or {}).get(b"huggingface", "{}"))
+    for column, feature in metadata.get("info", {}).get("features", {}).items():
         names = feature.get("names") if isinstance(feature, dict) else None
-        labels = table[column].to_pylist()
-        if names and set(labels) != {-1}:  # which stands for labels that the hub does not show
+        if names and (frame[column] != -1).any():  # else the hub does not show its labels
             names_of = dict(enumerate(names))
-            frame[column] = [names_of.get(label) for label in labels]
+            frame[column] = [names_of.get(label) for label in frame[column]]
     return frame
 
 

@@ -26,7 +26,8 @@ UNKNOWN = 2
 INDEX_FROM = 3  # so the most frequent word has id 4
 
 Tokenize = Callable[[str], list[str]]
-Texts = list[NDArray[np.int32]]
+Ids = NDArray[np.int32]
+Texts = list[Ids]
 """The tokens of each text, as numbers or ranks."""
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 FULL_WIDTH = "".join(chr(ord(mark) + 0xFEE0) for mark in KERAS_FILTERS if mark > " ")
@@ -107,25 +108,21 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[
     return rows, list(number_of)
 
 
-def number_texts(rows: Texts) -> NDArray[np.intp]:
-    """A number for each text, (n,), the same for texts of the same tokens, which no model can tell
-    apart."""
-    number_of: defaultdict[bytes, int] = defaultdict(count().__next__)
-    return np.array([number_of[row.tobytes()] for row in rows], np.intp)
-
-
 def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tuple[Texts, list[str]]:
     """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
     first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
     first, which is the order of Keras; 0 stays the unknown word. Ranks without words stay too."""
     if not words:
         return rows, []
-    counts = np.bincount(np.concatenate(rows[:num_train]), minlength=len(words) + 1)
+    in_train = np.concatenate(rows[:num_train])
+    counts = np.bincount(in_train, minlength=len(words) + 1)
     counts[0] = 0
-    by_frequency = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    by_frequency = np.argsort(-counts, kind="stable")
+    by_frequency = by_frequency[: np.count_nonzero(counts)]
     rank_of = np.zeros(len(counts), np.int32)
     rank_of[by_frequency] = np.arange(1, len(by_frequency) + 1)
-    return [rank_of[row] for row in rows], [words[number - 1] for number in by_frequency]
+    ranks = [rank_of[row] for row in rows]
+    return ranks, [words[number - 1] for number in by_frequency]
 
 
 def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) -> Texts:
@@ -143,7 +140,7 @@ def kept_part(config: DataConfig) -> slice:
     return slice(-config.max_len, None) if config.truncate is Side.pre else slice(config.max_len)
 
 
-def to_ids(rows: Texts, config: DataConfig) -> NDArray[np.int32]:
+def to_ids(rows: Texts, config: DataConfig) -> Ids:
     """Ranks as Keras's ids, cut and padded: (n, max_len). Raises `UserError` where they are more
     than the machine's memory holds, which the system may notice only when it ends the process."""
     size = 4 * len(rows) * config.max_len / 2**30
