@@ -69,7 +69,7 @@ def _find_split(splits: Splits, name: str, key: str, source: str) -> Split:
     """The split of a name; else the file of this name, with or without its folder and endings."""
     if name in splits:
         files = list(splits[name].files)
-        if not _is_whole(files):
+        if name not in files and not _is_whole(files):
             raise UserError(
                 f"{source}: {join_names(files)}: {len(files)} files are no whole split of one data "
                 f"set. Keep one of them, or all shards of one ({key}-00000-of-00002, "

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import IMDB
+from conftest import IMDB, needs_imdb
 from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, choose_test
@@ -200,6 +201,20 @@ def test_places_of_generated_texts_are_rows() -> None:
 def test_fingerprints_stay() -> None:
     dataset = load_dataset(DataConfig(name=DataName.contrast, order_fraction=0.5))
     assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
-    if IMDB.is_dir():
-        dataset = load_dataset(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
-        assert dataset.fingerprint == "63f4f417d797f53e"
+
+
+@needs_imdb
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [
+        pytest.param("imdb", "63f4f417d797f53e", marks=pytest.mark.slow),
+        ("cr", "10154df0b5aca674"),  # of which test is drawn
+        ("mpqa", "6864808ef195cf73"),
+    ],
+)
+def test_fingerprints_of_published_data_stay(
+    monkeypatch: pytest.MonkeyPatch, name: str, fingerprint: str
+) -> None:
+    monkeypatch.setenv("ATTNEXP_DATA", str(IMDB.parent))
+    dataset = load_dataset(compose([f"data={name}"]).data)
+    assert dataset.fingerprint == fingerprint
