@@ -4,6 +4,7 @@ BIN := .venv/bin
 DATA ?= contrast
 SEEDS ?= 6
 NUM ?= 300
+# Where pip finds a torch without CUDA, gigabytes smaller; `make setup CPU_WHEELS=` takes PyPI's.
 CPU_WHEELS ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
@@ -18,7 +19,10 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or newer is needed; $(PYTHON) is older. Try make PYTHON=python3.12."; exit 2; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,explore,dev]'
+	@echo 'Installing into .venv, torch without CUDA; one to three minutes.'
+	@$(BIN)/pip install -qq --disable-pip-version-check --retries 1 -c constraints.txt \
+	  $(if $(CPU_WHEELS),--extra-index-url $(CPU_WHEELS)) torch
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,explore,dev]'
 	@touch $@
 
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)
