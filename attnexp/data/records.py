@@ -66,7 +66,7 @@ def split_records(text: str, kind: str) -> Records:
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
     delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
-    quoted_behind_space = rf'{re.escape(delimiter)} +"[^"\n]*"({re.escape(delimiter)}|$)'
+    quoted_behind_space = rf'{re.escape(delimiter)} +"[^"\n]+"({re.escape(delimiter)}|$)'
     is_padded = f"{delimiter} " in header or re.search(quoted_behind_space, text, re.M)
     dialect = {"delimiter": delimiter, "skipinitialspace": bool(is_padded)}
     by_line = _split(text, quoting=csv.QUOTE_NONE, **dialect)
