@@ -186,35 +186,15 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
     assert [bool({*words} & {*contrast.PRAISE}) for words in after] == with_order.label.tolist()
 
 
-def only_the(text: str) -> list[str]:
-    """A tokenizer that finds words in texts that begin with `the` alone."""
-    return text.split() if text.startswith("the ") else []
-
-
-def test_places_of_generated_texts_are_rows() -> None:
-    config = DataConfig(name=DataName.contrast, tokenizer="test_encode:only_the")
-    (problem, *_) = [name for name in load_dataset(config).quality if "hold no word" in name]
-    assert problem.startswith("texts hold no word: row ")
-    assert "line" not in problem
-
-
-def test_fingerprints_stay() -> None:
-    dataset = load_dataset(DataConfig(name=DataName.contrast, order_fraction=0.5))
-    assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
-
-
-@needs_imdb
 @pytest.mark.parametrize(
     ("name", "fingerprint"),
     [
-        pytest.param("imdb", "63f4f417d797f53e", marks=pytest.mark.slow),
-        ("cr", "10154df0b5aca674"),  # of which test is drawn
-        ("mpqa", "6864808ef195cf73"),
+        ("contrast", "efcf84f255c10c89"),
+        pytest.param("cr", "10154df0b5aca674", marks=needs_imdb),  # of which test is drawn
+        pytest.param("mpqa", "6864808ef195cf73", marks=needs_imdb),
+        pytest.param("imdb", "63f4f417d797f53e", marks=[needs_imdb, pytest.mark.slow]),
     ],
 )
-def test_fingerprints_of_published_data_stay(
-    monkeypatch: pytest.MonkeyPatch, name: str, fingerprint: str
-) -> None:
+def test_fingerprints_stay(monkeypatch: pytest.MonkeyPatch, name: str, fingerprint: str) -> None:
     monkeypatch.setenv("ATTNEXP_DATA", str(IMDB.parent))
-    dataset = load_dataset(compose([f"data={name}"]).data)
-    assert dataset.fingerprint == fingerprint
+    assert load_dataset(compose([f"data={name}"]).data).fingerprint == fingerprint
