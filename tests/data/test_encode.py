@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.config.schema import DataConfig, DataName
+from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, choose_test
 from attnexp.data.encode import load_dataset, load_test
