@@ -16,7 +16,8 @@ import pandas as pd  # noqa: TID253 - this module is imported where data are rea
 
 from attnexp.data.corpus import Corpus
 
-NUM_TRAIN, NUM_TEST = 4000, 2000
+NUM_TRAIN = 4000
+NUM_TEST = 2000
 
 ASPECTS = """acting cast camerawork dialogue direction editing ending humour lighting music pacing
 plot romance scenery score script soundtrack story suspense villain""".split()

@@ -99,8 +99,13 @@ def make_corpus(rows: pd.DataFrame, source: str, data: DataConfig, files: dict[s
 
 
 def _read_label(value: Any) -> Any:
+    """A label, with 1.0 as 1."""
     match = WHOLE_FLOAT.fullmatch(str(value))
     return match[1] if match else value
+
+
+def _is_label(value: Any) -> bool:
+    return isinstance(value, int | str) and not NO_LABEL.fullmatch(str(value))
 
 
 def _check_rows(rows: pd.DataFrame, source: str) -> None:
@@ -108,9 +113,7 @@ def _check_rows(rows: pd.DataFrame, source: str) -> None:
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
     is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
-    is_label = [
-        isinstance(value, int | str) and not NO_LABEL.fullmatch(str(value)) for value in rows.label
-    ]
+    is_label = [_is_label(value) for value in rows.label]
     for column, kind, is_right in (
         ("text", "texts", is_text),
         ("label", "names or whole numbers", is_label),
@@ -148,11 +151,12 @@ def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> Non
             f"are needed. Name the column of classes: data.label=COLUMN."
         )
     labels_of = {"test": set[int]()}  # of too few texts none may be drawn
-    labels_of |= {str(split): set(labels) for split, labels in rows.groupby("split").label}
+    for split, labels in rows.groupby("split").label:
+        labels_of[str(split)] = set(labels)
     train_labels = labels_of["train"]
-    for split, labels in labels_of.items():
-        if len(labels) < 2 or labels - train_labels:
-            listed = join_names(names[label] for label in sorted(labels))
+    for split, split_labels in labels_of.items():
+        if len(split_labels) < 2 or split_labels - train_labels:
+            listed = join_names(names[label] for label in sorted(split_labels))
             listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
                 f"{split} of {source} has the classes {listed}, train {listed_of_train}. Each "
@@ -178,11 +182,10 @@ def choose_test(
 ) -> Mask:
     """Mask of the rows drawn for test, (n,); the same for one seed.
 
-    written, numbers: of each text, (n,), the same for texts that are written alike, and for texts
-    that are the same to a model. What is shuffled is `written`, so that a split is what it was
-    where no texts of one number lay on both sides. They stay on one side, that of the first one's
-    label. Of every class (labels, (n,)) the number of rows is as near to its share (shares, (C,))
-    as that allows, and some are left.
+    Texts of one number, which are the same to a model, stay on one side, that of the first one's
+    label. Of every class the number of rows is as near to its share as that allows, and some are
+    left. written: the same for texts that are written alike; these are shuffled, so that a split
+    moves only where texts of one number lay on both sides. All are (n,), but for shares, (C,).
     """
     _, written_rows = np.unique(written, return_index=True)
     _, first_rows, number_of_row, num_rows = np.unique(
@@ -210,10 +213,8 @@ def _move_to_test(rows: pd.DataFrame, is_test: Mask) -> tuple[pd.DataFrame, Orde
 
 
 def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
-    """What is questionable in texts, with how often; nothing that does not occur.
-
-    num_words, numbers: of each row, (n,). Texts of one number are the same to a model.
-    """
+    """What is questionable in texts, with how often; nothing that does not occur. num_words,
+    numbers: of each row, (n,). Texts of one number are the same to a model."""
     rows = corpus.rows.assign(number=numbers, num_words=num_words)
     with_words = rows[rows.num_words > 0]
     parts = {split: with_words.number[with_words.split == split] for split in SPLITS}

@@ -53,10 +53,8 @@ class Dataset:
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
-
     resample: seed that draws train and test anew from their union, while words that only the old
-    test split had stay unknown, and the fingerprint as it is.
-    """
+    test split had stay unknown, and the fingerprint as it is."""
     corpus = load_corpus(config)
     numbered, words = number_corpus(corpus, config)
     text_numbers = number_texts(numbered)
@@ -92,7 +90,8 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     corpus = load_corpus(config)
     rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
     names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
-    if not words or not isinstance(rows.text.iloc[0], str) or not set(names) <= set(classes):
+    has_texts = isinstance(rows.text.iloc[0], str)
+    if not words or not has_texts or not set(names) <= set(classes):
         raise UserError(
             f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
             f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "

@@ -28,7 +28,8 @@ def load_corpus(data: DataConfig) -> Corpus:
     source = locate_source(data)
     path, title = open_source(source)
     try:
-        splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
+        splits = find_splits(path, data, is_hub=source.path is None)
+        splits = choose_splits(splits, title, data)
         tables, files = read_splits(splits, has_header=data.header)
         columns = choose_columns(tables["train"], title, data)
         rows = join_tables(tables, columns)

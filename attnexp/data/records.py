@@ -31,8 +31,9 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     if has_header:
         names = [name.strip() for name in rows.pop(0)]
         lines.pop(0)
-        if {len(row) == len(names) + 1 and row[0].isdigit() for row in rows} == {True}:
-            names = ["", *names]  # R numbered the rows
+        has_numbers = all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows)
+        if rows and has_numbers:  # of rows, by R
+            names = ["", *names]
     else:
         names = [str(number) for number in range(len(rows[0]))]
     repeated = {name for name in names if name and names.count(name) > 1}
@@ -54,21 +55,18 @@ def _fill_rows(rows: list[list[str]], lines: list[int], num_names: int) -> None:
 
 
 def split_records(text: str, kind: str) -> Records:
-    """Records of a csv or tsv, the header's too; blank lines are none.
-
-    Quotes are those of a csv writer where all of them are closed as such (those within a text are
-    doubled, or follow a backslash), and part of the texts where only that gives every line as many
-    cells as the first. Raises `ValueError`, with the line, where neither is so, or both are and
-    they differ in the number of records.
-    """
+    """Records of a csv or tsv, the header's too; blank lines are none. Quotes are those of a csv
+    writer where all are closed as such (within a text doubled, or behind a backslash), and part of
+    the texts where only that gives every line as many cells as the first. Raises `ValueError`,
+    with the line, where neither is so, or both are with another number of records."""
     # names in quotes may hold delimiters and line breaks
     header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
     delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
-    quoted_behind_space = rf'{re.escape(delimiter)} +"[^"\n]+"({re.escape(delimiter)}|$)'
-    is_padded = f"{delimiter} " in header or re.search(quoted_behind_space, text, re.M)
-    dialect = {"delimiter": delimiter, "skipinitialspace": bool(is_padded)}
+    quoted_cell = re.compile(rf'[{delimiter}] +"[^"\n]+"([{delimiter}]|$)', re.M)
+    is_padded = f"{delimiter} " in header or quoted_cell.search(text) is not None
+    dialect = {"delimiter": delimiter, "skipinitialspace": is_padded}
     by_line = _split(text, quoting=csv.QUOTE_NONE, **dialect)
     if '"' not in text:
         return by_line
@@ -128,8 +126,10 @@ def parse_json(text: str) -> pd.DataFrame:
         values = values[0]
     if not _are_objects(values):
         raise ValueError("what it lists are not objects; give one object a line")
-    index = pd.Index(lines, name=LINE) if len(lines) == len(values) else None
-    return pd.DataFrame(values, index=index, dtype=object)
+    frame = pd.DataFrame(values, dtype=object)
+    if len(lines) == len(values):
+        frame.index = pd.Index(lines, name=LINE)
+    return frame
 
 
 def _are_objects(values: list[Any]) -> bool:

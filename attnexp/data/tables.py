@@ -34,9 +34,7 @@ def kind_of(file: Path) -> str | None:
 def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
     """Rows of a file, which is read as csv if its name tells no format. Cells of csv and tsv are
     texts as they stand there; a column without a name, such as pandas' index, is left out.
-
-    has_header: whether the first row of a csv or tsv names its columns; else they are numbered.
-    """
+    has_header: whether the first row of a csv or tsv names its columns; else they are numbered."""
     kind = kind_of(file) or "csv"
     try:
         if not has_header and kind not in ("csv", "tsv"):

@@ -137,7 +137,9 @@ def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) ->
 
 def kept_part(config: DataConfig) -> slice:
     """The tokens of a text that a model takes, `data.max_len` at most; its start counts as one."""
-    return slice(-config.max_len, None) if config.truncate is Side.pre else slice(config.max_len)
+    if config.truncate is Side.pre:
+        return slice(-config.max_len, None)
+    return slice(config.max_len)
 
 
 def to_ids(rows: Texts, config: DataConfig) -> Ids:
