@@ -198,7 +198,8 @@ def choose_test(
         drawn = pd.unique(number_of_row[shuffled])
         drawn = drawn[labels[first_rows[drawn]] == label]
         rows_before = np.cumsum([0, *num_rows[drawn]])  # of each text, in the order of the draw
-        distance = np.abs(rows_before[:-1] - shares[label] * rows_before[-1])
+        num_wanted = shares[label] * rows_before[-1]
+        distance = np.abs(rows_before[:-1] - num_wanted)
         is_test[drawn[: distance.argmin()]] = True
     return is_test[number_of_row]
 
@@ -220,7 +221,8 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     parts = {split: with_words.number[with_words.split == split] for split in SPLITS}
     counts = {}
     for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        counts[f"{split} texts also occur in {other}"] = parts[split].isin(parts[other]).sum()
+        is_shared = parts[split].isin(parts[other])
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     repeated = with_words.duplicated(["split", "number"])
     counts["texts repeat another of their split"] = repeated.sum()
     num_labels = with_words.groupby("number").label.nunique()

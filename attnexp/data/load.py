@@ -54,11 +54,15 @@ def read_splits(splits: Splits, *, has_header: bool) -> tuple[Tables, dict[str, 
     for key, split in splits.items():
         tables[key] = {}
         for name, file in split.files.items():
-            rows = read_rows(file, has_header=has_header) if isinstance(file, Path) else file
-            tables[key][name] = rows
+            if isinstance(file, Path):
+                file = read_rows(file, has_header=has_header)
+            tables[key][name] = file
         num_texts = sum(map(len, tables[key].values()))
-        num_skipped = len(split.skipped)
-        files[key] = {"files": [*tables[key]], "texts": num_texts, "files_not_read": num_skipped}
+        files[key] = {
+            "files": list(split.files),
+            "texts": num_texts,
+            "files_not_read": len(split.skipped),
+        }
         parts.append(f"{key}: {join_names(tables[key])}, {num_texts:,} texts")
     progress.note(f"Read {'; '.join(parts)}.")
     skipped = [name for split in splits.values() for name in split.skipped]

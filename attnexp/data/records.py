@@ -31,9 +31,8 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     if has_header:
         names = [name.strip() for name in rows.pop(0)]
         lines.pop(0)
-        has_numbers = all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows)
-        if rows and has_numbers:  # of rows, by R
-            names = ["", *names]
+        if all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows):
+            names = ["", *names]  # R numbered the rows
     else:
         names = [str(number) for number in range(len(rows[0]))]
     repeated = {name for name in names if name and names.count(name) > 1}

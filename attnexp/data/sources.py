@@ -26,7 +26,9 @@ class Source:
     path: str | None = None  # the file or folder to read; None on the hub
 
     def __str__(self) -> str:
-        return f"hub: {self.title}" if self.path is None else f"{self.title}: {self.path}"
+        if self.path is None:
+            return f"hub: {self.title}"
+        return f"{self.title}: {self.path}"
 
 
 def locate_source(data: DataConfig) -> Source:

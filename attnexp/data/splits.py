@@ -173,7 +173,8 @@ def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
         if number is None:
             skipped[split].append(f"{split}/{side}/{file}")
         else:
-            rows.append((split, side, int(number[1]), file, content.decode() or None))
+            text = content.decode() or None
+            rows.append((split, side, int(number[1]), file, text))
     frame = pd.DataFrame(rows, columns=["split", "label", "number", "file", "text"])
     splits = {}
     for split, reviews in frame.groupby("split"):

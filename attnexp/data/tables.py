@@ -93,8 +93,10 @@ def _decode(content: bytes) -> str:
 def convert_arrow(table: pa.Table) -> pd.DataFrame:
     """Rows of an Arrow table. Labels that `datasets` stores as numbers get the names of classes."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    metadata = json.loads((table.schema.metadata or {}).get(b"huggingface", "{}"))
-    for column, feature in metadata.get("info", {}).get("features", {}).items():
+    metadata = table.schema.metadata or {}
+    info = json.loads(metadata.get(b"huggingface", "{}")).get("info", {})
+    features = info.get("features", {})
+    for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
         if names and (frame[column] != -1).any():  # else the hub does not show its labels
             names_of = dict(enumerate(names))
@@ -107,10 +109,15 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
     names = list(dict.fromkeys(name for rows in tables.values() for name in rows))
     columns = []
-    for key, setting, taken in (("text", data.text, data.label), ("label", data.label, data.text)):
+    for key, setting, taken in (
+        ("text", data.text, data.label),
+        ("label", data.label, data.text),
+    ):
         column = setting or _find_common(key, names, taken)
         if column not in names:
-            what = f"named {join_names([setting])}" if setting else f"that is plainly the {key}"
+            what = f"that is plainly the {key}"
+            if setting:
+                what = f"named {join_names([setting])}"
             file = join_names(list(tables)[:1])
             raise UserError(
                 f"{source} has no column {what}; its columns are {join_names(names)}. Name it: "
