@@ -11,10 +11,7 @@ of the direction of writing, halves of characters."""
 
 
 class UserError(ValueError):
-    """Error in what the user gave: exit code 2.
-
-    The message says what is wrong, what was given and what to do.
-    """
+    """Error in what the user gave, with what to do: exit code 2."""
 
 
 class Busy(UserError):
@@ -48,10 +45,8 @@ def join_names(names: Iterable[object]) -> str:
 
 
 def require(package: str, what: str, extra: str) -> Any:
-    """Import a package that only `what` needs. Raises `UserError` if that fails.
-
-    extra: name of the extra of attnexp that installs it.
-    """
+    """Import a package that only `what` needs, and that attnexp's `extra` installs. Raises
+    `UserError` if that fails."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

@@ -11,11 +11,8 @@ from attnexp.base.errors import UserError
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Write beside `path` and rename over it, so that a reader never sees half a file.
-
-    Two processes may write at once: each has a file of its own, and the later rename wins. An
-    `OSError` names `path`.
-    """
+    """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
+    processes that write at once the later one wins. An `OSError` names `path`."""
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:

@@ -90,14 +90,13 @@ def data(
 def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
     from attnexp.data import encode, text
-    from attnexp.data.files import describe_files
 
     found = encode.load_dataset(config)
     parts = {"train": found.train, "test": found.test} | ({"val": found.val} if found.val else {})
     return {
         "name": config.title,
         "source": found.source,
-        "read": describe_files(found.files),
+        "read": found.files,
         "fingerprint": found.fingerprint,
         "classes": {
             name: {split: int((of.labels == label).sum()) for split, of in parts.items()}

@@ -9,16 +9,15 @@ not be trusted when it finds none elsewhere.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.data.corpus import Corpus
-from attnexp.data.files import ReadFile
 
-NUM_TRAIN, NUM_TEST = 4000, 2000
+NUM_TRAIN = 4000
+NUM_TEST = 2000
 
 ASPECTS = """acting cast camerawork dialogue direction editing ending humour lighting music pacing
 plot romance scenery score script soundtrack story suspense villain""".split()
@@ -37,14 +36,13 @@ def generate_corpus(order_fraction: float) -> Corpus:
     random = Random(0)
     seen: set[tuple[str, ...]] = set()
     rows = []
+    files = {}
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
-        for label, text in _reviews(size, order_fraction, random, seen):
-            rows.append((split, text, label))
-    frame = pd.DataFrame(rows, columns=["split", "text", "label"])
-    files = tuple(
-        ReadFile(split=split, name="generated", path=Path(), num_rows=size)
-        for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST))
-    )
+        files[split] = {"files": ["generated"], "texts": size, "files_not_read": 0}
+        reviews = _reviews(size, order_fraction, random, seen)
+        for number, (label, text) in enumerate(reviews, start=1):
+            rows.append((split, text, label, f"row {number} of {split}"))
+    frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
     return Corpus(rows=frame.astype({"label": np.int8}), files=files)
 
 

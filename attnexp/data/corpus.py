@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from attnexp.base.errors import UserError, check_name, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.files import ReadFile, describe_places
-
-Order = NDArray[np.intp]  # (n,), row by row the place that it had before
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
@@ -29,6 +26,10 @@ NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
 """A label that programs write where there is none; a class may be called so all the same."""
 
+Numbers = NDArray[np.integer]
+Order = NDArray[np.intp]  # (n,), row by row the place that it had before
+Mask = NDArray[np.bool_]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
@@ -36,57 +37,54 @@ class Corpus:
 
     rows: pd.DataFrame
     """A row for each text: split (train, then test, then val), text (of Keras's file an array of
-    word ranks), label (0 to C - 1; int8 where C fits)."""
+    word ranks), label (0 to C - 1; int8 where C fits), place (where it stands, for messages)."""
     classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
     written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
     is_drawn: bool = False  # whether test was drawn from train, since there was none
-    files: tuple[ReadFile, ...]  # what was read; the index of a row counts through all of it
+    files: dict[str, Any]  # by split: files, texts, files_not_read, as a result keeps them
 
     @property
     def parts(self) -> dict[str, slice]:
         """Where each split lies in the rows."""
-        ends = self.rows.split.value_counts(sort=False).cumsum()
-        begins = [0, *ends[:-1]]
-        return {
-            split: slice(begin, end)
-            for split, begin, end in zip(ends.index, begins, ends, strict=True)
-        }
+        parts = {}
+        begin = 0
+        for split, num_rows in self.rows.split.value_counts(sort=False).items():
+            parts[str(split)] = slice(begin, begin + num_rows)
+            begin += num_rows
+        return parts
 
-    def redraw(self, numbers: NDArray[np.integer], seed: int) -> tuple[Self, Order]:
+    def redraw(self, numbers: Numbers, seed: int) -> tuple[Self, Order]:
         """The corpus with train and test drawn anew from their union, and the old place of each of
         its rows. Of every class both keep their share, as nearly as equal texts allow."""
-        num_rows = self.parts["test"].stop
-        labels = self.rows.label.to_numpy()[:num_rows]
-        was_test = self.rows.split.to_numpy() == "test"
-        shares = np.bincount(labels, was_test[:num_rows]) / np.bincount(labels)
-        numbers = numbers[:num_rows]
+        rows = self.rows[self.rows.split != "val"]
+        labels = rows.label.to_numpy()
+        was_test = rows.split == "test"
+        shares = was_test.groupby(labels).mean().to_numpy()
+        numbers = numbers[: len(rows)]
         is_test = choose_test(numbers, numbers, labels, shares, seed)
-        is_test = np.append(is_test, was_test[num_rows:])  # val stays
         rows, order = _move_to_test(self.rows, is_test)
         return replace(self, rows=rows), order
 
 
-def make_corpus(
-    rows: pd.DataFrame, source: str, data: DataConfig, files: tuple[ReadFile, ...]
-) -> Corpus:
+def make_corpus(rows: pd.DataFrame, source: str, data: DataConfig, files: dict[str, Any]) -> Corpus:
     """Corpus of rows as they were read; of train, a share is drawn as test if there is none.
     Raises `UserError` where that is no set of labelled texts."""
-    rows = rows.assign(label=_read_whole_numbers(rows.label))
-    _check_rows(rows, source, files)
+    labels = [_read_label(value) for value in rows.label]
+    rows = rows.assign(label=pd.Series(labels, rows.index, object))
+    _check_rows(rows, source)
     written = rows.label.map(str)
     names = _order_labels(set(written), source)
-    number = {name: label for label, name in enumerate(names)}
+    numbers = {name: label for label, name in enumerate(names)}
     label_type = np.min_scalar_type(-len(names))
-    rows = rows.assign(label=written.map(number).astype(label_type))
+    rows = rows.assign(label=written.map(numbers).astype(label_type))
     is_drawn = "test" not in set(rows.split)
     if is_drawn:
-        train = rows[rows.split == "train"]  # they stand first
-        is_test = np.zeros(len(rows), bool)
+        train = rows[rows.split == "train"]
         numbered, _ = text.number_words(train.text, text.tokenizer_of(data))
-        is_test[: len(train)] = choose_test(
+        is_test = choose_test(
             pd.factorize(train.text)[0],
-            text.number_texts(numbered),
+            number_texts(numbered),
             train.label.to_numpy(),
             shares=np.full(len(names), data.test_share),
             seed=0,
@@ -96,28 +94,21 @@ def make_corpus(
     _check_classes(rows, names, source)
     classes = SENTIMENTS if names in SYNONYMS else names
     return Corpus(
-        rows=rows,
-        classes=classes,
-        written=names,
-        source=source,
-        is_drawn=is_drawn,
-        files=files,
+        rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn, files=files
     )
 
 
-def _read_whole_numbers(labels: pd.Series) -> pd.Series:
-    """Labels with 1.0 as 1, unless some are names."""
-    written = labels.map(str)
-    is_float = written.str.fullmatch(WHOLE_FLOAT)
-    is_missing = labels.isna() | written.str.isspace() | (written == "")
-    is_number = is_float | written.str.fullmatch(WHOLE) | is_missing
-    if not is_float.any() or not is_number.all():
-        return labels
-    whole = written[is_float].map(lambda label: str(int(label.partition(".")[0])))
-    return labels.astype(object).mask(is_float, whole)
+def _read_label(value: Any) -> Any:
+    """A label, with 1.0 as 1."""
+    match = WHOLE_FLOAT.fullmatch(str(value))
+    return match[1] if match else value
 
 
-def _check_rows(rows: pd.DataFrame, source: str, files: Sequence[ReadFile]) -> None:
+def _is_label(value: Any) -> bool:
+    return isinstance(value, int | str) and not NO_LABEL.fullmatch(str(value))
+
+
+def _check_rows(rows: pd.DataFrame, source: str) -> None:
     """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
@@ -132,13 +123,9 @@ def _check_rows(rows: pd.DataFrame, source: str, files: Sequence[ReadFile]) -> N
             values = join_names(map(repr, wrong[column]))
             raise UserError(
                 f"{source}: column {column} must hold {kind}, but {len(wrong)} rows do not: "
-                f"{values}, in {describe_places(files, wrong.index)}. "
-                f"Mend or remove them, or name another column: data.{column}=COLUMN."
+                f"{values}, in {join_names(wrong.place)}. Mend or remove them, or name another "
+                f"column: data.{column}=COLUMN."
             )
-
-
-def _is_label(value: object) -> bool:
-    return isinstance(value, int | str) and not NO_LABEL.fullmatch(str(value))
 
 
 def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
@@ -163,36 +150,42 @@ def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> Non
             f"{source}: all {len(rows):,} texts have the label {join_names(names)}; two classes "
             f"are needed. Name the column of classes: data.label=COLUMN."
         )
-    labels_of: dict[str, set[int]] = {"test": set()}  # of too few texts none may be drawn
+    labels_of = {"test": set[int]()}  # of too few texts none may be drawn
     for split, labels in rows.groupby("split").label:
         labels_of[str(split)] = set(labels)
-    names_of = {
-        split: join_names(names[label] for label in sorted(labels))
-        for split, labels in labels_of.items()
-    }
-    for split, labels in labels_of.items():
-        if len(labels) < 2 or labels - labels_of["train"]:
+    train_labels = labels_of["train"]
+    for split, split_labels in labels_of.items():
+        if len(split_labels) < 2 or split_labels - train_labels:
+            listed = join_names(names[label] for label in sorted(split_labels))
+            listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
-                f"{split} of {source} has the classes {names_of[split]}, train "
-                f"{names_of['train']}. Each needs two or more, and train all. "
-                f"Where -1 alone hides them, take another split: data.{split}_split=validation."
+                f"{split} of {source} has the classes {listed}, train {listed_of_train}. Each "
+                f"needs two or more, and train all. Where -1 alone hides them, take another split: "
+                f"data.{split}_split=validation."
             )
 
 
+def number_texts(rows: text.Texts) -> Numbers:
+    """A number for each text, (n,), from 0 in the order of their first appearance, the same for
+    texts of the same tokens, which no model can tell apart."""
+    tokens = np.array([row.tobytes() for row in rows], object)
+    numbers: Numbers = pd.factorize(tokens)[0]
+    return numbers
+
+
 def choose_test(
-    written: NDArray[np.integer],
-    numbers: NDArray[np.integer],
-    labels: NDArray[np.integer],
+    written: Numbers,
+    numbers: Numbers,
+    labels: Numbers,
     shares: NDArray[np.floating],
     seed: int,
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Mask of the rows drawn for test, (n,); the same for one seed.
 
-    written, numbers: of each text, (n,), the same for texts that are written alike, and for texts
-    that are the same to a model. What is shuffled is `written`, so that a split is what it was
-    where no texts of one number lay on both sides. They stay on one side, that of the first one's
-    label. Of every class (labels, (n,)) the number of rows is as near to its share (shares, (C,))
-    as that allows, and some are left.
+    Texts of one number, which are the same to a model, stay on one side, that of the first one's
+    label. Of every class the number of rows is as near to its share as that allows, and some are
+    left. written: the same for texts that are written alike; these are shuffled, so that a split
+    moves only where texts of one number lay on both sides. All are (n,), but for shares, (C,).
     """
     _, written_rows = np.unique(written, return_index=True)
     _, first_rows, number_of_row, num_rows = np.unique(
@@ -205,72 +198,57 @@ def choose_test(
         drawn = pd.unique(number_of_row[shuffled])
         drawn = drawn[labels[first_rows[drawn]] == label]
         rows_before = np.cumsum([0, *num_rows[drawn]])  # of each text, in the order of the draw
-        distance = np.abs(rows_before[:-1] - shares[label] * rows_before[-1])
+        num_wanted = shares[label] * rows_before[-1]
+        distance = np.abs(rows_before[:-1] - num_wanted)
         is_test[drawn[: distance.argmin()]] = True
     return is_test[number_of_row]
 
 
-def _move_to_test(rows: pd.DataFrame, is_test: NDArray[np.bool_]) -> tuple[pd.DataFrame, Order]:
-    """The rows in the order of splits, with these and no others in test, and their old places."""
-    split = rows.split.where(rows.split == "val", np.where(is_test, "test", "train"))
-    order = np.argsort(split.map(SPLITS.index).to_numpy(), kind="stable")
+def _move_to_test(rows: pd.DataFrame, is_test: Mask) -> tuple[pd.DataFrame, Order]:
+    """The rows in the order of splits, with these and no others in test, and their old places.
+    is_test: for all rows but those of val, which stand behind them."""
+    split = rows.split.to_numpy(copy=True)
+    split[: len(is_test)] = np.where(is_test, "test", "train")
+    order = np.argsort([SPLITS.index(name) for name in split], kind="stable")
     return rows.assign(split=split).iloc[order], order
 
 
-def find_problems(
-    corpus: Corpus, num_words: NDArray[np.integer], text_numbers: NDArray[np.integer]
-) -> dict[str, int]:
-    """What is questionable in texts, with how often; nothing that does not occur.
+def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
+    """What is questionable in texts, with how often; nothing that does not occur. num_words,
+    numbers: of each row, (n,). Texts of one number are the same to a model."""
+    rows = corpus.rows.assign(number=numbers, num_words=num_words)
+    with_words = rows[rows.num_words > 0]
+    parts = {split: with_words.number[with_words.split == split] for split in SPLITS}
+    counts = {}
+    for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
+        is_shared = parts[split].isin(parts[other])
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
+    repeated = with_words.duplicated(["split", "number"])
+    counts["texts repeat another of their split"] = repeated.sum()
+    num_labels = with_words.groupby("number").label.nunique()
+    counts["texts have both labels"] = (num_labels > 1).sum()
 
-    num_words, text_numbers: of each row, (n,). Texts of one number are the same to a model.
-    """
-    rows = corpus.rows.assign(number=text_numbers, num_words=num_words)
-    counts = _count_repeated(rows[rows.num_words > 0])
-    counts |= _count_missing(corpus, rows)
+    places = rows.place[rows.num_words == 0]
+    counts[f"texts hold no word: {join_names(places)}"] = len(places)
+    for label, name in enumerate(corpus.written):
+        if MISSING.fullmatch(name):
+            places = rows.place[rows.label == label]
+            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
+            counts[problem] = len(places)
 
     is_long = rows.text.str.len() > 10 * rows.num_words.clip(1)
     num_unsplit = ((rows.num_words < 3) & is_long).sum()
     if 10 * num_unsplit > len(rows):
         counts["long texts have two tokens at most (is data.tokenizer right?)"] = num_unsplit
-
     for names in _similar_names(corpus.classes):
         listed = ", ".join(map(repr, names))
         counts[f"names of classes differ in space or case alone ({listed})"] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
 
 
-def _count_repeated(rows: pd.DataFrame) -> dict[str, int]:
-    """Texts that one split shares with another, and texts with several labels."""
-    numbers = {str(split): part.number for split, part in rows.groupby("split")}
-    counts = {}
-    for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        if split in numbers and other in numbers:
-            is_repeated = numbers[split].isin(numbers[other])
-            counts[f"{split} texts also occur in {other}"] = is_repeated.sum()
-    num_labels = rows.groupby("number").label.nunique()
-    counts["texts have both labels"] = (num_labels > 1).sum()
-    return counts
-
-
-def _count_missing(corpus: Corpus, rows: pd.DataFrame) -> dict[str, int]:
-    """Texts without a word, and labels as programs write missing ones, with their places."""
-    counts = {}
-    without_words = rows[rows.num_words == 0]
-    if len(without_words):
-        places = describe_places(corpus.files, without_words.index)
-        counts[f"texts hold no word: {places}"] = len(without_words)
-    for label, name in enumerate(corpus.written):
-        if MISSING.fullmatch(name):
-            labelled = rows[rows.label == label]
-            places = describe_places(corpus.files, labelled.index)
-            counts[f"labels are {name}, as where one is missing: {places}"] = len(labelled)
-    return counts
-
-
 def _similar_names(classes: Sequence[str]) -> list[list[str]]:
     """Groups of two or more names that are the same without their space and case."""
     similar: dict[str, list[str]] = {}
     for name in classes:
-        key = "".join(name.split()).casefold()
-        similar.setdefault(key, []).append(name)
+        similar.setdefault("".join(name.split()).casefold(), []).append(name)
     return [names for names in similar.values() if len(names) > 1]

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +13,18 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems
-from attnexp.data.files import ReadFile
+from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, number_texts
 from attnexp.data.load import load_corpus
-from attnexp.data.text import Ragged
+from attnexp.data.text import Ids, Texts
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
     """Split of a data set as the model takes it."""
 
-    ids: NDArray[np.int32]  # (n, max_len)
+    ids: Ids  # (n, max_len)
     labels: Labels
 
     def __len__(self) -> int:
@@ -42,11 +41,11 @@ class Dataset:
     words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
-    files: tuple[ReadFile, ...]  # what was read
+    files: dict[str, Any]  # what was read, as in `Corpus`
     fingerprint: str
     quality: dict[str, int]  # problems of the corpus
 
-    def read(self, ids: NDArray[np.int32]) -> str:
+    def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
         ranks = ids - text.INDEX_FROM - 1
         return " ".join(self.words[rank] for rank in ranks if 0 <= rank < len(self.words))
@@ -54,28 +53,22 @@ class Dataset:
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
-
     resample: seed that draws train and test anew from their union, while words that only the old
-    test split had stay unknown, and the fingerprint as it is.
-    """
+    test split had stay unknown, and the fingerprint as it is."""
     corpus = load_corpus(config)
-    numbered, all_words = number_corpus(corpus, config)
-    text_numbers = text.number_texts(numbered)
-    ranks, words = numbered, all_words
-    if all_words:  # else they are Keras's ranks already
-        ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, all_words)
+    numbered, words = number_corpus(corpus, config)
+    text_numbers = number_texts(numbered)
+    ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, words)
     fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
         corpus, order = corpus.redraw(text_numbers, resample)
         text_numbers = text_numbers[order]
-        rows = list(ranks)
-        redrawn = Ragged.of(rows[row] for row in order)
+        redrawn = [ranks[row] for row in order]
         ranks, words = text.rank_by_frequency(redrawn, corpus.parts["train"].stop, words)
-    problems = {}
-    if words:
-        problems = find_problems(corpus, np.diff(ranks.offsets), text_numbers)
-    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
+    num_words = np.array([len(row) for row in ranks])
+    problems = find_problems(corpus, num_words, text_numbers) if words else {}
     ids = text.to_ids(ranks, config)
+    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
     splits = {
         split: _limit(ids[part], labels[part], split, limits[split])
@@ -105,12 +98,13 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             f"name their column: data.label=COLUMN."
         )
     label_in_run = np.array([classes.index(name) for name in names])
-    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
+    tokenize = text.tokenizer_of(config)
+    ranks = text.rank_with(words, rows.text, tokenize)
     ids = text.to_ids(ranks, config)
     return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
 
 
-def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None) -> Encoded:
+def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
     """A split, or so many of its texts: stratified by class, the same every time."""
     if limit is None:
         return Encoded(ids=ids, labels=labels)
@@ -120,21 +114,16 @@ def _limit(ids: NDArray[np.int32], labels: Labels, split: str, limit: int | None
             f"less, or data.limit_{split}=null for all."
         )
     ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
-    num_rows = np.diff(ends, prepend=0)  # of each class; rounded so that they add up to the limit
-    rows = _draw(labels, num_rows, np.random.default_rng(0))
+    random = np.random.default_rng(0)
+    rows: list[int] = []
+    for label, num_rows in enumerate(np.diff(ends, prepend=0)):  # which add up to the limit
+        shuffled = random.permutation(np.flatnonzero(labels == label))
+        rows.extend(shuffled[:num_rows])
+    rows.sort()
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def _draw(labels: Labels, num_rows: Rows, random: np.random.Generator) -> Rows:
-    """`num_rows[c]` rows of every class c, in their old order."""
-    drawn = []
-    for label, num in enumerate(num_rows):
-        rows = np.flatnonzero(labels == label)
-        drawn.append(random.permutation(rows)[:num])
-    return np.sort(np.concatenate(drawn))
-
-
-def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]]:
+def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]:
     """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
     no words."""
     texts = corpus.rows.text
@@ -144,11 +133,11 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]
                 f"Keras's imdb.npz holds word ranks, and no text for "
                 f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
-        return Ragged.of(texts), []
+        return list(texts), []
     tracked = progress.track(texts, total=len(texts), label="encoding")
     numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
-        if numbered.offsets[part.start] == numbered.offsets[part.stop]:
+        if not any(map(len, numbered[part])):
             raise UserError(
                 f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
                 f"Give texts of words, or another tokenizer."
@@ -156,15 +145,16 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Ragged, list[str]
     return numbered, words
 
 
-def compute_fingerprint(corpus: Corpus, ranks: Ragged, words: Sequence[str]) -> str:
+def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> str:
     """Sixteen hex digits that change with any text, label, word or name of a class, and are the
     same for the same texts in another kind of file."""
     digest = hashlib.sha256()
+    labels = corpus.rows.label.to_numpy()
     for part in corpus.parts.values():
-        offsets = ranks.offsets[part.start : part.stop + 1]
-        digest.update(ranks.values[offsets[0] : offsets[-1]].tobytes())
-        digest.update((offsets - offsets[0]).tobytes())
-        digest.update(corpus.rows.label.to_numpy()[part].tobytes())
+        texts = ranks[part]
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        for numbers in (np.concatenate(texts), offsets, labels[part]):
+            digest.update(numbers.tobytes())
     digest.update("\n".join(words).encode())
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())

@@ -1,9 +1,8 @@
 """Load a data set: locate its source, read its splits, and join their rows."""
 
-import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
@@ -12,17 +11,13 @@ from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, make_corpus
-from attnexp.data.files import ReadFile, describe_reading
-from attnexp.data.sources import describe_source, locate_source, resolve_path
+from attnexp.data.records import LINE
+from attnexp.data.sources import locate_source, open_source
 from attnexp.data.splits import Splits, choose_splits, find_splits
-from attnexp.data.tables import choose_columns
+from attnexp.data.tables import choose_columns, read_rows
 
-
-class Table(NamedTuple):
-    """Rows as a file has them, and the file."""
-
-    file: ReadFile
-    rows: pd.DataFrame
+Tables = dict[str, dict[str, pd.DataFrame]]
+"""Rows of each file, by split and name."""
 
 
 def load_corpus(data: DataConfig) -> Corpus:
@@ -31,15 +26,13 @@ def load_corpus(data: DataConfig) -> Corpus:
     if data.name is DataName.contrast:
         return contrast.generate_corpus(data.order_fraction or 0.0)
     source = locate_source(data)
-    path = resolve_path(source)
-    title = describe_source(source, path)
+    path, title = open_source(source)
     try:
-        splits = choose_splits(find_splits(path, data, is_hub=source.path is None), title, data)
-        tables = read_tables(splits, path if path.is_dir() else path.parent)
-        of_train = [table for table in tables if table.file.split == "train"]
-        names = list(dict.fromkeys(itertools.chain(*(table.rows for table in of_train))))
-        columns = choose_columns(names, title, data, of_train[0].file.path)
-        rows = as_rows(tables, columns)
+        splits = find_splits(path, data, is_hub=source.path is None)
+        splits = choose_splits(splits, title, data)
+        tables, files = read_splits(splits, has_header=data.header)
+        columns = choose_columns(tables["train"], title, data)
+        rows = join_tables(tables, columns)
     except UserError:
         raise
     except Exception as error:  # of pandas, datasets, tarfile and others, with no base in common
@@ -47,37 +40,58 @@ def load_corpus(data: DataConfig) -> Corpus:
             f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
-    files = tuple(table.file for table in tables)
-    progress.note(describe_reading(files))
     if columns not in ([data.text, data.label], ["text", "label"]):
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
     return make_corpus(rows, title, data, files)
 
 
-def read_tables(splits: Splits, root: Path) -> list[Table]:
-    """Read the files of all splits, in order. root: the folder in which they lie."""
-    tables = []
-    for key, split in splits.items():
-        for name, read in split.readers.items():
-            rows = read()
-            file = ReadFile(
-                split=key,
-                name=name,
-                path=root / name,
-                num_rows=len(rows),
-                skipped=split.skipped,
-            )
-            tables.append(Table(file, rows))
-    return tables
-
-
-def as_rows(tables: Sequence[Table], columns: Sequence[str]) -> pd.DataFrame:
-    """Rows of all files: split, text and label, None where a cell is empty or its column is not
-    there. columns: names of that of texts and that of labels."""
+def read_splits(splits: Splits, *, has_header: bool) -> tuple[Tables, dict[str, Any]]:
+    """Rows of all files, and what is read, by split, as a result keeps it; a note says it."""
+    tables: Tables = {}
+    files = {}
     parts = []
-    for file, rows in tables:
-        part = rows.reindex(columns=list(columns)).set_axis(["text", "label"], axis=1)
-        parts.append(part.astype(object).assign(split=file.split))
+    for key, split in splits.items():
+        tables[key] = {}
+        for name, file in split.files.items():
+            if isinstance(file, Path):
+                file = read_rows(file, has_header=has_header)
+            tables[key][name] = file
+        num_texts = sum(map(len, tables[key].values()))
+        files[key] = {
+            "files": list(split.files),
+            "texts": num_texts,
+            "files_not_read": len(split.skipped),
+        }
+        parts.append(f"{key}: {join_names(tables[key])}, {num_texts:,} texts")
+    progress.note(f"Read {'; '.join(parts)}.")
+    skipped = [name for split in splits.values() for name in split.skipped]
+    if skipped:
+        progress.note(f"Not read: {len(skipped):,} files of other names, {join_names(skipped)}.")
+    return tables, files
+
+
+def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
+    """Rows of all files: split, text and label, None where a cell is empty or its column is not
+    there, and place, for messages. columns: names of that of texts and that of labels."""
+    parts = []
+    for split, files in tables.items():
+        for name, rows in files.items():
+            part = rows.reindex(columns=list(columns)).astype(object)
+            part.columns = ["text", "label"]
+            part["split"] = split
+            part["place"] = _list_places(name, rows.index)
+            parts.append(part)
     joined = pd.concat(parts, ignore_index=True)
     return joined.where(joined.notna(), None)
+
+
+def _list_places(name: str, index: pd.Index) -> list[str]:
+    """Where each row of a file stands, from 1, and its line, if the index has it."""
+    places = []
+    for row, line in enumerate(index, start=1):
+        place = f"row {row} of {name}"
+        if index.name == LINE:
+            place += f" (line {line})"
+        places.append(place)
+    return places

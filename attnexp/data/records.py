@@ -1,19 +1,22 @@
-"""Records of text files: csv and tsv by their quotes, JSON by its layout."""
+"""Records of text files: csv and tsv by their quotes, JSON by its layout. The index of their rows,
+named `LINE`, is the line at which each begins, from 1."""
 
 import csv
 import io
 import json
 import re
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base.errors import join_names
 
+LINE = "line"
+NO_BLANK = re.compile(r"\S")
+
 
 class Records(NamedTuple):
-    """Records of a csv or tsv: the cells of each, and the line at which it begins, from 1."""
+    """Records of a csv or tsv: the cells of each, and the line at which it begins."""
 
     cells: list[list[str]]
     lines: list[int]
@@ -22,78 +25,72 @@ class Records(NamedTuple):
 def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     """Rows of a csv or tsv. Without a header its columns are numbered from 0. Raises `ValueError`
     where a row has more cells than there are columns, or two columns have one name."""
-    records = split_records(text, kind)
-    if not records.cells:
+    rows, lines = split_records(text, kind)
+    if not rows:
         raise ValueError("no columns: it is empty")
     if has_header:
-        names = [name.strip() for name in records.cells[0]]
-        rows = records.cells[1:]
-        if _have_row_names(rows, len(names)):
-            names = ["", *names]
+        names = [name.strip() for name in rows.pop(0)]
+        lines.pop(0)
+        if all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows):
+            names = ["", *names]  # R numbered the rows
     else:
-        names = [str(number) for number in range(len(records.cells[0]))]
-        rows = records.cells
-    lines = records.lines[-len(rows) :]
-    for row, line in zip(rows, lines, strict=False):  # a header alone has a line, but no row
-        if len(row) > len(names):
-            raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
-        row.extend([""] * (len(names) - len(row)))
+        names = [str(number) for number in range(len(rows[0]))]
     repeated = {name for name in names if name and names.count(name) > 1}
     if repeated:
         raise ValueError(
             f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
             f"data.header=false if its first row holds no names"
         )
-    return pd.DataFrame(rows, columns=names, dtype=str)
+    _fill_rows(rows, lines, len(names))
+    return pd.DataFrame(rows, columns=names, index=pd.Index(lines, name=LINE), dtype=str)
 
 
-def _have_row_names(rows: list[list[str]], num_names: int) -> bool:
-    """Whether R numbered the rows: each has one more cell than names, and begins with a number."""
-    return bool(rows) and all(len(row) == num_names + 1 and row[0].isdigit() for row in rows)
+def _fill_rows(rows: list[list[str]], lines: list[int], num_names: int) -> None:
+    """Add the cells that rows lack at their end. Raises `ValueError` where one has too many."""
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) > num_names:
+            raise ValueError(f"line {line} has {len(row)} cells, and there are {num_names} names")
+        row.extend([""] * (num_names - len(row)))
 
 
 def split_records(text: str, kind: str) -> Records:
-    """Records of a csv or tsv, the header's too; blank lines are none.
-
-    Quotes are those of a csv writer where all of them are closed as such (those within a text are
-    doubled, or follow a backslash), and part of the texts where only that gives every line as many
-    cells as the first. Raises `ValueError`, with the line, where neither is so, or both are and
-    they differ in the number of records.
-    """
+    """Records of a csv or tsv, the header's too; blank lines are none. Quotes are those of a csv
+    writer where all are closed as such (within a text doubled, or behind a backslash), and part of
+    the texts where only that gives every line as many cells as the first. Raises `ValueError`,
+    with the line, where neither is so, or both are with another number of records."""
     # names in quotes may hold delimiters and line breaks
     header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
     delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
-    by_line = _split(text, delimiter, csv.QUOTE_NONE)
+    quoted_cell = re.compile(rf'[{delimiter}] +"[^"\n]+"([{delimiter}]|$)', re.M)
+    is_padded = f"{delimiter} " in header or quoted_cell.search(text) is not None
+    dialect = {"delimiter": delimiter, "skipinitialspace": is_padded}
+    by_line = _split(text, quoting=csv.QUOTE_NONE, **dialect)
     if '"' not in text:
         return by_line
     is_table = _is_table(by_line.cells)
-    try:
-        by_quotes = _split(text, delimiter, csv.QUOTE_MINIMAL)
-    except ValueError:
-        if '\\"' in text:  # as databases write a quote within quotes
-            with suppress(ValueError):
-                return _split(text.replace('\\"', '""'), delimiter, csv.QUOTE_MINIMAL)
-        if is_table:
-            return by_line
-        raise
-    if is_table and len(by_quotes.cells) < len(by_line.cells):
-        # records begin at the same lines up to the first that has several
-        pairs = zip(by_quotes.lines, by_line.lines, strict=False)
-        line = max(line for line, same_line in pairs if line == same_line)
-        raise ValueError(
-            f"line {line}: its quote is closed on a later line, and yet every line is a row by "
-            f"itself: {len(by_quotes.cells)} records, or {len(by_line.cells)} if quotes are part "
-            f"of texts. If they are, double them and put the text in quotes"
-        )
-    return by_quotes
+    for quoted in (text, text.replace('\\"', '""')):  # databases write \" within quotes
+        try:
+            by_quotes = _split(quoted, quoting=csv.QUOTE_MINIMAL, **dialect)
+        except ValueError:
+            continue
+        if is_table and len(by_quotes.cells) < len(by_line.cells):
+            # records begin at the same lines up to the first that has several
+            pairs = zip(by_quotes.lines, by_line.lines, strict=False)
+            line = max(line for line, same_line in pairs if line == same_line)
+            raise ValueError(
+                f"line {line}: its quote is closed on a later line, and yet every line is a row by "
+                f"itself: {len(by_quotes.cells)} records, or {len(by_line.cells)} if quotes are "
+                f"part of texts. If they are, double them and put the text in quotes"
+            )
+        return by_quotes
+    return by_line if is_table else _split(text, quoting=csv.QUOTE_MINIMAL, **dialect)
 
 
-def _split(text: str, delimiter: str, quoting: Any) -> Records:
+def _split(text: str, **dialect: Any) -> Records:
     csv.field_size_limit(2**31 - 1)
-    lines_of_text = io.StringIO(text, newline="")
-    reader = csv.reader(lines_of_text, delimiter=delimiter, quoting=quoting, strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, **dialect)
     records = Records([], [])
     begin = 1
     try:
@@ -119,48 +116,43 @@ def _is_table(cells: list[list[str]]) -> bool:
 
 
 def parse_json(text: str) -> pd.DataFrame:
-    """Rows of JSON: one object a line, a list of objects, or an object as pandas' `to_json` writes
-    it. Raises `ValueError`, with the line, for anything else."""
-    lines = text.split("\n")
-    first_line = next((line for line in lines if line.strip()), "")
-    is_by_line = not first_line.lstrip().startswith("[") and _is_whole(first_line)
-    rows = _load_values(lines if is_by_line else [text])
-    if len(rows) == 1 and isinstance(rows[0], dict):
-        return _parse_object(rows[0], is_row=is_by_line)
-    if len(rows) == 1 and isinstance(rows[0], list):
-        rows = rows[0]
-    if not _are_objects(rows):
+    """Rows of JSON: objects one after the other, a list of objects, or an object as pandas'
+    `to_json` writes it. Raises `ValueError`, with the line, for anything else."""
+    values, lines = _decode_values(text)
+    if len(values) == 1 and isinstance(values[0], dict):
+        return _parse_object(values[0], is_row="\n" not in text.strip())
+    if len(values) == 1 and isinstance(values[0], list):
+        values = values[0]
+    if not _are_objects(values):
         raise ValueError("what it lists are not objects; give one object a line")
-    return pd.DataFrame(rows, dtype=object)
+    frame = pd.DataFrame(values, dtype=object)
+    if len(lines) == len(values):
+        frame.index = pd.Index(lines, name=LINE)
+    return frame
 
 
 def _are_objects(values: list[Any]) -> bool:
     return all(isinstance(value, dict) for value in values)
 
 
-def _load_values(parts: list[str]) -> list[Any]:
-    """Values of JSON, one in each part that is not blank: lines, or a whole text."""
+def _decode_values(text: str) -> tuple[list[Any], list[int]]:
+    """Values of JSON, one after the other, and the line at which each begins."""
+    decoder = json.JSONDecoder(object_pairs_hook=_make_object)
     values = []
-    for number, part in enumerate(parts, start=1):
-        if not part.strip():
-            continue
+    lines = []
+    end = 0
+    line = 1
+    while match := NO_BLANK.search(text, end):
+        line += text.count("\n", end, match.start())
         try:
-            value = json.loads(part, object_pairs_hook=_make_object)
+            value, end = decoder.raw_decode(text, match.start())
             json.dumps(value, ensure_ascii=False).encode()  # fails at half a character
         except ValueError as error:
-            line = number + getattr(error, "lineno", 1) - 1
-            raise ValueError(f"line {line}: {error}") from None
+            raise ValueError(f"the value that begins in line {line}: {error}") from None
         values.append(value)
-    return values
-
-
-def _is_whole(line: str) -> bool:
-    """Whether a line is a JSON value by itself."""
-    try:
-        json.loads(line)
-    except ValueError:
-        return False
-    return True
+        lines.append(line)
+        line += text.count("\n", match.start(), end)
+    return values, lines
 
 
 def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ FORMATS = (
     "train-*.parquet as on the hub), what save_to_disk of `datasets` wrote, the aclImdb folder, "
     "aclImdb_v1.tar.gz, or Keras's imdb.npz"
 )
-
 REVIEWS = "t*/[np][eo][gs]"
 """The four folders of reviews in aclImdb: train/neg, train/pos, test/neg, test/pos."""
 
@@ -27,7 +26,9 @@ class Source:
     path: str | None = None  # the file or folder to read; None on the hub
 
     def __str__(self) -> str:
-        return f"hub: {self.title}" if self.path is None else f"{self.title}: {self.path}"
+        if self.path is None:
+            return f"hub: {self.title}"
+        return f"{self.title}: {self.path}"
 
 
 def locate_source(data: DataConfig) -> Source:
@@ -35,59 +36,47 @@ def locate_source(data: DataConfig) -> Source:
     name in `$ATTNEXP_DATA`; or else a data set of the hub."""
     if data.name is DataName.contrast:
         return Source("attnexp", "generated")
-    if data.path is not None and data.name is not DataName.hub:
+    if data.name is DataName.hub:
+        return Source(data.path or "")
+    if data.path is not None:
         return Source("data.path", data.path)
     imdb = os.environ.get("ATTNEXP_IMDB")
     if imdb and data.name is DataName.imdb:
         return Source("$ATTNEXP_IMDB", imdb)
     home = os.environ.get("ATTNEXP_DATA")
-    if home and data.name is not DataName.hub:
+    if home:
         folder = Path(home, data.name).expanduser()
         if folder.exists():
             return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
-    if data.name is DataName.imdb:
-        return Source("stanfordnlp/imdb")
-    return Source(data.hub or data.path or "")
+    return Source("stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or "")
 
 
-def resolve_path(source: Source) -> Path:
-    """The file or folder of a source; what is on no disk is downloaded. Raises `UserError`, which
-    says what to do, where there is none."""
+def open_source(source: Source) -> tuple[Path, str]:
+    """The file or folder of a source, and what result.json calls it: its variable, its path, or its
+    name and commit. Raises `UserError`, which says what to do, where there is none."""
     if source.path is None:
-        return download_snapshot(source.title)
+        folder = download_snapshot(source.title)
+        return folder, f"hub: {source.title}@{folder.name[:12]}"
     path = Path(source.path).expanduser().absolute()
     if not path.exists():
         raise UserError(f"{source.title}={source.path} does not exist. Give {FORMATS}.")
-    return path
-
-
-def describe_source(source: Source, path: Path) -> str:
-    """A source for people and result.json: by its variable, its path, or its name and commit."""
-    if source.path is None:
-        return f"hub: {source.title}@{path.name[:12]}"
-    return source.title if source.title.startswith("$") else str(path)
+    title = source.title if source.title.startswith("$") else str(path)
+    return path, title
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
     """Path, size and time of change of every file that may be read for a config; of a data set of
     the hub, which its commit names, and of a generated one none."""
-    source = locate_source(data)
-    if source.path is None:
-        return ()
-    path = Path(source.path).expanduser().absolute()
-    if not path.is_dir():
-        return (_stamp(path),) if path.exists() else ()
-    folders = [path, *path.glob("*"), *path.glob(REVIEWS), *path.glob(f"aclImdb/{REVIEWS}")]
+    path = Path(locate_source(data).path or "no/such/file").expanduser()
+    files = [path]
+    for pattern in ("*", "*/*", f"{REVIEWS}/*", f"aclImdb/{REVIEWS}/*"):
+        files += path.glob(pattern)
     stamps = []
-    for folder in folders:
-        if folder.is_dir():
-            stamps += [_stamp(entry) for entry in os.scandir(folder) if entry.is_file()]
+    for file in files:
+        if file.is_file():
+            status = file.stat()
+            stamps.append((str(file), status.st_size, status.st_mtime_ns))
     return tuple(stamps)
-
-
-def _stamp(file: Path | os.DirEntry[str]) -> tuple[str, int, int]:
-    status = file.stat()
-    return os.fspath(file), status.st_size, status.st_mtime_ns
 
 
 def download_snapshot(name: str) -> Path:

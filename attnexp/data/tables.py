@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -12,17 +12,17 @@ from pyarrow import parquet  # noqa: TID253
 
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
-from attnexp.data.records import parse_csv, parse_json, split_records
+from attnexp.data.records import parse_csv, parse_json
 
 TABLE = re.compile(r"[^._].*?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """The name of a file that holds a table."""
+COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
+"""By the first bytes of a file: its name may be that of what it holds."""
 COMMON = {
     "text": ("text", "sentence", "review", "question", "content", "phrase", "tweet"),
     "label": ("label", "labels", "topic", "class", "category", "sentiment", "polarity"),
 }
 """Common names of the two columns; a column named like the key wins over the others."""
-HIDDEN = -1
-"""Label in place of those that a data set of the hub keeps to itself."""
 
 
 def kind_of(file: Path) -> str | None:
@@ -34,16 +34,15 @@ def kind_of(file: Path) -> str | None:
 def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
     """Rows of a file, which is read as csv if its name tells no format. Cells of csv and tsv are
     texts as they stand there; a column without a name, such as pandas' index, is left out.
-
-    has_header: whether the first row of a csv or tsv names its columns; else they are numbered.
-    """
+    has_header: whether the first row of a csv or tsv names its columns; else they are numbered."""
     kind = kind_of(file) or "csv"
     try:
         if not has_header and kind not in ("csv", "tsv"):
             raise ValueError(f"data.header=false is for csv and tsv, and this is {kind}")
+        content = _read_content(file)
         if kind == "parquet":
-            return convert_arrow(parquet.read_table(file, partitioning=None))
-        text = _read_text(file)
+            return convert_arrow(parquet.read_table(pa.BufferReader(content)))
+        text = _decode(content)
         if kind in ("csv", "tsv"):
             frame = parse_csv(text, kind, has_header=has_header)
         else:
@@ -64,63 +63,67 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
     return frame.loc[:, frame.columns != ""]
 
 
-def find_lines(file: Path) -> list[int]:
-    """Line at which each record of a csv, tsv or jsonl file begins, from 1, as an editor counts
-    them; none for other files, nor where a line of JSON holds several rows."""
-    kind = kind_of(file)
-    if kind in (None, "parquet") or not file.is_file():
-        return []
-    text = _read_text(file)
-    if kind in ("csv", "tsv"):
-        return split_records(text, kind).lines
-    lines = text.split("\n")
-    numbers = [number for number, line in enumerate(lines, start=1) if line.strip()]
-    is_lines = all(lines[number - 1].lstrip().startswith("{") for number in numbers)
-    return numbers if is_lines else []
+def _read_content(file: Path) -> bytes:
+    """What a file or pipe holds, unpacked. Raises `ValueError` for what stands for a file."""
+    content = file.read_bytes()
+    for mark, compression in COMPRESSIONS.items():
+        if content.startswith(mark):
+            content = pa.input_stream(pa.py_buffer(content), compression=compression).read()
+    if content.startswith(b"version https://git-lfs"):
+        raise ValueError("it is a pointer of Git LFS; fetch the file itself: git lfs pull")
+    return content
 
 
-def _read_text(file: Path) -> str:
-    """Text of a file: UTF-8, or UTF-16 as its first two bytes say. Raises `ValueError`."""
-    if file.is_file():
-        with pa.input_stream(str(file), compression="detect") as stream:
-            content: bytes = stream.read()
-    else:  # a pipe, in which nothing can be sought
-        content = file.read_bytes()
+def _decode(content: bytes) -> str:
+    """Text of UTF-8, or of UTF-16 as its first two bytes say. Raises `ValueError`, with the line,
+    where it is neither."""
     is_utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return content.decode("utf-16" if is_utf_16 else "utf-8-sig")
+        text = content.decode("utf-16" if is_utf_16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(f"line {line}: {error}") from None
+        cure = "a file of Windows becomes UTF-8 by: iconv -f cp1252 -t utf-8 OLD > NEW"
+        raise ValueError(f"line {line}: {error}; {cure}") from None
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ValueError(f"line {line}: a NUL character, as in UTF-16 without its mark")
+    return text
 
 
 def convert_arrow(table: pa.Table) -> pd.DataFrame:
     """Rows of an Arrow table. Labels that `datasets` stores as numbers get the names of classes."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype)
     metadata = table.schema.metadata or {}
-    features = json.loads(metadata.get(b"huggingface", "{}")).get("info", {}).get("features", {})
+    info = json.loads(metadata.get(b"huggingface", "{}")).get("info", {})
+    features = info.get("features", {})
     for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
-        if not names:
-            continue
-        labels = table[column].to_pylist()
-        if set(labels) != {HIDDEN}:
-            in_range = range(len(names))
-            frame[column] = [names[label] if label in in_range else None for label in labels]
+        if names and (frame[column] != -1).any():  # else the hub does not show its labels
+            names_of = dict(enumerate(names))
+            frame[column] = [names_of.get(label) for label in frame[column]]
     return frame
 
 
-def choose_columns(names: Sequence[str], source: str, data: DataConfig, file: Path) -> list[str]:
+def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels: those of the config, or else the one with a common name.
-    file: the first of train. Raises `UserError` where there is none, or more than one."""
+    tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
+    names = list(dict.fromkeys(name for rows in tables.values() for name in rows))
     columns = []
-    for key, setting, taken in (("text", data.text, data.label), ("label", data.label, data.text)):
+    for key, setting, taken in (
+        ("text", data.text, data.label),
+        ("label", data.label, data.text),
+    ):
         column = setting or _find_common(key, names, taken)
         if column not in names:
-            what = f"named {join_names([setting])}" if setting else f"that is plainly the {key}"
+            what = f"that is plainly the {key}"
+            if setting:
+                what = f"named {join_names([setting])}"
+            file = join_names(list(tables)[:1])
             raise UserError(
                 f"{source} has no column {what}; its columns are {join_names(names)}. Name it: "
-                f"data.{key}=COLUMN.{_explain_names(file, has_header=data.header)}"
+                f"data.{key}=COLUMN. Where {file} is a csv and its first row, which is taken for "
+                f"names, is a text like the others, count columns from 0: data.header=false "
+                f"data.text=NUMBER data.label=NUMBER."
             )
         columns.append(column)
     return columns
@@ -132,25 +135,3 @@ def _find_common(key: str, names: Sequence[str], taken: str | None) -> str:
     same_name = [name for name in common if name.lower() == key]
     candidates = same_name or common
     return candidates[0] if len(candidates) == 1 else ""
-
-
-def _explain_names(file: Path, *, has_header: bool) -> str:
-    """Where the names of a csv's columns are from, and the words that read it without a header:
-    the longest column as text, of the others that with the fewest values as label."""
-    if kind_of(file) not in ("csv", "tsv") or not file.is_file():
-        return ""
-    rows = read_rows(file, has_header=False)
-    lengths = rows.apply(lambda column: column.str.len().mean())
-    text = lengths.idxmax()
-    num_values = rows.drop(columns=text).nunique()
-    num_values = num_values[num_values > 1]
-    words = "data.header=false data.text=NUMBER data.label=NUMBER"
-    if len(num_values):
-        words = f"data.header=false data.text={text} data.label={num_values.idxmin()}"
-    first_row = join_names(rows.iloc[0])
-    if not has_header:
-        return f" They are numbered from 0; the first row is {first_row}. Perhaps {words}."
-    return (
-        f" The first row of {file.name} is taken for names: {first_row}. If it is a text like the "
-        f"others, write {words}."
-    )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
-from attnexp.data.text import PAD, UNKNOWN, cut_text, rank_with, to_ids, tokenizer_of
+from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -119,7 +119,7 @@ def _read(
     probabilities = logits[0].double().softmax(dim=-1).tolist()
 
     words = tokenize(text)
-    tokens = cut_text([START, *words], config.data)
+    tokens = [START, *words][kept_part(config.data)]
     num_kept = len(tokens) - tokens.count(START)
     is_real = ids != PAD
     known = (ids[is_real] != UNKNOWN).tolist()

@@ -24,7 +24,6 @@ from attnexp.base import progress
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import DataConfig, Protocol, RunConfig, to_dict
 from attnexp.data import encode
-from attnexp.data.files import describe_files
 from attnexp.data.sources import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
@@ -203,7 +202,7 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
     return {
         "name": config.data.title,
         "source": dataset.source,
-        "read": describe_files(dataset.files),
+        "read": dataset.files,
         "fingerprint": dataset.fingerprint,
         "n_train": len(splits.train),
         "n_val": len(splits.val),

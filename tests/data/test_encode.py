@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import IMDB
+from conftest import IMDB, needs_imdb
 from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, DataName
+from attnexp.config.compose import compose
+from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, choose_test
 from attnexp.data.encode import load_dataset, load_test
@@ -61,7 +62,7 @@ def test_texts_drawn_anew_keep_their_union_and_classes(
     labels = [0, 1, 2, *train, *test, 0]
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": labels})
-    corpus = Corpus(rows=rows, files=())
+    corpus = Corpus(rows=rows, files={})
     drawn, order = corpus.redraw(np.arange(len(labels)), seed)
     assert drawn.rows.index.tolist() == order.tolist()
     assert sorted(order) == [*range(len(labels))]
@@ -94,7 +95,9 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
 
 
 def test_problems_are_counted(tmp_path: Path) -> None:
-    assert load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality == {}
+    assert load_dataset(write(tmp_path, train=TRAIN, test=TEST)).quality == {}
+    repeated = load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality
+    assert repeated == {"texts repeat another of their split": 1}
     doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
     assert [*load_dataset(doubled).quality.values()] == [3, 1, 2]  # in train, both labels, no word
     silent = write(tmp_path, train=["good", *"!?.,;:", "bad"], test=["good", "bad"])
@@ -104,7 +107,8 @@ def test_problems_are_counted(tmp_path: Path) -> None:
         train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
         test=["演员的表演"] * 2,
     )
-    assert [*load_dataset(chinese).quality.values()] == [1, 2]  # both labels; long, of one token
+    # repeated, both labels; long, of one token
+    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2]
     with pytest.raises(UserError, match="finds no word in test"):
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
@@ -131,7 +135,9 @@ def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: i
     same = [f"number {i} {mark}" for i in range(40) for mark in ".!"]
     splits = {"train": same} if resample is None else {"train": same, "test": TEST}
     dataset = load_dataset(write(tmp_path, **splits), resample)
-    assert dataset.quality == {"texts have both labels": 40}
+    assert dataset.quality == {
+        "texts repeat another of their split": 40, "texts have both labels": 40
+    }  # fmt: skip
     assert len(dataset.test) == (16 if resample is None else 4)
 
 
@@ -144,14 +150,13 @@ def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_the
     write_csv(tmp_path / "train-1-of-2.csv", rows)
     write_csv(tmp_path / "test.csv", [("f", 0), ("", 1)])
     problems = load_dataset(on_disk(tmp_path)).quality
-    empty = ["row 3 of train (line 5 of train-0-of-2.csv)"]
-    empty += ["row 8 of train (line 5 of train-1-of-2.csv)", "row 2 of test (line 3 of test.csv)"]
-    missing = ["row 1 of train (line 2 of train-0-of-2.csv)"]
-    missing += ["row 4 of train (line 6 of train-0-of-2.csv)"]
-    missing += ["row 6 of train (line 2 of train-1-of-2.csv)", "..."]
     assert problems == {
-        f"texts hold no word: {', '.join(empty)}": 3,
-        f"labels are {label}, as where one is missing: {', '.join(missing)}": 4,
+        "texts repeat another of their split": 4,
+        "texts hold no word: row 3 of train-0-of-2.csv (line 5), row 3 of train-1-of-2.csv (line "
+        "5), row 2 of test.csv (line 3)": 3,
+        f"labels are {label}, as where one is missing: row 1 of train-0-of-2.csv (line 2), row 4 "
+        "of train-0-of-2.csv (line 6), row 1 of train-1-of-2.csv (line 2), row 4 of "
+        "train-1-of-2.csv (line 6)": 4,
     }
 
 
@@ -181,21 +186,15 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
     assert [bool({*words} & {*contrast.PRAISE}) for words in after] == with_order.label.tolist()
 
 
-def only_the(text: str) -> list[str]:
-    """A tokenizer that finds words in texts that begin with `the` alone."""
-    return text.split() if text.startswith("the ") else []
-
-
-def test_places_of_generated_texts_are_rows() -> None:
-    config = DataConfig(name=DataName.contrast, tokenizer="test_encode:only_the")
-    (problem, *_) = [name for name in load_dataset(config).quality if "hold no word" in name]
-    assert problem.startswith("texts hold no word: row ")
-    assert "line" not in problem
-
-
-def test_fingerprints_stay() -> None:
-    dataset = load_dataset(DataConfig(name=DataName.contrast, order_fraction=0.5))
-    assert (dataset.quality, dataset.fingerprint) == ({}, "a5ce63c7d9bfc3e0")
-    if IMDB.is_dir():
-        dataset = load_dataset(DataConfig(path=str(IMDB), limit_train=100, limit_test=100))
-        assert dataset.fingerprint == "63f4f417d797f53e"
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [
+        ("contrast", "efcf84f255c10c89"),
+        pytest.param("cr", "10154df0b5aca674", marks=needs_imdb),  # of which test is drawn
+        pytest.param("mpqa", "6864808ef195cf73", marks=needs_imdb),
+        pytest.param("imdb", "63f4f417d797f53e", marks=[needs_imdb, pytest.mark.slow]),
+    ],
+)
+def test_fingerprints_stay(monkeypatch: pytest.MonkeyPatch, name: str, fingerprint: str) -> None:
+    monkeypatch.setenv("ATTNEXP_DATA", str(IMDB.parent))
+    assert load_dataset(compose([f"data={name}"]).data).fingerprint == fingerprint
