@@ -105,9 +105,11 @@ def _run_study(
         metric = MetricSpec(margin=margin / 100)
         return foresee_seeds(sequential.answer_of_sweep(study, finished, metric))
 
-    rounds = partial(sequential.rounds, study) if is_until_decided else None
     with Watch(foresee) as view:
-        return run_sweep(study, any_code=any_code, observe=view, choose=rounds)
+        if is_until_decided:
+            rounds = partial(sequential.rounds, study)
+            return run_sweep(study, any_code=any_code, observe=view, choose=rounds)
+        return run_sweep(study, any_code=any_code, observe=view)
 
 
 def _show_answer(

@@ -4,13 +4,15 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 """
 
 import itertools
-import json
 import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from attnexp.base.errors import UserError
 from attnexp.config.choose import NotChosen
@@ -24,6 +26,7 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
 
 MAX_RUNS = 10_000
+Word = tuple[str, str]  # with its key before it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +36,7 @@ class Job:
     config: RunConfig
     label: str  # name of the variant this run belongs to
     parts: tuple[str, ...]  # of the label: variant of the study, then words of the axes
-    factors: dict[str, str]  # level of each factor: of the study, and of axes
+    factors: dict[str, str]  # levels of two factors, of the study and of axes, or {}
 
     @property
     def seed(self) -> str:
@@ -65,35 +68,48 @@ class Sweep:
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
-    studies = _values("study=", words)
     executor_words = [word for word in words if re.match(r"executor[.=]", word)]
     run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
-    if studies:
-        title = Path(studies[-1]).stem
-        study = _load_study(studies[-1], run_words)
+    source = _last_value("study=", words)
+    name = _last_value("name=", words)
+    if source is not None:
+        title = Path(source).stem
+        study = _load_study(source, run_words)
     else:
-        title = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
-        title = f"sweep_{title}" if title else "sweep"
+        axes = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
+        title = f"sweep_{axes}" if axes else "sweep"
         study = Study(variants={"": []})  # an unnamed one, since the axes make the labels
     shared = [*study.overrides, *run_words]
     _refuse_crossed_seeds(shared)
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
-        proposal = "" if studies else _propose_study(shared)
+        proposal = _propose_study(shared) if source is None else ""
         raise UserError(f"{error}{proposal}") from error
-    name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
-    names = _values("name=", words)
-    if names:
-        name = _check_name(names[-1])
+    folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100] if name is None else _check_name(name)
     return Sweep(
-        directory=Path(jobs[0].config.out) / name,
-        is_named=bool(names),
-        variants={job.label: job.factors if len(job.factors) == 2 else {} for job in jobs},
+        directory=Path(jobs[0].config.out) / folder,
+        is_named=name is not None,
+        variants={job.label: job.factors for job in jobs},
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
         command=shlex.join(["attnexp", "sweep", *words]),
     )
+
+
+def _last_value(prefix: str, words: Sequence[str]) -> str | None:
+    """What the last word with this prefix has behind it."""
+    values = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
+    return values[-1] if values else None
+
+
+def _check_name(name: str) -> str:
+    """Raises `UserError` where a name is no plain word, or the folder of all runs."""
+    if not re.fullmatch(r"\w[\w.-]{,99}", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
+    return name
 
 
 def _refuse_crossed_seeds(words: Sequence[str]) -> None:
@@ -104,19 +120,14 @@ def _refuse_crossed_seeds(words: Sequence[str]) -> None:
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
-def _values(prefix: str, words: Sequence[str]) -> list[str]:
-    return [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
-
-
 def _load_study(source: str, run_words: Sequence[str]) -> Study:
     """A study. Raises `UserError` for a word that sets what the study varies."""
     study = load_study(source)
     varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
     for word in [*study.overrides, *run_words]:
         if key_of(word) in varied_keys:
-            raise UserError(
-                f"{word}: {Path(source).stem} varies this setting itself. Leave it out."
-            )
+            name = Path(source).stem
+            raise UserError(f"{word}: {name} varies this setting itself. Leave it out.")
     return study
 
 
@@ -143,21 +154,22 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
             compared = list(itertools.compress(choices, is_compared))
             parts = tuple(filter(None, [variant, *_words(compared)]))
             factors = levels.get(variant, {}) | dict(compared)
-            yield from _jobs_by_seed(_words(choices), [*map(_words, seed_axes)], parts, factors)
+            yield from _jobs_by_seed(_words(choices), seed_axes, parts, factors)
 
 
-def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
+def _words(choices: Iterable[Word]) -> list[str]:
     return [word for _, word in choices]
 
 
 def _jobs_by_seed(
-    words: list[str], seeds: list[list[str]], parts: tuple[str, ...], factors: dict[str, str]
+    words: list[str], axes: list[list[Word]], parts: tuple[str, ...], factors: dict[str, str]
 ) -> list[Job]:
-    """Jobs that differ in seeds, words by axis, alone; their model is built once, as a check."""
-    configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
+    """Jobs that differ in seeds alone; their model is built once, as a check."""
+    configs = [compose(words, _words(seeds)) for seeds in itertools.product(*axes)]
     try_to_build(configs[0])
     label = " ".join(parts) or default_label(to_dict(configs[0]))
-    return [Job(config=config, label=label, parts=parts, factors=factors) for config in configs]
+    crossed = factors if len(factors) == 2 else {}
+    return [Job(config=config, label=label, parts=parts, factors=crossed) for config in configs]
 
 
 def _propose_study(shared: Sequence[str]) -> str:
@@ -167,13 +179,14 @@ def _propose_study(shared: Sequence[str]) -> str:
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
     moved_keys = set(varied_keys)
     variants: dict[str, list[str]] = {}
-    lacking = []
+    lacking: list[str] = []
     for choices in itertools.product(*axes):
-        words, unknown_keys = _leave_out_unknown(_words(choices))
+        words = _words(choices)
         compared = [word for word in words if key_of(word) in varied_keys]
-        variants["_".join(word.partition("=")[2] for word in compared)] = words
-        moved_keys |= unknown_keys
-        if unknown_keys:
+        known = _known_words(words)
+        variants["_".join(word.partition("=")[2] for word in compared)] = known
+        if known != words:
+            moved_keys |= {key_of(word) for word in words if word not in known}
             lacking.append(" ".join(compared))
     if len(variants) < 2 or len(lacking) == len(variants):
         return ""
@@ -182,31 +195,27 @@ def _propose_study(shared: Sequence[str]) -> str:
     command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
     return (
         f" Variants without it: {', '.join(dict.fromkeys(lacking))}. Write a study, mine.yaml, "
-        f"that gives it to the others:\n{study_file}\nand compare them: {command}"
+        f"that gives it to the others:\n{study_file}and compare them: {command}"
     )
 
 
 def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
     """A study file of variants by name, each with its words of these keys."""
-    lines = [f"baseline: {json.dumps(next(iter(variants)))}", "variants:"]
+    study: dict[str, Any] = {"baseline": next(iter(variants)), "variants": {}}
     for name, words in variants.items():
-        variant_words = [word for word in words if key_of(word) in keys]
-        lines.append(f"  {json.dumps(name)}: {json.dumps(variant_words)}")
-    return "\n".join(lines)
+        study["variants"][name] = [word for word in words if key_of(word) in keys]
+    return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
 
 
-def _leave_out_unknown(words: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Words without the settings that the pieces they choose do not have, and the keys of these."""
+def _known_words(words: Sequence[str]) -> list[str]:
+    """Words without the settings that the pieces they choose do not have."""
     known = list(words)
-    unknown_keys: set[str] = set()
     while True:
         try:
             compose(known)
+            return known
         except NotChosen as error:
-            unknown_keys.add(error.key)
             known = [word for word in known if key_of(word) != error.key]
-        else:
-            return known, unknown_keys
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:
@@ -223,12 +232,3 @@ def _distinct(jobs: Iterable[Job]) -> list[Job]:
         if twin != name:
             raise UserError(f"'{twin}' and '{name}' are the same run. Leave one of them out.")
     return list(jobs_by_name.values())
-
-
-def _check_name(name: str) -> str:
-    """Raises `UserError` where a name is no plain word, or the folder of all runs."""
-    if not re.fullmatch(r"\w[\w.-]{,99}", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
-    return name

@@ -33,16 +33,17 @@ class RayTasks(Executor):
         if ":" not in self.address:
             self.address = self.ray.get_runtime_context().gcs_address
         has_gpus = executors.want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
-        num_gpus = config.gpu if has_gpus else 0
-        num_cpus = executors.num_threads(jobs)
-        calls = 1 if any(map(executors.has_user_code, jobs)) else 0  # of a process; 0 for all
-        options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_calls": calls}
-        task = self.ray.remote(max_retries=1, **options)
-        self.task = task(executors.train_job_in)
+        task = self.ray.remote(
+            num_cpus=executors.num_threads(jobs),
+            num_gpus=config.gpu if has_gpus else 0,
+            max_retries=1,
+            max_calls=1 if executors.has_user_code(jobs) else 0,  # of a process; 0 for any number
+        )
+        self.task = task(executors.train_job)
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start a task for each job."""
-        return [self.task.remote(os.getcwd(), job).future() for job in jobs]
+        return [self.task.remote(job, os.getcwd()).future() for job in jobs]
 
     def wait(self, running: Futures) -> None:
         """Wait as every executor does. Raises `RunFailed` if Ray's head is gone."""
