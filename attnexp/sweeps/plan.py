@@ -70,26 +70,23 @@ def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
     executor_words = [word for word in words if re.match(r"executor[.=]", word)]
     run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
-    source = _last_value("study=", words)
-    name = _last_value("name=", words)
-    if source is not None:
-        title = Path(source).stem
-        study = _load_study(source, run_words)
-    else:
-        axes = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
-        title = f"sweep_{axes}" if axes else "sweep"
-        study = Study(variants={"": []})  # an unnamed one, since the axes make the labels
+    chosen = dict(word.split("=", 1) for word in words if re.match("study=|name=", word))
+    source = chosen.get("study", "")
+    # without a study, the axes make the labels
+    study = load_study(source) if "study" in chosen else Study(variants={"": []})
     shared = [*study.overrides, *run_words]
-    _refuse_crossed_seeds(shared)
+    keys = _varied_keys(shared)
+    axes = "_x_".join(key for key in keys if not is_seed(key))
+    title = Path(source).stem or "_".join(filter(None, ["sweep", axes]))
+    _refuse_clashes(study, shared, title)
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
-        proposal = _propose_study(shared) if source is None else ""
-        raise UserError(f"{error}{proposal}") from error
-    folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100] if name is None else _check_name(name)
+        raise UserError(f"{error}{'' if source else _propose_study(shared)}") from error
+    folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
-        directory=Path(jobs[0].config.out) / folder,
-        is_named=name is not None,
+        directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
+        is_named="name" in chosen,
         variants={job.label: job.factors for job in jobs},
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
@@ -97,38 +94,26 @@ def plan(words: Sequence[str]) -> Sweep:
     )
 
 
-def _last_value(prefix: str, words: Sequence[str]) -> str | None:
-    """What the last word with this prefix has behind it."""
-    values = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
-    return values[-1] if values else None
-
-
 def _check_name(name: str) -> str:
     """Raises `UserError` where a name is no plain word, or the folder of all runs."""
-    if not re.fullmatch(r"\w[\w.-]{,99}", name) or name == RUNS:
+    if not re.fullmatch(r"[\w-][\w.-]{,99}", name) or name == RUNS:
         raise UserError(
             f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
         )
     return name
 
 
-def _refuse_crossed_seeds(words: Sequence[str]) -> None:
-    """Raise `UserError` where two sources of chance vary: runs that share one depend on it."""
-    varied = [key for key in _varied_keys(words) if is_seed(key)]
-    if len(varied) > 1:
-        crossed = " and ".join(varied)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
-
-
-def _load_study(source: str, run_words: Sequence[str]) -> Study:
-    """A study. Raises `UserError` for a word that sets what the study varies."""
-    study = load_study(source)
+def _refuse_clashes(study: Study, shared: Sequence[str], title: str) -> None:
+    """Raise `UserError` for shared words that set what a study varies, and where two sources of
+    chance vary: runs that share one depend on it."""
     varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
-    for word in [*study.overrides, *run_words]:
+    for word in shared:
         if key_of(word) in varied_keys:
-            name = Path(source).stem
-            raise UserError(f"{word}: {name} varies this setting itself. Leave it out.")
-    return study
+            raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+    varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
+    if len(varied_seeds) > 1:
+        crossed = " and ".join(varied_seeds)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 def _varied_keys(words: Sequence[str]) -> list[str]:

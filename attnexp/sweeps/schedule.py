@@ -115,25 +115,12 @@ def _run_batch(batch: Sequence[SweepEntry], executor: Executor) -> Iterator[str]
     for entry in batch:
         if entry.before:
             _load(entry)
-    waiting = [entry for entry in batch if entry.outcome is None]
     yield ""
-    while waiting or running:
-        num_free = executor.slots - len(running)
-        starting = _choose_runs(waiting, num_free)
-        waiting = [entry for entry in waiting if entry.outcome is None and entry not in starting]
-        status = ""
-        if waiting and len(starting) < num_free:
-            lock = store.describe_lock(waiting[0].path)
-            status = f"another sweep does {len(waiting)} of them ({lock})"
-        if starting:
-            futures = executor.submit([entry.job for entry in starting])
-            running |= zip(futures, starting, strict=True)
+    while any(entry.outcome is None for entry in batch):
+        status = _start_runs(batch, running, executor)
         executor.wait([*running])
         for future in [future for future in running if future.done()]:
-            entry = running.pop(future)
-            _take_outcome(entry, future)
-            if entry.outcome is None:
-                waiting.insert(0, entry)
+            _take_outcome(running.pop(future), future)
         yield status or executor.status
 
 
@@ -144,52 +131,67 @@ def _load(entry: SweepEntry) -> None:
     entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
 
 
-def _choose_runs(waiting: Sequence[SweepEntry], num_free: int) -> list[SweepEntry]:
-    """The first runs that no other sweep is doing, for slots that are free; load those before them
-    that another one has finished."""
+def _start_runs(
+    batch: Sequence[SweepEntry], running: dict[Future[Outcome], SweepEntry], executor: Executor
+) -> str:
+    """Fill the free slots with runs that no other sweep is doing, and load those that it has done;
+    return which are awaited."""
+    num_free = executor.slots - len(running)
     starting: list[SweepEntry] = []
-    for entry in waiting:
+    awaited: list[SweepEntry] = []
+    for entry in batch:
         if len(starting) == num_free:
             break
+        if entry.outcome is not None or entry in running.values():
+            continue
         if store.has_finished(entry.path):
             _load(entry)
-        elif not store.is_locked(entry.path):
+        elif store.is_locked(entry.path):
+            awaited.append(entry)
+        else:
             entry.num_epochs = len(_seconds_of_epochs(entry.path))
             starting.append(entry)
-    return starting
+    if starting:
+        futures = executor.submit([entry.job for entry in starting])
+        running |= zip(futures, starting, strict=True)
+    if not awaited:
+        return ""
+    lock = store.describe_lock(awaited[0].path)
+    return f"another sweep does {len(awaited)} of them ({lock})"
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
     """Take what an ended run has come to: nothing yet for one that was killed and may go on."""
     try:
-        outcome = future.result()
-        if isinstance(outcome, Run) and outcome.path.name != entry.path.name:
-            outcome = "the code or the data changed since the sweep began. Give the command again."
-        entry.outcome = outcome
+        entry.outcome = future.result()
     except BrokenProcessPool:
         _judge_killed(entry, JobKilled("its process was killed (out of memory?)"))
     except JobKilled as error:
         _judge_killed(entry, error)
     except Exception as error:  # whatever a cluster may do to a job
         entry.outcome = str(error).strip().partition("\n")[0]
+    if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
+        entry.outcome = (
+            "the code or the data changed since the sweep began. Give the command again."
+        )
 
 
 def _judge_killed(entry: SweepEntry, reason: JobKilled) -> None:
     """Let a killed run go on: after a time limit if it did an epoch, else the first time. Others
     have failed."""
     seconds = _seconds_of_epochs(entry.path)
-    if not isinstance(reason, TimeLimitReached):
-        failure = f"it was tried twice: {reason}" if entry.was_killed else ""
-        entry.was_killed = True
-    elif len(seconds) > entry.num_epochs:
-        failure = ""
-    else:
+    if isinstance(reason, TimeLimitReached):
+        has_failed = len(seconds) == entry.num_epochs
         duration = progress.duration(fmean(seconds)) if seconds else "longer"
         failure = (
             f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
             "'executor.slurm={time: MINUTES}'."
         )
-    if failure:
+    else:
+        has_failed = entry.was_killed
+        entry.was_killed = True
+        failure = f"it was tried twice: {reason}"
+    if has_failed:
         entry.outcome = failure
     else:
         progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
