@@ -54,8 +54,8 @@ class TimeLimitReached(JobKilled):
 class Executor:
     """Place where jobs are trained, `slots` at a time."""
 
-    def __init__(self, slots: int) -> None:
-        self.slots = slots
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        self.slots = num_slots(config, jobs)
         self.status = ""  # what jobs wait for, to be shown
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
@@ -88,13 +88,15 @@ class OneByOne(Executor):
 class SideBySide(Executor):
     """Jobs in processes, one a slot, so that each ends alone. GPUs are dealt to slots in turn."""
 
-    def __init__(self, slots: int) -> None:
-        super().__init__(slots)
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        super().__init__(config, jobs)
         lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
-        all_gpus = ",".join(str(gpu) for gpu in range(torch.cuda.device_count()))
-        visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus)
-        gpus = itertools.cycle(visible_gpus.split(","))
-        self.processes = [Slot(gpu, lifeline) for gpu in itertools.islice(gpus, slots)]
+        gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        self.processes: list[Slot] = []
+        for gpu in itertools.islice(itertools.cycle(gpus or [""]), self.slots):
+            self.processes.append(Slot(gpu, lifeline))
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""

@@ -20,7 +20,7 @@ class RayTasks(Executor):
     """One Ray task for each run. Ray repeats a task whose process is killed, once."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        super().__init__(executors.num_slots(config, jobs))
+        super().__init__(config, jobs)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
         self.ray = require("ray", "executor=ray", "ray")
         self.address = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://")

@@ -62,18 +62,16 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
     """The executor that `executor=...` names. Raises `UserError` where it is not available."""
-    clusters = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
-    if jobs and config.kind in clusters:
-        try:
-            return clusters[config.kind](config, jobs)
-        except RunFailed:  # a cluster that should be there
-            raise
-        except (RuntimeError, ConnectionError) as error:
-            raise UserError(f"executor={config.kind} is not here: {error}") from error
-    slots = executors.num_slots(config, jobs)
-    if slots == 1 and not executors.has_user_code(jobs):
-        return executors.OneByOne(slots)
-    return executors.SideBySide(slots)
+    is_here = config.kind is ExecutorKind.local or not jobs
+    if is_here and executors.num_slots(config, jobs) == 1 and not executors.has_user_code(jobs):
+        return executors.OneByOne(config, jobs)
+    kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
+    try:
+        return kinds.get(config.kind, executors.SideBySide)(config, jobs)
+    except RunFailed:  # a cluster that should be there
+        raise
+    except (RuntimeError, ConnectionError) as error:
+        raise UserError(f"executor={config.kind} is not here: {error}") from error
 
 
 def run_sweep(

@@ -42,7 +42,7 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
     limit, has_gpus = _ask_partition(chosen.get("partition"))
-    options = {
+    options: dict[str, Any] = {
         "time": limit,
         "cpus_per_task": executors.num_threads(jobs),
         "mem": "8GB",
@@ -109,7 +109,7 @@ class SlurmQueue(Executor):
     """One queued job for each run; jobs that start together are one array."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        super().__init__(executors.num_slots(config, jobs))
+        super().__init__(config, jobs)
         submitit = require("submitit", "executor=slurm", "slurm")
         logging.getLogger("submitit").handlers.clear()  # they write to stdout
         self.name = f"attnexp-{os.urandom(4).hex()}"  # cancels jobs that submitit does not know yet
