@@ -160,6 +160,7 @@ def test_ray_gives_user_code_a_process_for_each_run(
 
 def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "PATIENCE", 0.1)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = ExecutorConfig(kind=ExecutorKind.ray)
     jobs = plan([*SMOKE]).jobs
