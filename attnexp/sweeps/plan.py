@@ -164,31 +164,33 @@ def _propose_study(shared: Sequence[str]) -> str:
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
     moved_keys = set(varied_keys)
     variants: dict[str, list[str]] = {}
-    lacking: list[str] = []
+    lacking: dict[str, str] = {}  # words of those without a setting, by name
     for choices in itertools.product(*axes):
         words = _words(choices)
+        known_words = _known_words(words)
         compared = [word for word in words if key_of(word) in varied_keys]
-        known = _known_words(words)
-        variants["_".join(word.partition("=")[2] for word in compared)] = known
-        if known != words:
-            moved_keys |= {key_of(word) for word in words if word not in known}
-            lacking.append(" ".join(compared))
-    if len(variants) < 2 or len(lacking) == len(variants):
+        name = "_".join(word.partition("=")[2] for word in compared)
+        variants[name] = known_words
+        if known_words != words:
+            lacking[name] = " ".join(compared)
+            moved_keys |= {key_of(word) for word in words if word not in known_words}
+    if len(lacking) == len(variants):
         return ""
     study_file = _as_study(variants, moved_keys)
     others = [word for word in shared if key_of(word) not in moved_keys]
     command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
     return (
-        f" Variants without it: {', '.join(dict.fromkeys(lacking))}. Write a study, mine.yaml, "
+        f" Variants without it: {', '.join(lacking.values())}. Write a study, mine.yaml, "
         f"that gives it to the others:\n{study_file}and compare them: {command}"
     )
 
 
 def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
     """A study file of variants by name, each with its words of these keys."""
-    study: dict[str, Any] = {"baseline": next(iter(variants)), "variants": {}}
+    words_of_keys: dict[str, list[str]] = {}
     for name, words in variants.items():
-        study["variants"][name] = [word for word in words if key_of(word) in keys]
+        words_of_keys[name] = [word for word in words if key_of(word) in keys]
+    study = {"baseline": next(iter(variants)), "variants": words_of_keys}
     return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
 
 
