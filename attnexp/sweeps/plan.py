@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -26,7 +25,6 @@ from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
 
 MAX_RUNS = 10_000
-Word = tuple[str, str]  # with its key before it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +34,7 @@ class Job:
     config: RunConfig
     label: str  # name of the variant this run belongs to
     parts: tuple[str, ...]  # of the label: variant of the study, then words of the axes
-    factors: dict[str, str]  # levels of two factors, of the study and of axes, or {}
+    factors: dict[str, str]  # level of each factor: of the study, and of axes
 
     @property
     def seed(self) -> str:
@@ -87,7 +85,7 @@ def plan(words: Sequence[str]) -> Sweep:
     return Sweep(
         directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
         is_named="name" in chosen,
-        variants={job.label: job.factors for job in jobs},
+        variants={job.label: job.factors if len(job.factors) == 2 else {} for job in jobs},
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
         command=shlex.join(["attnexp", "sweep", *words]),
@@ -118,60 +116,52 @@ def _refuse_clashes(study: Study, shared: Sequence[str], title: str) -> None:
 
 def _varied_keys(words: Sequence[str]) -> list[str]:
     """Keys of words with several values."""
-    return [axis[0][0] for axis in expand(words) if len(axis) > 1]
+    return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
 def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
     """Jobs of all combinations, those of the baseline first. shared: words of all variants.
     title: name of the factor whose levels are the variants."""
-    levels = study.levels or {label: {title: label} for label in study.variants if label}
     for variant, variant_words in study.variants.items():
-        axes = expand([*variant_words, *shared])
-        num_runs = math.prod(map(len, axes))
-        if num_runs > MAX_RUNS:
-            message = f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most."
-            raise UserError(message)
-        seed_axes = [axis for axis in axes if is_seed(axis[0][0])]
-        other_axes = [axis for axis in axes if axis not in seed_axes]
-        is_compared = [len(axis) > 1 and axis[0][0] != "data" for axis in other_axes]
-        for choices in itertools.product(*other_axes):
-            # pairs of key and word, since several axes of experiments have one key
-            compared = list(itertools.compress(choices, is_compared))
-            parts = tuple(filter(None, [variant, *_words(compared)]))
-            factors = levels.get(variant, {}) | dict(compared)
-            yield from _jobs_by_seed(_words(choices), seed_axes, parts, factors)
+        words = [*variant_words, *shared]
+        axes, seeds = _split_axes(words)
+        compared_keys = {key for key in _varied_keys(words) if key != "data"}
+        levels = study.levels.get(variant, {title: variant} if variant else {})
+        for choices in itertools.product(*axes):
+            compared = [word for word in choices if key_of(word) in compared_keys]
+            factors = levels | {key_of(word): word for word in compared}
+            parts = tuple(filter(None, [variant, *compared]))
+            configs = [compose(choices, chosen) for chosen in itertools.product(*seeds)]
+            try_to_build(configs[0])  # once, as a check
+            label = " ".join(parts) or default_label(to_dict(configs[0]))
+            for config in configs:
+                yield Job(config=config, label=label, parts=parts, factors=factors)
 
 
-def _words(choices: Iterable[Word]) -> list[str]:
-    return [word for _, word in choices]
-
-
-def _jobs_by_seed(
-    words: list[str], axes: list[list[Word]], parts: tuple[str, ...], factors: dict[str, str]
-) -> list[Job]:
-    """Jobs that differ in seeds alone; their model is built once, as a check."""
-    configs = [compose(words, _words(seeds)) for seeds in itertools.product(*axes)]
-    try_to_build(configs[0])
-    label = " ".join(parts) or default_label(to_dict(configs[0]))
-    crossed = factors if len(factors) == 2 else {}
-    return [Job(config=config, label=label, parts=parts, factors=crossed) for config in configs]
+def _split_axes(words: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
+    """Axes of settings, and of seeds. Raises `UserError` for too many runs."""
+    axes = expand(words)
+    num_runs = math.prod(map(len, axes))
+    if num_runs > MAX_RUNS:
+        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
+    seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
+    return [axis for axis in axes if axis not in seeds], seeds
 
 
 def _propose_study(shared: Sequence[str]) -> str:
     """The study in which each variant has only the settings that it knows, for axes of which some
     choices lack a setting; nothing where all do."""
-    axes = [axis for axis in expand(shared) if not is_seed(axis[0][0])]
+    axes = [axis for axis in expand(shared) if not is_seed(key_of(axis[0]))]
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
     moved_keys = set(varied_keys)
     variants: dict[str, list[str]] = {}
     lacking: dict[str, str] = {}  # words of those without a setting, by name
-    for choices in itertools.product(*axes):
-        words = _words(choices)
+    for words in itertools.product(*axes):
         known_words = _known_words(words)
         compared = [word for word in words if key_of(word) in varied_keys]
         name = "_".join(word.partition("=")[2] for word in compared)
         variants[name] = known_words
-        if known_words != words:
+        if len(known_words) < len(words):
             lacking[name] = " ".join(compared)
             moved_keys |= {key_of(word) for word in words if word not in known_words}
     if len(lacking) == len(variants):
