@@ -81,23 +81,29 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     study = tuning.study
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
     means = _held_out_accuracies(entries, point)
-    settings = iter({job.label: job.parts for job in tuning.judged}.items())
-    num_settings = len(tuning.search.variants) // len(study.variants)
-    num_parts = {job.label: len(job.parts) for job in study.jobs}
+    parts_of = {job.label: job.parts for job in tuning.judged}
+    num_settings = len(parts_of) // len(study.variants)
+    num_tuned = len(tuning.judged[0].parts) - len(study.jobs[0].parts)
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
     lines: list[str] = []
+    candidates = iter(parts_of.items())
     for variant, factors in study.variants.items():
-        candidates = dict(itertools.islice(settings, num_settings))
-        for label, parts in candidates.items():
-            accuracy = f"held-out accuracy {means[parts]:.2f} % ({point} epoch)"
-            lines.append(f"{label}: {accuracy if means[parts] >= 0 else 'a run failed'}")
-        best = max(candidates.values(), key=means.__getitem__)
-        if means[best] < 0:
+        best = ""
+        for label, parts in itertools.islice(candidates, num_settings):
+            if means[parts] < 0:
+                lines.append(f"{label}: a run failed")
+                continue
+            lines.append(f"{label}: held-out accuracy {means[parts]:.2f} % ({point} epoch)")
+            if not best or means[parts] > means[parts_of[best]]:
+                best = label
+        if not best:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        label = f"{variant}, {' '.join(best[num_parts[variant] :])} of {num_settings}"
-        variants[label] = factors
-        jobs += [replace(job, label=label) for job in tuning.judged if job.parts == best]
+        first = len(parts_of[best]) - num_tuned
+        setting = " ".join(parts_of[best][first:])
+        tuned_label = f"{variant}, {setting} of {num_settings}"
+        variants[tuned_label] = factors
+        jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.label == best]
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines
 
