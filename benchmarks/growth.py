@@ -20,13 +20,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
+from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry, scan
+from attnexp.training.device import describe_provenance
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
 SIZES = (10, 100, 1_000, 2_000, 10_000)
@@ -147,12 +150,8 @@ def make_up(sweep: Sweep) -> None:
             entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
         )
         store.save_result(entry.path, make_result(entry, rng))
-    runs = [
-        manifest.PlannedRun(variant=e.job.label, seed=e.job.seed, run_id=e.path.name)
-        for e in entries
-    ]
-    made = manifest.Manifest(variants=sweep.variants, commands=[sweep.command], runs=runs)
-    manifest.record_runs(sweep.directory, made)
+    run_ids = [(entry.job, entry.path.name) for entry in entries]
+    manifest.record_runs(sweep.directory, manifest_of(sweep, run_ids))
 
 
 def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:
@@ -209,7 +208,7 @@ def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
             n=contrast.NUM_TEST,
         ),
         wall_seconds=6.0,
-        provenance={"version": "0.1.0", "threads": 1, "argv": ["attnexp", "sweep"]},
+        provenance=describe_provenance(torch.device("cpu")),
     )
 
 

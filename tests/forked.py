@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from multiprocessing import forkserver, get_context
-from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -28,18 +27,6 @@ _server.set_forkserver_preload(
 )
 
 
-def start(
-    *words: str, cwd: Path, stdout: Path, stderr: Path, environment: dict[str, str]
-) -> ForkServerProcess:
-    """The command, under way in a folder. What it prints is added to two files, or to one."""
-    with pytest.MonkeyPatch.context() as patch:  # or a new server would not find `warm`
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        forkserver.ensure_running()
-    process = _server.Process(target=_act, args=(words, cwd, (stdout, stderr), environment))
-    process.start()
-    return process
-
-
 def _act(
     words: tuple[str, ...], cwd: Path, files: tuple[Path, Path], environment: dict[str, str]
 ) -> None:
@@ -56,15 +43,17 @@ def _act(
     main()
 
 
-def run(
-    *words: str, cwd: Path, environment: dict[str, str], timeout: float = 240
-) -> subprocess.CompletedProcess[str]:
+def run(*words: str, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """What came of the command."""
+    with pytest.MonkeyPatch.context() as patch:  # or a new server would not find `warm`
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        forkserver.ensure_running()
     with TemporaryDirectory() as folder:
-        stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-        process = start(*words, cwd=cwd, stdout=stdout, stderr=stderr, environment=environment)
-        process.join(timeout)
+        files = Path(folder, "stdout"), Path(folder, "stderr")
+        process = _server.Process(target=_act, args=(words, cwd, files, environment))
+        process.start()
+        process.join(240)
         process.kill()
-        said = stdout.read_text(), stderr.read_text()
-    assert process.exitcode is not None, f"{words} did not end: {said}"
-    return subprocess.CompletedProcess(words, process.exitcode, *said)
+        out, err = (file.read_text() for file in files)
+    assert process.exitcode is not None, f"{words} did not end: {out} {err}"
+    return subprocess.CompletedProcess(words, process.exitcode, out, err)

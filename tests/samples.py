@@ -5,10 +5,9 @@ import functools
 import itertools
 import os
 import pty
-import select
-import signal
-import time
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -124,40 +123,18 @@ def exit_code(*words: str | Path) -> int:
     return int(stop.value.code or 0)
 
 
-def on_a_terminal(tmp_path: Path, *words: str, **environment: str) -> str:
-    """Everything that a terminal of 80 columns is sent."""
+def on_a_terminal(folder: Path, *words: str) -> str:
+    """Everything that a terminal of 80 columns is sent by a command that succeeds in a folder."""
     ours, theirs = pty.openpty()
-    terminal = Path(os.ttyname(theirs))
     colours = {"COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    process = forked.start(
-        *words, cwd=tmp_path, stdout=terminal, stderr=terminal,
-        environment={**os.environ, **colours, **environment},
-    )  # fmt: skip
-    seen, alive, ready = b"", True, [ours]
-    while alive or ready:
-        alive = process.is_alive()
-        ready, _, _ = select.select([ours], [], [], 0.1)
-        seen += b"".join(os.read(one, 65536) for one in ready)
-    os.close(ours)
+    process = subprocess.Popen(
+        [forked.PROGRAM, *words], cwd=folder, stdout=theirs, stderr=theirs, env=os.environ | colours
+    )
     os.close(theirs)
-    assert process.exitcode == 0, seen.decode()
+    seen = b""
+    with suppress(OSError):  # once the command has ended
+        while True:
+            seen += os.read(ours, 65536)
+    os.close(ours)
+    assert process.wait(60) == 0, seen.decode()
     return seen.decode()
-
-
-def interrupted(
-    folder: Path, *words: str, at: str, number: signal.Signals = signal.SIGINT
-) -> tuple[int, str]:
-    """Exit code and stderr of a command in a folder that gets a signal once it has said `at`."""
-    files = folder / "stdout", folder / "stderr"
-    process = forked.start(
-        *words,
-        cwd=folder, stdout=files[0], stderr=files[1], environment={**os.environ, "COLUMNS": "80"},
-    )  # fmt: skip
-    assert process.pid is not None
-    while not (files[1].exists() and at in files[1].read_text()):
-        assert process.is_alive()
-        time.sleep(0.01)
-    os.kill(process.pid, number)
-    process.join(60)
-    assert process.exitcode is not None
-    return process.exitcode, files[1].read_text()

@@ -54,8 +54,8 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             raise  # to `main`
         except OSError as error:
-            where = error.filename or "while writing"
-            stop(f"{error.strerror or error}: {where}. Free it, or give another place.", 2)
+            place = error.filename or "while writing"
+            stop(f"{error.strerror or error}: {place}. Free it, or give another place.", 2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
             stop(str(why) or "Run the same command again to resume.", code=130)

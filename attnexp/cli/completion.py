@@ -25,7 +25,7 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
             key = groups[0]
     earlier_values = value[: value.rfind(",") + 1]
     start = f"{key}={earlier_values}".removeprefix(split_off)
-    return [(start + option, about) for option, about in options.get(key, {}).items()]
+    return [(start + option, text) for option, text in options.get(key, {}).items()]
 
 
 def runs(incomplete: str) -> list[str]:

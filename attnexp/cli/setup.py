@@ -54,8 +54,8 @@ def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) ->
     for line in yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000).splitlines():
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
-        about = meanings.get(".".join(path))
-        emit(f"{line:40}  # {about}" if about else line)
+        meaning = meanings.get(".".join(path))
+        emit(f"{line:40}  # {meaning}" if meaning else line)
 
 
 @app.command()
@@ -78,8 +78,7 @@ def data(
         words = words[1:]
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
-    axes = [[word for _, word in axis] for axis in expand(words)]
-    configs = [compose(point).data for point in itertools.product(*axes)]
+    configs = [compose(point).data for point in itertools.product(*expand(words))]
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(config) for config in configs]}
     else:
@@ -91,18 +90,21 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
     from attnexp.data import encode, text
 
-    found = encode.load_dataset(config)
-    parts = {"train": found.train, "test": found.test} | ({"val": found.val} if found.val else {})
+    dataset = encode.load_dataset(config)
+    splits = {"train": dataset.train, "test": dataset.test}
+    if dataset.val:
+        splits["val"] = dataset.val
+    classes: dict[str, dict[str, int]] = {}
+    for label, name in enumerate(dataset.classes):
+        classes[name] = {split: int((part.labels == label).sum()) for split, part in splits.items()}
+    is_full = (dataset.train.ids != text.PAD).all(1)
     return {
         "name": config.title,
-        "source": found.source,
-        "read": found.files,
-        "fingerprint": found.fingerprint,
-        "classes": {
-            name: {split: int((of.labels == label).sum()) for split, of in parts.items()}
-            for label, name in enumerate(found.classes)
-        },
-        "problems": [f"{count:,} {what}" for what, count in found.quality.items()],
-        "full": f"{(found.train.ids != text.PAD).all(1).mean():.1%} of train fill data.max_len",
-        "first": found.read(found.train.ids[0]),
+        "source": dataset.source,
+        "read": dataset.files,
+        "fingerprint": dataset.fingerprint,
+        "classes": classes,
+        "problems": [f"{count:,} {problem}" for problem, count in dataset.quality.items()],
+        "full": f"{is_full.mean():.1%} of train fill data.max_len",
+        "first": dataset.read(dataset.train.ids[0]),
     }

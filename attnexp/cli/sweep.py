@@ -1,28 +1,16 @@
 """`attnexp sweep`. Heavy imports are inside, so that --help is fast."""
 
 import shlex
-from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnexp.cli.app import (
-    AnyCode,
-    AsJson,
-    ConfigDir,
-    Margin,
-    Overrides,
-    Until,
-    app,
-    emit,
-    stop,
-)
+from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Margin, Overrides, Until, app, emit, stop
 
 if TYPE_CHECKING:
     from attnexp.sweeps.plan import Sweep
     from attnexp.sweeps.schedule import SweepEntry
-    from attnexp.sweeps.tuning import Tuning
 
 
 @app.command()
@@ -45,16 +33,15 @@ def sweep(
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
     """
     from attnexp.base import progress
-    from attnexp.sweeps import tuning, watch
+    from attnexp.sweeps import sequential, tuning, watch
     from attnexp.sweeps.folder import choose_folder
     from attnexp.sweeps.plan import plan
+    from attnexp.sweeps.schedule import run_sweep
 
     words = overrides or []
-    search: Tuning | None = None
+    search = None
     if until:
-        from attnexp.sweeps.sequential import plan_until_decided
-
-        study = plan_until_decided(words, margin=margin / 100)
+        study = sequential.plan_until_decided(words, margin=margin / 100)
     elif any(map(tuning.is_tuning, words)):
         search = tuning.plan_tuning(words)
         study = search.study
@@ -66,63 +53,40 @@ def sweep(
     if dry_run:
         emit("\n".join(watch.preview_sweep(first, any_code=any_code)))
         return
-    entries: list[SweepEntry] = []
-    if search is None:
-        study = first
-    else:
-        entries = _search(first, any_code)
-        study, lines = tuning.choose_settings(search, entries)
+    if search:
+        with watch.Watch() as view:
+            searched = run_sweep(first, any_code=any_code, observe=view)
+        study, lines = tuning.choose_settings(search, searched)
         progress.note("\n".join(lines))
-        study = choose_folder(study)
-    judged = _run_study(study, margin, any_code, is_until_decided=until is not None)
-    _show_answer(study, judged, margin, as_json)
-    entries += judged
+        entries = searched + _run_study(choose_folder(study), margin, any_code, until, as_json)
+    else:
+        entries = _run_study(first, margin, any_code, until, as_json)
     failures = [f"{e.job}: {e.outcome}" for e in entries if isinstance(e.outcome, str)]
     if failures:
         stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
 
 
-def _search(search: "Sweep", any_code: bool) -> "list[SweepEntry]":
-    """Run the search for each variant's best settings."""
-    from attnexp.sweeps.schedule import run_sweep
-    from attnexp.sweeps.watch import Watch
-
-    with Watch() as view:
-        return run_sweep(search, any_code=any_code, observe=view)
-
-
 def _run_study(
-    study: "Sweep", margin: float, any_code: bool, *, is_until_decided: bool
+    study: "Sweep", margin: float, any_code: bool, until: Until, as_json: bool
 ) -> "list[SweepEntry]":
-    """Run the runs that are judged, with what finished ones let expect."""
+    """Run the runs that are judged, and print the answer of those that have finished."""
+    from attnexp.cli.report import print_answer
     from attnexp.report.advice import foresee_seeds
+    from attnexp.runs.result import Run
     from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps import sequential
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.watch import Watch
 
-    def foresee(finished: "list[SweepEntry]") -> Iterable[str]:
-        metric = MetricSpec(margin=margin / 100)
-        return foresee_seeds(sequential.answer_of_sweep(study, finished, metric))
-
-    rounds = partial(sequential.rounds, study) if is_until_decided else None
-    with Watch(foresee) as view:
-        return run_sweep(study, any_code=any_code, observe=view, choose=rounds)
-
-
-def _show_answer(
-    study: "Sweep", entries: "Sequence[SweepEntry]", margin: float, as_json: bool
-) -> None:
-    """Print the answer of what has finished, if anything has."""
-    from attnexp.cli.report import print_answer
-    from attnexp.runs.result import Run
-    from attnexp.statistics.verdict import MetricSpec
-    from attnexp.sweeps.sequential import answer_of_sweep
-
-    if not any(isinstance(entry.outcome, Run) for entry in entries):
-        return
-    answer = answer_of_sweep(study, entries, MetricSpec(margin=margin / 100))
-    print_answer(answer, None, "json" if as_json else "table")
-    if not as_json:
-        report = shlex.join(["attnexp", "report", str(study.directory)])
-        emit(f"Results: {study.directory}. More: {report} --html page.html")
+    answer = partial(sequential.answer_of_sweep, study, metric=MetricSpec(margin=margin / 100))
+    run = partial(run_sweep, study, any_code=any_code)
+    if until:
+        run = partial(run, choose=partial(sequential.rounds, study))
+    with Watch(lambda finished: foresee_seeds(answer(finished))) as view:
+        entries = run(observe=view)
+    if any(isinstance(entry.outcome, Run) for entry in entries):
+        print_answer(answer(entries), None, "json" if as_json else "table")
+        if not as_json:
+            report = shlex.join(["attnexp", "report", str(study.directory)])
+            emit(f"Results: {study.directory}. More: {report} --html page.html")
+    return entries

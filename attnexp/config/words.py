@@ -138,10 +138,10 @@ def setting_of(word: str) -> Setting:
     return Setting(key, value, word)
 
 
-def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Axes of a sweep in Hydra's syntax: each word as (key, one `key=value` word) pairs.
+def expand(words: Sequence[str]) -> list[list[str]]:
+    """Axes of a sweep in Hydra's syntax: each word as words `key=value` of one value each.
 
-    `a,b`, `range()` and `choice()` give several pairs, anything else gives one. Of one key the last
+    `a,b`, `range()` and `choice()` give several words, anything else gives one. Of one key the last
     word counts, but all experiments do, since they compose.
     """
     keys = [key_of(word) for word in words]
@@ -150,7 +150,7 @@ def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
         key = keys[place]
         is_last = key not in keys[place + 1 :]
         if is_last or key == "experiment":
-            axes.append([(key, f"{key}={value}") for value in _values(word)])
+            axes.append([f"{key}={value}" for value in _values(word)])
     return axes
 
 

@@ -6,10 +6,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.context import BaseContext
 
@@ -27,8 +28,10 @@ Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
 
 
-def train_job(job: Job) -> Outcome:
-    """Train, or wait for another sweep that does so; an error becomes the reason of a failure."""
+def train_job(job: Job, folder: str = ".") -> Outcome:
+    """Train, or wait for another sweep that does so; an error becomes the reason of a failure.
+    folder: where the sweep runs, for another machine, since `out` may be relative."""
+    os.chdir(folder)
     torch.set_num_threads(1)  # for runs that do not set train.threads
     while True:
         try:
@@ -42,12 +45,6 @@ def train_job(job: Job) -> Outcome:
             return f"{type(error).__name__}: {error}"
 
 
-def train_job_in(folder: str, job: Job) -> Outcome:
-    """Train on another machine. folder: where the sweep runs, since `out` may be relative."""
-    os.chdir(folder)
-    return train_job(job)
-
-
 class JobKilled(RuntimeError):
     """A job was ended before it had an outcome; the message says how."""
 
@@ -59,8 +56,8 @@ class TimeLimitReached(JobKilled):
 class Executor:
     """Place where jobs are trained, `slots` at a time."""
 
-    def __init__(self, slots: int) -> None:
-        self.slots = slots
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        self.slots = num_slots(config, jobs)
         self.status = ""  # what jobs wait for, to be shown
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
@@ -93,30 +90,26 @@ class OneByOne(Executor):
 class SideBySide(Executor):
     """Jobs in processes, one a slot, so that each ends alone. GPUs are dealt to slots in turn."""
 
-    def __init__(self, slots: int) -> None:
-        super().__init__(slots)
-        self.lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
-        all_gpus = ",".join(str(gpu) for gpu in range(torch.cuda.device_count()))
-        visible_gpus = os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus)
-        gpus = itertools.cycle(visible_gpus.split(","))
-        self.free_slots = [Slot(gpu, self.lifeline) for gpu in itertools.islice(gpus, slots)]
-        self.slot_of: dict[Future[Outcome], Slot] = {}
+    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+        super().__init__(config, jobs)
+        lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
+        gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        self.processes: list[Slot] = []
+        for gpu in itertools.islice(itertools.cycle(gpus or [""]), self.slots):
+            self.processes.append(Slot(gpu, lifeline))
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
-        for future in [future for future in self.slot_of if future.done()]:
-            self.free_slots.append(self.slot_of.pop(future))
-        slots = [self.free_slots.pop() for _ in jobs]
+        free_slots = [slot for slot in self.processes if slot.last.done()]
         with _blocked_signals():
-            running = [slot.submit(job) for slot, job in zip(slots, jobs, strict=True)]
-        self.slot_of |= zip(running, slots, strict=True)
-        return running
+            return [slot.submit(job) for slot, job in zip(free_slots, jobs, strict=False)]
 
     def close(self) -> None:
         """End the processes."""
         self.parent_end.close()
-        # Now, since Python's exit stumbles over a pool that is about to close.
-        for slot in [*self.slot_of.values(), *self.free_slots]:
+        for slot in self.processes:  # now, since Python's exit stumbles over a pool about to close
             slot.pool.shutdown(cancel_futures=True)
 
 
@@ -125,25 +118,23 @@ class Slot:
     and after a job with user code, which may have left something behind in a class or module."""
 
     def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
-        self.gpu = gpu
-        self.lifeline = lifeline
-        self.last: Future[Outcome] = Future()
+        arguments = (lifeline, gpu, dict(os.environ))
+        self.make_pool = partial(
+            ProcessPoolExecutor, 1, _start_method(), _prepare_process, arguments
+        )
+        self.pool = self.make_pool()
         self.ran_user_code = False
-        self.pool = self._make_pool()
+        self.last = Future[Outcome]()
+        self.last.set_result("no job yet")
 
     def submit(self, job: Job) -> Future[Outcome]:
         """Start a job. The one before it has ended."""
-        was_killed = self.last.done() and isinstance(self.last.exception(), futures.BrokenExecutor)
-        if was_killed or self.ran_user_code:
+        if self.ran_user_code or isinstance(self.last.exception(), futures.BrokenExecutor):
             self.pool.shutdown()
-            self.pool = self._make_pool()
-        self.ran_user_code = has_user_code(job)
+            self.pool = self.make_pool()
+        self.ran_user_code = has_user_code([job])
         self.last = self.pool.submit(train_job, job)
         return self.last
-
-    def _make_pool(self) -> ProcessPoolExecutor:
-        inputs = self.lifeline, self.gpu, dict(os.environ)
-        return ProcessPoolExecutor(1, _start_method(), _prepare_process, inputs)
 
 
 def _start_method() -> BaseContext:
@@ -191,23 +182,23 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
         fitting = len(jobs)
     elif num_gpus:
         fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
-    elif hasattr(os, "sched_getaffinity"):  # on Linux
-        fitting = len(os.sched_getaffinity(0)) // num_threads(jobs)
     else:
-        fitting = (os.cpu_count() or 1) // num_threads(jobs)
+        is_linux = hasattr(os, "sched_getaffinity")
+        num_cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+        fitting = num_cores // num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
 
 
-def has_user_code(job: Job) -> bool:
-    """Whether a job runs code that is not attnexp's."""
-    return bool(foreign_code(to_dict(job.config)))
+def has_user_code(jobs: Iterable[Job]) -> bool:
+    """Whether any job runs code that is not attnexp's."""
+    return any(foreign_code(to_dict(job.config)) for job in jobs)
 
 
-def num_threads(jobs: Sequence[Job]) -> int:
+def num_threads(jobs: Iterable[Job]) -> int:
     """CPU threads of the job that wants most."""
     return max((job.config.train.threads or 1 for job in jobs), default=1)
 
 
-def want_gpu(jobs: Sequence[Job]) -> bool:
-    """Whether a job takes a GPU where there is one."""
+def want_gpu(jobs: Iterable[Job]) -> bool:
+    """Whether any job takes a GPU where there is one."""
     return any(job.config.train.device is not Device.cpu for job in jobs)

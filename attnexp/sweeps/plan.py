@@ -4,13 +4,14 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 """
 
 import itertools
-import json
 import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import yaml
 
 from attnexp.base.errors import UserError
 from attnexp.config.choose import NotChosen
@@ -65,30 +66,25 @@ class Sweep:
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
-    studies = _values("study=", words)
     executor_words = [word for word in words if re.match(r"executor[.=]", word)]
     run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
-    if studies:
-        title = Path(studies[-1]).stem
-        study = _load_study(studies[-1], run_words)
-    else:
-        title = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
-        title = f"sweep_{title}" if title else "sweep"
-        study = Study(variants={"": []})  # an unnamed one, since the axes make the labels
+    chosen = dict(word.split("=", 1) for word in words if re.match("study=|name=", word))
+    source = chosen.get("study", "")
+    # without a study, the axes make the labels
+    study = load_study(source) if "study" in chosen else Study(variants={"": []})
     shared = [*study.overrides, *run_words]
-    _refuse_crossed_seeds(shared)
+    keys = _varied_keys(shared)
+    axes = "_x_".join(key for key in keys if not is_seed(key))
+    title = Path(source).stem or "_".join(filter(None, ["sweep", axes]))
+    _refuse_clashes(study, shared, title)
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
-        proposal = "" if studies else _propose_study(shared)
-        raise UserError(f"{error}{proposal}") from error
-    name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
-    names = _values("name=", words)
-    if names:
-        name = _check_name(names[-1])
+        raise UserError(f"{error}{'' if source else _propose_study(shared)}") from error
+    folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
-        directory=Path(jobs[0].config.out) / name,
-        is_named=bool(names),
+        directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
+        is_named="name" in chosen,
         variants={job.label: job.factors if len(job.factors) == 2 else {} for job in jobs},
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
@@ -96,117 +92,107 @@ def plan(words: Sequence[str]) -> Sweep:
     )
 
 
-def _refuse_crossed_seeds(words: Sequence[str]) -> None:
-    """Raise `UserError` where two sources of chance vary: runs that share one depend on it."""
-    varied = [key for key in _varied_keys(words) if is_seed(key)]
-    if len(varied) > 1:
-        crossed = " and ".join(varied)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+def _check_name(name: str) -> str:
+    """Raises `UserError` where a name is no plain word, or the folder of all runs."""
+    if not re.fullmatch(r"[\w-][\w.-]{,99}", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
+    return name
 
 
-def _values(prefix: str, words: Sequence[str]) -> list[str]:
-    return [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
-
-
-def _load_study(source: str, run_words: Sequence[str]) -> Study:
-    """A study. Raises `UserError` for a word that sets what the study varies."""
-    study = load_study(source)
+def _refuse_clashes(study: Study, shared: Sequence[str], title: str) -> None:
+    """Raise `UserError` for shared words that set what a study varies, and where two sources of
+    chance vary: runs that share one depend on it."""
     varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
-    for word in [*study.overrides, *run_words]:
+    for word in shared:
         if key_of(word) in varied_keys:
-            raise UserError(
-                f"{word}: {Path(source).stem} varies this setting itself. Leave it out."
-            )
-    return study
+            raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+    varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
+    if len(varied_seeds) > 1:
+        crossed = " and ".join(varied_seeds)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 def _varied_keys(words: Sequence[str]) -> list[str]:
     """Keys of words with several values."""
-    return [axis[0][0] for axis in expand(words) if len(axis) > 1]
+    return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
 def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
     """Jobs of all combinations, those of the baseline first. shared: words of all variants.
     title: name of the factor whose levels are the variants."""
-    levels = study.levels or {label: {title: label} for label in study.variants if label}
     for variant, variant_words in study.variants.items():
-        axes = expand([*variant_words, *shared])
-        num_runs = math.prod(map(len, axes))
-        if num_runs > MAX_RUNS:
-            message = f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most."
-            raise UserError(message)
-        seed_axes = [axis for axis in axes if is_seed(axis[0][0])]
-        other_axes = [axis for axis in axes if axis not in seed_axes]
-        is_compared = [len(axis) > 1 and axis[0][0] != "data" for axis in other_axes]
-        for choices in itertools.product(*other_axes):
-            # pairs of key and word, since several axes of experiments have one key
-            compared = list(itertools.compress(choices, is_compared))
-            parts = tuple(filter(None, [variant, *_words(compared)]))
-            factors = levels.get(variant, {}) | dict(compared)
-            yield from _jobs_by_seed(_words(choices), [*map(_words, seed_axes)], parts, factors)
+        words = [*variant_words, *shared]
+        axes, seeds = _split_axes(words)
+        compared_keys = {key for key in _varied_keys(words) if key != "data"}
+        levels = study.levels.get(variant, {title: variant} if variant else {})
+        for choices in itertools.product(*axes):
+            compared = [word for word in choices if key_of(word) in compared_keys]
+            factors = levels | {key_of(word): word for word in compared}
+            parts = tuple(filter(None, [variant, *compared]))
+            configs = [compose(choices, chosen) for chosen in itertools.product(*seeds)]
+            try_to_build(configs[0])  # once, as a check
+            label = " ".join(parts) or default_label(to_dict(configs[0]))
+            for config in configs:
+                yield Job(config=config, label=label, parts=parts, factors=factors)
 
 
-def _words(choices: Iterable[tuple[str, str]]) -> list[str]:
-    return [word for _, word in choices]
-
-
-def _jobs_by_seed(
-    words: list[str], seeds: list[list[str]], parts: tuple[str, ...], factors: dict[str, str]
-) -> list[Job]:
-    """Jobs that differ in seeds, words by axis, alone; their model is built once, as a check."""
-    configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
-    try_to_build(configs[0])
-    label = " ".join(parts) or default_label(to_dict(configs[0]))
-    return [Job(config=config, label=label, parts=parts, factors=factors) for config in configs]
+def _split_axes(words: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
+    """Axes of settings, and of seeds. Raises `UserError` for too many runs."""
+    axes = expand(words)
+    num_runs = math.prod(map(len, axes))
+    if num_runs > MAX_RUNS:
+        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
+    seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
+    return [axis for axis in axes if axis not in seeds], seeds
 
 
 def _propose_study(shared: Sequence[str]) -> str:
     """The study in which each variant has only the settings that it knows, for axes of which some
     choices lack a setting; nothing where all do."""
-    axes = [axis for axis in expand(shared) if not is_seed(axis[0][0])]
+    axes = [axis for axis in expand(shared) if not is_seed(key_of(axis[0]))]
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
     moved_keys = set(varied_keys)
     variants: dict[str, list[str]] = {}
-    lacking = []
-    for choices in itertools.product(*axes):
-        words, unknown_keys = _leave_out_unknown(_words(choices))
+    lacking: dict[str, str] = {}  # words of those without a setting, by name
+    for words in itertools.product(*axes):
+        known_words = _known_words(words)
         compared = [word for word in words if key_of(word) in varied_keys]
-        variants["_".join(word.partition("=")[2] for word in compared)] = words
-        moved_keys |= unknown_keys
-        if unknown_keys:
-            lacking.append(" ".join(compared))
-    if len(variants) < 2 or len(lacking) == len(variants):
+        name = "_".join(word.partition("=")[2] for word in compared)
+        variants[name] = known_words
+        if len(known_words) < len(words):
+            lacking[name] = " ".join(compared)
+            moved_keys |= {key_of(word) for word in words if word not in known_words}
+    if len(lacking) == len(variants):
         return ""
     study_file = _as_study(variants, moved_keys)
     others = [word for word in shared if key_of(word) not in moved_keys]
     command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
     return (
-        f" Variants without it: {', '.join(dict.fromkeys(lacking))}. Write a study, mine.yaml, "
-        f"that gives it to the others:\n{study_file}\nand compare them: {command}"
+        f" Variants without it: {', '.join(lacking.values())}. Write a study, mine.yaml, "
+        f"that gives it to the others:\n{study_file}and compare them: {command}"
     )
 
 
 def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
     """A study file of variants by name, each with its words of these keys."""
-    lines = [f"baseline: {json.dumps(next(iter(variants)))}", "variants:"]
+    words_of_keys: dict[str, list[str]] = {}
     for name, words in variants.items():
-        variant_words = [word for word in words if key_of(word) in keys]
-        lines.append(f"  {json.dumps(name)}: {json.dumps(variant_words)}")
-    return "\n".join(lines)
+        words_of_keys[name] = [word for word in words if key_of(word) in keys]
+    study = {"baseline": next(iter(variants)), "variants": words_of_keys}
+    return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
 
 
-def _leave_out_unknown(words: Sequence[str]) -> tuple[list[str], set[str]]:
-    """Words without the settings that the pieces they choose do not have, and the keys of these."""
+def _known_words(words: Sequence[str]) -> list[str]:
+    """Words without the settings that the pieces they choose do not have."""
     known = list(words)
-    unknown_keys: set[str] = set()
     while True:
         try:
             compose(known)
+            return known
         except NotChosen as error:
-            unknown_keys.add(error.key)
             known = [word for word in known if key_of(word) != error.key]
-        else:
-            return known, unknown_keys
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:
@@ -223,12 +209,3 @@ def _distinct(jobs: Iterable[Job]) -> list[Job]:
         if twin != name:
             raise UserError(f"'{twin}' and '{name}' are the same run. Leave one of them out.")
     return list(jobs_by_name.values())
-
-
-def _check_name(name: str) -> str:
-    """Raises `UserError` where a name is no plain word, or the folder of all runs."""
-    if not re.fullmatch(r"\w[\w.-]{,99}", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
-    return name

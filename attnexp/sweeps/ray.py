@@ -20,7 +20,7 @@ class RayTasks(Executor):
     """One Ray task for each run. Ray repeats a task whose process is killed, once."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        super().__init__(executors.num_slots(config, jobs))
+        super().__init__(config, jobs)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
         self.ray = require("ray", "executor=ray", "ray")
         self.address = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://")
@@ -33,16 +33,17 @@ class RayTasks(Executor):
         if ":" not in self.address:
             self.address = self.ray.get_runtime_context().gcs_address
         has_gpus = executors.want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
-        num_gpus = config.gpu if has_gpus else 0
-        num_cpus = executors.num_threads(jobs)
-        calls = 1 if any(map(executors.has_user_code, jobs)) else 0  # of a process; 0 for all
-        options = {"num_cpus": num_cpus, "num_gpus": num_gpus, "max_calls": calls}
-        task = self.ray.remote(max_retries=1, **options)
-        self.task = task(executors.train_job_in)
+        task = self.ray.remote(
+            num_cpus=executors.num_threads(jobs),
+            num_gpus=config.gpu if has_gpus else 0,
+            max_retries=1,
+            max_calls=1 if executors.has_user_code(jobs) else 0,  # of a process; 0 for any number
+        )
+        self.task = task(executors.train_job)
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start a task for each job."""
-        return [self.task.remote(os.getcwd(), job).future() for job in jobs]
+        return [self.task.remote(job, os.getcwd()).future() for job in jobs]
 
     def wait(self, running: Futures) -> None:
         """Wait as every executor does. Raises `RunFailed` if Ray's head is gone."""

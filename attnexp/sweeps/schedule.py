@@ -1,9 +1,7 @@
 """Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
 
-import itertools
 import json
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -36,7 +34,7 @@ class SweepEntry:
     path: Path  # folder of the run, finished or not
     before: bool  # whether the run had finished before this sweep got to it
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
-    num_kills: int = 0  # how often its process was killed
+    was_killed: bool = False  # whether its process was killed once
     num_epochs: int = 0  # those done when it was started last
 
 
@@ -64,18 +62,16 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
     """The executor that `executor=...` names. Raises `UserError` where it is not available."""
-    clusters = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
-    if jobs and config.kind in clusters:
-        try:
-            return clusters[config.kind](config, jobs)
-        except RunFailed:  # a cluster that should be there
-            raise
-        except (RuntimeError, ConnectionError) as error:
-            raise UserError(f"executor={config.kind} is not here: {error}") from error
-    slots = executors.num_slots(config, jobs)
-    if slots == 1 and not any(executors.has_user_code(job) for job in jobs):
-        return executors.OneByOne(slots)
-    return executors.SideBySide(slots)
+    is_here = config.kind is ExecutorKind.local or not jobs
+    if is_here and executors.num_slots(config, jobs) == 1 and not executors.has_user_code(jobs):
+        return executors.OneByOne(config, jobs)
+    kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
+    try:
+        return kinds.get(config.kind, executors.SideBySide)(config, jobs)
+    except RunFailed:  # a cluster that should be there
+        raise
+    except (RuntimeError, ConnectionError) as error:
+        raise UserError(f"executor={config.kind} is not here: {error}") from error
 
 
 def run_sweep(
@@ -83,7 +79,7 @@ def run_sweep(
     *,
     any_code: bool = False,
     observe: Callable[[list[SweepEntry], str], None] = lambda entries, status: None,
-    choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] | None = None,
+    choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] = lambda entries: [entries],
 ) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
     any_code: as in `scan`. observe: called after every change, with the entries so far and what is
@@ -94,10 +90,10 @@ def run_sweep(
     with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
         executor = open_executor(sweep.executor, missing)
         try:
-            for batch in choose(planned) if choose else [planned]:
+            for batch in choose(planned):
                 entries.extend(batch)
                 _record(sweep, entries)
-                for status in Batch(batch, executor).run():
+                for status in _run_batch(batch, executor):
                     observe(entries, status)
         finally:
             executor.close()
@@ -111,94 +107,92 @@ def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     record_runs(sweep.directory, manifest_of(sweep, run_ids))
 
 
-class Batch:
-    """Runs that wait for a slot of an executor, and runs under way."""
+def _run_batch(batch: Sequence[SweepEntry], executor: Executor) -> Iterator[str]:
+    """Run all, first those that no other sweep does; yield what is waited for, step by step."""
+    running: dict[Future[Outcome], SweepEntry] = {}
+    for entry in batch:
+        if entry.before:
+            _load(entry)
+    yield ""
+    while any(entry.outcome is None for entry in batch):
+        status = _start_runs(batch, running, executor)
+        executor.wait([*running])
+        for future in [future for future in running if future.done()]:
+            _take_outcome(running.pop(future), future)
+        yield status or executor.status
 
-    def __init__(self, entries: Sequence[SweepEntry], executor: Executor) -> None:
-        self.executor = executor
-        self.waiting = [*entries]
-        self.running: dict[Future[Outcome], SweepEntry] = {}
-        self.next_look = 0.0  # at results of other sweeps, by the clock of `time.monotonic`
-        self.status = ""  # which runs of another sweep are awaited
 
-    def run(self) -> Iterator[str]:
-        """Run all, first those that no other sweep does; yield what is waited for, step by step."""
-        self._load_finished()
-        yield ""
-        while self.waiting or self.running:
-            self._start_runs()
-            self.executor.wait([*self.running])
-            self._take_outcomes()
-            self._load_finished()
-            yield self.status or self.executor.status
+def _load(entry: SweepEntry) -> None:
+    """Load a run that has finished before."""
+    entry.before = True
+    result = store.load_result(entry.path)
+    entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
 
-    def _load_finished(self) -> None:
-        """Load runs that another sweep has finished, twice a second at most."""
-        if time.monotonic() < self.next_look:
-            return
-        for entry in [entry for entry in self.waiting if store.has_finished(entry.path)]:
-            self.waiting.remove(entry)
-            entry.before = True
-            result = store.load_result(entry.path)
-            entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
-        self.next_look = time.monotonic() + 0.5
 
-    def _start_runs(self) -> None:
-        """Fill the free slots with runs that no other sweep is doing or has done."""
-        num_free = self.executor.slots - len(self.running)
-        startable = (
-            entry
-            for entry in self.waiting
-            if not store.has_finished(entry.path) and not store.is_locked(entry.path)
+def _start_runs(
+    batch: Sequence[SweepEntry], running: dict[Future[Outcome], SweepEntry], executor: Executor
+) -> str:
+    """Fill the free slots with runs that no other sweep is doing, and load those that it has done;
+    return which are awaited."""
+    num_free = executor.slots - len(running)
+    starting: list[SweepEntry] = []
+    awaited: list[SweepEntry] = []
+    for entry in batch:
+        if len(starting) == num_free:
+            break
+        if entry.outcome is not None or entry in running.values():
+            continue
+        if store.has_finished(entry.path):
+            _load(entry)
+        elif store.is_locked(entry.path):
+            awaited.append(entry)
+        else:
+            entry.num_epochs = len(_seconds_of_epochs(entry.path))
+            starting.append(entry)
+    if starting:
+        futures = executor.submit([entry.job for entry in starting])
+        running |= zip(futures, starting, strict=True)
+    if not awaited:
+        return ""
+    lock = store.describe_lock(awaited[0].path)
+    return f"another sweep does {len(awaited)} of them ({lock})"
+
+
+def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
+    """Take what an ended run has come to: nothing yet for one that was killed and may go on."""
+    try:
+        entry.outcome = future.result()
+    except BrokenProcessPool:
+        _judge_killed(entry, JobKilled("its process was killed (out of memory?)"))
+    except JobKilled as error:
+        _judge_killed(entry, error)
+    except Exception as error:  # whatever a cluster may do to a job
+        entry.outcome = str(error).strip().partition("\n")[0]
+    if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
+        entry.outcome = (
+            "the code or the data changed since the sweep began. Give the command again."
         )
-        starting = [*itertools.islice(startable, num_free)]
-        self.waiting = [entry for entry in self.waiting if entry not in starting]
-        self.status = ""
-        if self.waiting and len(starting) < num_free:
-            lock = store.describe_lock(self.waiting[0].path)
-            self.status = f"another sweep does {len(self.waiting)} of them ({lock})"
-        if starting:
-            for entry in starting:
-                entry.num_epochs = len(_seconds_of_epochs(entry.path))
-            futures = self.executor.submit([entry.job for entry in starting])
-            self.running |= zip(futures, starting, strict=True)
 
-    def _take_outcomes(self) -> None:
-        """Take what ended runs have come to; those that were killed may wait once more."""
-        for future in [future for future in self.running if future.done()]:
-            entry = self.running.pop(future)
-            try:
-                entry.outcome = future.result()
-            except BrokenProcessPool:
-                self._repeat(entry, JobKilled("its process was killed (out of memory?)"))
-            except JobKilled as error:
-                self._repeat(entry, error)
-            except Exception as error:  # whatever a cluster may do to a job
-                entry.outcome = str(error).strip().partition("\n")[0]
-            if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
-                entry.outcome = (
-                    "the code or the data changed since the sweep began. Give the command again."
-                )
 
-    def _repeat(self, entry: SweepEntry, reason: JobKilled) -> None:
-        """Let a run wait again: after a time limit if it did an epoch, else the first time."""
-        seconds = _seconds_of_epochs(entry.path)
-        if isinstance(reason, TimeLimitReached):
-            may_repeat = len(seconds) > entry.num_epochs
-            duration = progress.duration(fmean(seconds)) if seconds else "longer"
-            verdict = (
-                f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
-                "'executor.slurm={time: MINUTES}'."
-            )
-        else:
-            entry.num_kills += 1
-            may_repeat = entry.num_kills == 1
-            verdict = f"it was tried twice: {reason}"
-        if may_repeat:
-            progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
-            self.waiting.insert(0, entry)
-        else:
-            entry.outcome = verdict
+def _judge_killed(entry: SweepEntry, reason: JobKilled) -> None:
+    """Let a killed run go on: after a time limit if it did an epoch, else the first time. Others
+    have failed."""
+    seconds = _seconds_of_epochs(entry.path)
+    if isinstance(reason, TimeLimitReached):
+        has_failed = len(seconds) == entry.num_epochs
+        duration = progress.duration(fmean(seconds)) if seconds else "longer"
+        failure = (
+            f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
+            "'executor.slurm={time: MINUTES}'."
+        )
+    else:
+        has_failed = entry.was_killed
+        entry.was_killed = True
+        failure = f"it was tried twice: {reason}"
+    if has_failed:
+        entry.outcome = failure
+    else:
+        progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
 
 
 def _seconds_of_epochs(path: Path) -> list[float]:

@@ -1,6 +1,6 @@
 """Executor on a Slurm cluster: a queued job for each run, sent by submitit.
 
-What became of a job is asked of `squeue` and `scontrol`, which need no accounting.
+What became of a job is asked of `squeue`, which needs no accounting.
 """
 
 import logging
@@ -25,61 +25,61 @@ from attnexp.sweeps.plan import Job
 
 SECONDS_BETWEEN_LOOKS = 12  # at the queue
 DEFAULT_MINUTES = 120
+LESS_THAN_DEFAULT = r"(0?1:)?\d+:\d+"  # a time as `sinfo` prints it: hours, minutes, seconds
 REPLACED_BY = {
-    "mem": ("mem_per_cpu", "mem_per_gpu"),
-    "gpus_per_node": ("gpus", "gpus_per_task", "gpus_per_socket", "gres"),
+    "mem": {"mem_per_cpu", "mem_per_gpu"},
+    "gpus_per_node": {"gpus", "gpus_per_task", "gpus_per_socket", "gres"},
 }
 """Options that are asked for by default, each with those that Slurm takes in its place."""
+UNKNOWN = ["UNKNOWN", "", "0", ""]  # fields of a job that Slurm has forgotten, after minutes
+ENDED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+         "TIMEOUT", "UNKNOWN")  # fmt: skip
+"""States of jobs that come to nothing more."""
 
 
 def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -> dict[str, Any]:
     """What is asked for each run, as submitit takes it: the user's options win, null for none."""
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
-    if isinstance(chosen.get("setup"), str):
-        chosen["setup"] = [chosen["setup"]]
-    minutes, has_gpus = _ask_partition(chosen.get("partition"))
-    options = {
-        "time": min(DEFAULT_MINUTES, minutes),
+    limit, has_gpus = _ask_partition(chosen.get("partition"))
+    options: dict[str, Any] = {
+        "time": limit,
         "cpus_per_task": executors.num_threads(jobs),
         "mem": "8GB",
         "gpus_per_node": 1 if executors.want_gpu(jobs) and has_gpus else None,
         "array_parallelism": executors.num_slots(config, jobs),
+        # Instead of a signal that lets submitit send the job again: `SlurmQueue` does so, from the
+        # checkpoint, once the limit has ended the job.
+        "signal": "URG@10",
     }
     for option, alternatives in REPLACED_BY.items():
-        if not chosen.keys().isdisjoint(alternatives):
+        if alternatives & chosen.keys():
             del options[option]
-    # Instead of a signal that lets submitit send the job again: `SlurmQueue` does so, from the
-    # checkpoint, once the limit has ended the job.
-    others = {"signal": "URG@10"}
-    for option, value in chosen.items():
-        if option in slurm._get_default_parameters():
-            options[option] = value
-        elif value is not None:
-            others[option.replace("_", "-")] = value
-    return {**options, "job_name": job_name, "additional_parameters": others}
+    options |= chosen | {"job_name": job_name}
+    if isinstance(options.get("setup"), str):
+        options["setup"] = [options["setup"]]
+    others = {}  # those that submitit has no parameter for
+    for option in sorted(options.keys() - slurm._get_default_parameters()):
+        value = options.pop(option)
+        if value is not None:
+            others[option] = value
+    return {**options, "additional_parameters": others}
 
 
-def _ask_partition(partition: str | None) -> tuple[float, bool]:
-    """Minutes that a partition gives, or the default one, and whether it has GPUs, if told."""
+def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
+    """Time that a run gets in a partition, or the default one, and whether it has GPUs, if told."""
     words = [f"--partition={partition}"] if partition else []
     answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words) or ""
-    rows = [line.split("|") for line in answer.splitlines() if partition or "*|" in line]
-    minutes = float("inf")
-    has_gpus = not rows
-    for _, limit, generic in rows:
-        minutes = min(minutes, _minutes(limit))
-        has_gpus = has_gpus or "gpu" in generic
-    return minutes, has_gpus
-
-
-def _minutes(limit: str) -> float:
-    """Minutes of a time as `sinfo` prints it: `30:00`, `3:00:00`, `1-00:00:00`, `infinite`."""
-    clock = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):\d+", limit)
-    if clock is None:
-        return float("inf")
-    days, hours, minutes = (int(part or 0) for part in clock.groups())
-    return 60 * (24 * days + hours) + minutes
+    time_limit: str | int = DEFAULT_MINUTES
+    generic_resources = []
+    for line in answer.splitlines():
+        name, limit, resources = line.split("|")
+        if partition or name.endswith("*"):
+            generic_resources.append(resources)
+            if re.fullmatch(LESS_THAN_DEFAULT, limit):
+                time_limit = limit
+    has_gpus = not generic_resources or "gpu" in str(generic_resources)
+    return time_limit, has_gpus
 
 
 def _ask(*words: str) -> str | None:
@@ -109,7 +109,7 @@ class SlurmQueue(Executor):
     """One queued job for each run; jobs that start together are one array."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-        super().__init__(executors.num_slots(config, jobs))
+        super().__init__(config, jobs)
         submitit = require("submitit", "executor=slurm", "slurm")
         logging.getLogger("submitit").handlers.clear()  # they write to stdout
         self.name = f"attnexp-{os.urandom(4).hex()}"  # cancels jobs that submitit does not know yet
@@ -123,11 +123,10 @@ class SlurmQueue(Executor):
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Queue jobs; a future raises `JobKilled` if Slurm ends its job. Raises `UserError` where
         Slurm refuses them."""
+        here = os.getcwd()
         try:
             with self.submitter.batch():
-                queued = [
-                    self.submitter.submit(executors.train_job_in, os.getcwd(), job) for job in jobs
-                ]
+                queued = [self.submitter.submit(executors.train_job, job, here) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
         first = queued[0].job_id
@@ -140,51 +139,40 @@ class SlurmQueue(Executor):
     def wait(self, running: Futures) -> None:
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
-        names = set(os.listdir(self.folder)) if self.queued else set()
+        ended = self._look_at_queue() if time.monotonic() >= self.next_look else {}
+        files = set(os.listdir(self.folder)) if self.queued else set()
         for future, job in [*self.queued.items()]:
-            if job.paths.result_pickle.name in names:
-                self._take_result(future, job)
-        if self.queued and time.monotonic() >= self.next_look:
-            self._look_at_queue()
-            self.next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
+            if job.paths.result_pickle.name in files:
+                outcome = _read_outcome(job)
+            elif job.job_id in ended:
+                outcome = _reason_of_end(job, *ended[job.job_id])
+            else:
+                continue
+            del self.queued[future]
+            if isinstance(outcome, Exception):
+                self.has_failures = True
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
-    def _take_result(self, future: Future[Outcome], job: Any) -> None:
-        try:
-            outcome = job.result()
-        except Exception:  # such as an import that fails on the node
-            self._fail(future, RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}"))
-            return
-        del self.queued[future]
-        future.set_result(outcome)
-        for file in self.folder.glob(f"{job.job_id}_*"):
-            file.unlink()
-
-    def _fail(self, future: Future[Outcome], error: Exception) -> None:
-        del self.queued[future]
-        self.has_failures = True
-        future.set_exception(error)
-
-    def _look_at_queue(self) -> None:
-        """Ask which jobs wait and why, and take those that Slurm has ended."""
-        answer = _ask("squeue", "--noheader", "--array", f"--name={self.name}", "--format=%i|%T|%r")
+    def _look_at_queue(self) -> dict[str, list[str]]:
+        """Fields of the jobs that Slurm has ended, by id; the status says which wait and why."""
+        self.next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
+        options = "--noheader --array --states=all --Format=JobArrayID:|,State:|,TimeLimit:|"
+        answer = _ask("squeue", *f"{options},exit_code:|,Reason: --name={self.name}".split())
         if answer is None:
             self.status = "squeue does not answer"
-            return
-        waiting: list[str] = []
-        listed: set[str] = set()
+            return {}
+        rows = {job.job_id: UNKNOWN for job in self.queued.values()}
         for line in answer.splitlines():
-            job_id, state, reason = line.split("|", 2)
-            listed.add(job_id)
-            if state == "PENDING":
-                waiting.append(reason)
-        self.status = f"Slurm: {len(listed) - len(waiting)} run"
-        if waiting:
-            self.status += f", {len(waiting)} wait ({', '.join(dict.fromkeys(waiting))})"
-        for future, job in [*self.queued.items()]:
-            if job.job_id not in listed and not job.paths.result_pickle.exists():
-                error = _reason_of_end(job)
-                if error is not None:
-                    self._fail(future, error)
+            job_id, *fields = line.split("|")
+            rows[job_id] = fields
+        num_running = sum(fields[0] == "RUNNING" for fields in rows.values())
+        self.status = f"Slurm: {num_running} run"
+        reasons = [fields[3] for fields in rows.values() if fields[0] == "PENDING"]
+        if reasons:
+            self.status += f", {len(reasons)} wait ({', '.join(dict.fromkeys(reasons))})"
+        return {job_id: fields for job_id, fields in rows.items() if fields[0] in ENDED}
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""
@@ -195,16 +183,22 @@ class SlurmQueue(Executor):
                 self.folder.parent.rmdir()
 
 
-def _reason_of_end(job: Any) -> Exception | None:
-    """Why a job has ended without a result; None for one that is back in the queue."""
-    answer = _ask("scontrol", "--oneliner", "show", "job", job.job_id) or ""
-    fields = dict(word.split("=", 1) for word in answer.split() if "=" in word)
-    state = fields.get("JobState", "UNKNOWN")  # after minutes Slurm forgets a job
-    if state in ("PENDING", "RUNNING", "COMPLETING"):
-        return None
+def _read_outcome(job: Any) -> Outcome | Exception:
+    """What a job has returned, whose files are deleted; or the error that ended it."""
+    try:
+        outcome: Outcome = job.result()
+    except Exception:  # such as an import that fails on the node
+        return RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}")
+    for file in job.paths.folder.glob(f"{job.job_id}_*"):
+        file.unlink()
+    return outcome
+
+
+def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Exception:
+    """Why a job has ended without a result. status: as `os.wait` gives it."""
     if state == "TIMEOUT":
-        return TimeLimitReached(f"Slurm's time limit of {fields['TimeLimit']} ended it")
-    code = fields.get("ExitCode", "unknown")
+        return TimeLimitReached(f"Slurm's time limit of {limit} ended it")
+    code = os.waitstatus_to_exitcode(int(status))
     kind = RuntimeError if state == "CANCELLED" else JobKilled
     return kind(f"Slurm ended job {job.job_id}: {state}, exit code {code}. {_end_of_log(job)}")
 
@@ -212,7 +206,7 @@ def _reason_of_end(job: Any) -> Exception | None:
 def _end_of_log(job: Any) -> str:
     """The last lines that a job wrote to stderr, and the file."""
     try:
-        lines = job.paths.stderr.read_text(errors="replace").splitlines()
+        lines = job.paths.stderr.read_text(errors="replace").split("\n")
     except OSError:
         return f"It left no log at {job.paths.stderr}"
     last = [line.strip() for line in lines if line.strip()][-3:]

@@ -4,14 +4,17 @@ Each variant gets the same grid. Its settings are compared on held-out train dat
 are not judged, so neither the study's seeds nor the test set choose anything.
 """
 
+import itertools
+import math
 import shlex
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, is_seed
-from attnexp.config.words import expand, key_of
+from attnexp.config.words import key_of
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
@@ -24,7 +27,6 @@ class Tuning:
     search: Sweep  # every variant at every setting of the grid, on held-out data
     study: Sweep  # every variant as it would be without a search
     judged: list[Job]  # runs of the study at every setting of the grid, labelled as in `search`
-    grid_words: frozenset[str]  # the words of all settings of the grid
 
 
 def is_tuning(word: str) -> bool:
@@ -37,8 +39,7 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     run_words = [word for word in words if not is_tuning(word)]
     grid, seed_word = _read_tuning_words(words)
     set_keys = {"seed"} | {key_of(word) for word in run_words}
-    for word in grid:
-        key = key_of(word)
+    for key in map(key_of, grid):
         if key in set_keys:
             raise UserError(f"tune={key}: the sweep itself sets this. Tune another setting.")
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
@@ -54,7 +55,6 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
         search=replace(search, directory=search_folder, command=command),
         study=replace(study, directory=study_folder, command=command),
         judged=plan([*run_words, *grid]).jobs,
-        grid_words=frozenset(word for axis in expand(grid) for _, word in axis),
     )
 
 
@@ -80,40 +80,41 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     run. Raises `RunFailed` for a variant that has no other."""
     study = tuning.study
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
-    parts_of = {job.label: set(job.parts) for job in study.jobs}
+    means = _held_out_accuracies(entries, point)
+    parts_of = {job.label: job.parts for job in tuning.judged}
+    num_settings = len(parts_of) // len(study.variants)
+    num_tuned = len(tuning.judged[0].parts) - len(study.jobs[0].parts)
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
     lines: list[str] = []
+    candidates = iter(parts_of.items())
     for variant, factors in study.variants.items():
-        candidates = [
-            job for job in tuning.judged if set(job.parts) - tuning.grid_words == parts_of[variant]
-        ]
-        labels = {job.parts: job.label for job in candidates}
-        means: dict[tuple[str, ...], float] = {}
-        for parts, label in labels.items():
-            mean = _held_out_accuracy(entries, parts, point)
-            if mean is None:
+        best = ""
+        for label, parts in itertools.islice(candidates, num_settings):
+            if means[parts] < 0:
                 lines.append(f"{label}: a run failed")
-            else:
-                means[parts] = mean
-                lines.append(f"{label}: held-out accuracy {mean:.2f} % ({point} epoch)")
-        if not means:
+                continue
+            lines.append(f"{label}: held-out accuracy {means[parts]:.2f} % ({point} epoch)")
+            if not best or means[parts] > means[parts_of[best]]:
+                best = label
+        if not best:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        best = max(means, key=means.__getitem__)
-        setting = " ".join(part for part in best if part in tuning.grid_words)
-        label = f"{variant}, {setting} of {len(labels)}"
-        variants[label] = factors
-        jobs += [replace(job, label=label) for job in candidates if job.parts == best]
+        first = len(parts_of[best]) - num_tuned
+        setting = " ".join(parts_of[best][first:])
+        tuned_label = f"{variant}, {setting} of {num_settings}"
+        variants[tuned_label] = factors
+        jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.label == best]
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines
 
 
-def _held_out_accuracy(
-    entries: Sequence[SweepEntry], parts: tuple[str, ...], point: str
-) -> float | None:
-    """Mean over the runs of a setting, in %; None where one failed. point: `final` or `best`."""
-    outcomes = [entry.outcome for entry in entries if entry.job.parts == parts]
-    runs = [outcome for outcome in outcomes if isinstance(outcome, Run)]
-    if len(runs) < len(outcomes):
-        return None
-    return fmean(100 * getattr(run.result, point).val_accuracy for run in runs)
+def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:
+    """Mean accuracy in % of each setting, keyed by the parts of its label; -inf for one with a
+    failed run. point: `final` or `best`."""
+    accuracies = defaultdict[tuple[str, ...], list[float]](list)
+    for entry in entries:
+        accuracy = -math.inf
+        if isinstance(entry.outcome, Run):
+            accuracy = 100 * getattr(entry.outcome.result, point).val_accuracy
+        accuracies[entry.job.parts].append(accuracy)
+    return {parts: fmean(values) for parts, values in accuracies.items()}

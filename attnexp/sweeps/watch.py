@@ -29,18 +29,17 @@ def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
     """A line for each variant, the total with its expected time, and what Slurm would be sent."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.before]
-    num_finished = Counter(entry.job.title for entry in entries if entry.before)
-    num_planned = Counter(job.title for job in sweep.jobs)
+    finished = [entry for entry in entries if entry.before]
+    num_finished = Counter(entry.job.title for entry in finished)
     lines = [
         f"{title}: {number} runs, {num_finished[title]} finished"
-        for title, number in num_planned.items()
+        for title, number in Counter(job.title for job in sweep.jobs).items()
     ]
     slots = num_slots(sweep.executor, missing)
-    seconds = [store.load_result(entry.path).wall_seconds for entry in entries if entry.before]
-    if seconds:
-        expected = f"about {progress.duration(fmean(seconds) * len(missing) / slots)}"
-    else:
-        expected = "time unknown until the first run ends"
+    expected = "time unknown until the first run ends"
+    if finished:
+        seconds = fmean(store.load_result(entry.path).wall_seconds for entry in finished)
+        expected = f"about {progress.duration(seconds * len(missing) / slots)}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
     lines.append(f"{len(missing)} runs to do, {place}: {expected}.")
     if missing and sweep.executor.kind is ExecutorKind.slurm:
@@ -66,36 +65,32 @@ class Watch(Progress):
 
     def __call__(self, entries: list[SweepEntry], status: str = "") -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
-        num_left = sum(entry.outcome is None for entry in entries)
-        num_trained_here = sum(not entry.before for entry in entries)
-        if not self.shown and num_left and num_trained_here < len(entries):
+        counts = Counter(type(entry.outcome) for entry in entries)
+        num_left = counts[type(None)]
+        num_here = sum(not entry.before for entry in entries)  # of runs that this sweep does
+        if not self.shown and num_left and num_here < len(entries):
             for line in self.foresee(entries):
                 progress.note(line)
-        num_ended_here = num_trained_here - num_left
-        line = self._count(entries, num_left, num_ended_here)
+        line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
+        if num_here > num_left:
+            seconds_each = (time.monotonic() - self.began) / (num_here - num_left)
+            line += f", about {progress.duration(seconds_each * num_left)}"
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
                 progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
-        if status and num_left:
-            line += f"; {status}"
-            self._note_status(line)
-        self.update(self.task, description=line, total=num_trained_here, completed=num_ended_here)
+        if num_left:
+            line = self._note_status(line, status)
+        self.update(self.task, description=line, total=num_here, completed=num_here - num_left)
 
-    def _note_status(self, line: str) -> None:
-        """Print what is waited for, once a minute, where there is no bar."""
+    def _note_status(self, line: str, status: str) -> str:
+        """A line with what is waited for, which is printed once a minute where there is no bar."""
+        if not status:
+            return line
+        line += f"; {status}"
         if self.disable and time.monotonic() >= self.next_status:
             progress.note(line)
             self.next_status = time.monotonic() + 60
-
-    def _count(self, entries: list[SweepEntry], num_left: int, num_ended_here: int) -> str:
-        """`2 done, 1 failed, 3 left, about 8 s`."""
-        num_failed = sum(isinstance(entry.outcome, str) for entry in entries)
-        num_done = len(entries) - num_failed - num_left
-        line = f"{num_done} done, {num_failed} failed, {num_left} left"
-        if num_ended_here:
-            seconds_each = (time.monotonic() - self.began) / num_ended_here
-            line += f", about {progress.duration(seconds_each * num_left)}"
         return line
 
 

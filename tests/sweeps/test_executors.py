@@ -51,8 +51,8 @@ def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: pytest.Monk
             return super().submit(all_have_begun.wait, 60)
 
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
-    executor = executors.SideBySide(4)
     jobs = plan([*SMOKE, "seed=range(4)"]).jobs
+    executor = executors.SideBySide(ExecutorConfig(workers=4), jobs)
     for _ in range(2):  # the second time in the slots that are free again
         places: list[Any] = [future.result() for future in executor.submit(jobs)]
         assert sorted(places) == [0, 1, 2, 3]
@@ -168,6 +168,7 @@ def test_ray_gives_user_code_a_process_for_each_run(
 
 def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "PATIENCE", 0.1)
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     config = ExecutorConfig(kind=ExecutorKind.ray)
     jobs = plan([*SMOKE]).jobs

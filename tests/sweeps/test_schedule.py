@@ -11,6 +11,7 @@ import torch
 from sweeping import SMOKE, Pretend, finished
 
 from attnexp.base import progress
+from attnexp.config.schema import ExecutorConfig
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
@@ -55,7 +56,7 @@ class Cluster(Executor):
     """Takes runs one by one; each ends as `endings` says."""
 
     def __init__(self, *endings: Outcome | Exception) -> None:
-        super().__init__(slots=1)
+        super().__init__(ExecutorConfig(workers=1), [])
         self.endings = [*endings]
         self.num_epochs = 0  # that a run has done when it ends
         self.folder = Path()

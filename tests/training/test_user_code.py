@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from conftest import Refused
@@ -17,7 +17,8 @@ from attnexp.config.schema import ExecutorConfig, RunConfig
 from attnexp.runs import store
 from attnexp.runs.identity import changed_user_code
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import OneByOne, SideBySide, Slot
+from attnexp.sweeps import executors
+from attnexp.sweeps.executors import OneByOne
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training.evaluate import evaluate_run
@@ -158,7 +159,12 @@ def test_a_run_keeps_the_source_and_is_not_loaded_when_it_has_changed(
 class RecordedPool:
     """A pool whose jobs end at once."""
 
+    used: ClassVar[list["RecordedPool"]] = []
+
+    def __init__(self, *_: Any) -> None: ...
+
     def submit(self, *_: Any) -> Future[str]:
+        self.used.append(self)
         future = Future[str]()
         future.set_result("done")
         return future
@@ -170,17 +176,13 @@ def test_a_job_with_user_code_has_a_process_of_its_own(
     own: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where one job runs at a time; other jobs go on sharing one."""
-    monkeypatch.setattr(Slot, "_make_pool", lambda slot: RecordedPool())
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", RecordedPool)
     theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
     ours = Job(config=own(), label="ours", parts=(), factors={})
     executor = open_executor(ExecutorConfig(workers=1), [theirs, ours])
-    assert isinstance(executor, SideBySide)
-    pools = []
     for job in (ours, ours, theirs, theirs, ours):
         executor.submit([job])
-        (slot,) = executor.slot_of.values()
-        pools.append(slot.pool)
     executor.close()
-    shared = [before is after for before, after in pairwise(pools)]
+    shared = [before is after for before, after in pairwise(RecordedPool.used)]
     assert shared == [True, True, False, False]
     assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), OneByOne)
