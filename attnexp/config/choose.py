@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -23,12 +23,11 @@ from attnexp.config.schema import (
     ModelConfig,
     PositionConfig,
     RunConfig,
-    SeedsConfig,
     acts,
     flatten,
     walk,
 )
-from attnexp.config.words import Setting, habit
+from attnexp.config.words import habit
 from attnexp.model import seams
 
 Allowed = Mapping[type | None, Any]
@@ -87,22 +86,6 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def with_seeds(config: RunConfig, seeds: Sequence[Setting]) -> RunConfig:
-    """The same config with other seeds, such as `seed=3` and `seeds.init=4`. The sections of both
-    are the same objects. Raises `UserError` for a seed that is wrong."""
-    values = {f.name: getattr(config, f.name) for f in fields(config)}
-    sources = asdict(config.seeds)
-    for setting in seeds:
-        if setting.key == "seed":
-            values["seed"] = setting.value
-        else:
-            sources[setting.key.removeprefix("seeds.")] = setting.value
-    values["seeds"] = validate(SeedsConfig, sources, "seeds.")
-    seeded: RunConfig = validate(RunConfig, values)
-    refuse_idle(seeded)
-    return seeded
-
-
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     """The piece chosen at a key, with its settings.
 
@@ -113,7 +96,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     settings |= choice if isinstance(choice, dict) else {"kind": choice}
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = OmegaConf.create(compose_options({key: str(name)}))
+        tree = OmegaConf.create(compose_options({key: str(name)}, []))
         section = OmegaConf.select(tree, key)
         option: Any = OmegaConf.to_container(section, resolve=True)
         settings = {**option, **settings, "kind": option["kind"]}
