@@ -14,40 +14,15 @@ from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.hydra_options import compose_options
-from attnexp.config.likeness import describe_likeness
 from attnexp.config.options import did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import (
-    TOKENIZERS,
-    MaskConfig,
-    ModelConfig,
-    PositionConfig,
-    RunConfig,
-    acts,
-    flatten,
-    walk,
-)
+from attnexp.config.places import PLACES, Allowed, describe_likeness
+from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
 from attnexp.config.words import habit
 from attnexp.model import seams
 
-Allowed = Mapping[type | None, Any]
-"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
-
-PLACES: dict[str, Allowed] = {
-    "model": {
-        seams.Layers: ModelConfig,
-        seams.Mixer: ModelConfig,
-        seams.Embedding: ModelConfig,
-        seams.Baseline: Piece,
-    },
-    "position": {
-        seams.JoinedPosition: PositionConfig,
-        seams.Rotation: PositionConfig,
-        seams.ScoreBias: PositionConfig,
-        None: Piece,
-    },
-    "mask": {seams.Mask: MaskConfig, None: MaskConfig},
-}
+# Pydantic's types of errors for a key that a section does not have.
+UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 
 
 class NotChosen(UserError):
@@ -58,14 +33,10 @@ class NotChosen(UserError):
         self.key = key
 
 
-# Pydantic's types of errors for a key that a section does not have.
-UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
-
-
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
-    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PLACES}
+    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
@@ -84,6 +55,11 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     if getattr(model, "vectors", None) is not None:  # a baseline has none
         model.vectors = _absolute(model.vectors)
     return config
+
+
+def _absolute(path: str) -> str:
+    """The path from the root, links left as they are."""
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
@@ -121,17 +97,11 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     for seam, common in allowed.items():
         if seam is not None and isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
-    names = [seam.__name__ for seam in allowed if seam is not None]
-    wanted = ", ".join(names)
+    wanted = ", ".join(seam.__name__ for seam in allowed if seam is not None)
     raise UserError(
         f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}."
         f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
     )
-
-
-def _absolute(path: str) -> str:
-    """The path from the root, links left as they are."""
-    return os.path.abspath(os.path.expanduser(path))
 
 
 def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
@@ -139,9 +109,8 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
 
     prefix: of the section's keys, such as `model.`.
     """
-    named = {str(name): value for name, value in values.items()}
     try:
-        return section(**named)
+        return section(**{str(name): value for name, value in values.items()})
     except ValidationError as error:
         # A key that is unknown says more than a value that is wrong.
         first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
@@ -149,21 +118,21 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         key = f"{prefix}{location}"
         value = first["input"]
         if first["type"] in UNKNOWN:
-            known = [f"{prefix}{f.name}" for f in fields(section)]
             innermost, *_ = [*flatten({key: value}), key]
-            raise _unknown_key(innermost.removesuffix(".kind"), known) from error
+            keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
+            raise _unknown_key(innermost.removesuffix(".kind"), keys_of_section) from error
         if first["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from error
         message = re.sub("^(Input|String) should", "must", first["msg"])
         raise UserError(f"{key} {message}; got {value}.") from error
 
 
-def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
-    """Error for a key that no chosen option has. keys: those of its section."""
-    choices = _choices_by_setting()
-    if key in choices:
+def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
+    """Error for a key that no chosen option has."""
+    choices = _choices_by_key()
+    if choices.get(key):
         return NotChosen(key, choices[key])
-    known = dict.fromkeys([*keys, *_keys_of_every_run(), *choices, *groups()])
+    known = dict.fromkeys([*keys_of_section, *choices])
     known.pop(key, None)
     return UserError(
         f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
@@ -171,60 +140,45 @@ def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
     )
 
 
+def _choices_by_key() -> dict[str, list[str]]:
+    """Every key, with the choices that it belongs to, such as `position=learned`; with none where
+    it is a group, or one of every run."""
+    choices: dict[str, list[str]] = {key: [] for key, _, _ in walk(RunConfig())}
+    for group, allowed in PLACES.items():
+        for option in groups()[group]:
+            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
+                kind = read(group, option)["kind"]
+                for f in fields(_spec_in_place(kind, group, allowed)):
+                    key = f"{group}.{f.name}"
+                    choices.setdefault(key, []).append(f"{group}={option}")
+    return choices | {group: [] for group in groups()}
+
+
 def option_as_setting(option: str, words: Sequence[str]) -> str:
     """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
     setting is called so. words: all of the command line."""
-    options = [word.partition("=")[0] for word in words]
-    if option not in options:
-        return ""
-    place = options.index(option)
-    word = words[place]
-    if not option.startswith("--"):
-        return habit(word)
-    value = word.partition("=")[2]
-    following = words[place + 1 :]
-    if not value:
-        value = following[0] if following else "VALUE"
-    name = option.removeprefix("--").replace("-", "_")
-    instead = habit(f"{name}={value}") or habit(word)
-    if instead:
-        return instead
-    settings = [shlex.quote(f"{key}={value}") for key in _find_keys(name)]
-    if not settings:
-        return ""
-    return f"{option}: settings have no dashes: {' or '.join(settings)}"
+    for place, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name != option:
+            continue
+        if not option.startswith("--"):
+            return habit(word)
+        value = value or " ".join(words[place + 1 : place + 2]) or "VALUE"
+        key = name.removeprefix("--").replace("-", "_")
+        instead = habit(f"{key}={value}") or habit(word)
+        settings = [shlex.quote(f"{known}={value}") for known in _find_keys(key)]
+        if instead or not settings:
+            return instead
+        return f"{option}: settings have no dashes: {' or '.join(settings)}"
+    return ""
 
 
 def _find_keys(name: str) -> list[str]:
     """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
-    keys = [*_keys_of_every_run(), *_choices_by_setting(), *groups()]
+    keys = _choices_by_key()
     if name in keys:
         return [name]
-    ending = [key for key in keys if key.endswith(f".{name}")]
-    return list(dict.fromkeys(ending))[:2]
-
-
-def _keys_of_every_run() -> list[str]:
-    return [key for key, _, _ in walk(RunConfig())]
-
-
-def _choices_by_setting() -> dict[str, list[str]]:
-    """The choices that have a setting, such as `position=learned`, by its key."""
-    choices: dict[str, list[str]] = {}
-    for group, options in groups().items():
-        if group.partition(".")[0] not in PLACES:
-            continue
-        for option in options:
-            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
-                kind = read(group, option)["kind"]
-                if group in PLACES:
-                    settings = fields(_spec_in_place(kind, group, PLACES[group]))
-                else:
-                    settings = fields(spec(kind))
-                for f in settings:
-                    key = f"{group}.{f.name}"
-                    choices.setdefault(key, []).append(f"{group}={option}")
-    return choices
+    return [key for key in keys if key.endswith(f".{name}")][:2]
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
@@ -233,11 +187,7 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
     prefix: of the config's keys, such as `executor.`.
     """
     for key, section, f in walk(config, prefix):
-        if acts(f, config):
-            continue
-        default = f.default
-        if f.default_factory is not MISSING:
-            default = f.default_factory()
-        if getattr(section, f.name) != default:
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if not acts(f, config) and getattr(section, f.name) != default:
             needed = f.metadata["when"].description
             raise UserError(f"{key} would do nothing: it is for {needed}.")

@@ -77,36 +77,47 @@ def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> d
     stored: dict[str, Any] = {}
     names: list[str] = []
     for name in experiments:
-        tree = read("experiment", name)
-        if "hydra" in tree:
-            why = "Hydra's own settings, below 'hydra', do nothing here."
-            raise UserError(f"experiment={name}: {why}")
+        tree = _read_experiment(name)
         if _is_stored(name, tree):
             stored |= escape(tree)
         else:
             names.append(name)
-    for group in groups_chosen_by_value(stored) & choices.keys():
-        raise UserError(
-            f"{group}={choices[group]} would do nothing: the experiment names its {group}."
-        )
-    times = _file_times(names)
-    words = [f"experiment={_quoted(names)}"]
-    words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
-    tree, chosen = _compose(tuple(words), times)
-    within = [group for group in choices if group not in LISTED]
-    for group in within:
-        path = group.replace(".", "/")
-        # A class, or an option of the user's, may list no pieces of its own.
-        sign = "" if path in chosen else "+"
-        words.append(f"{sign}{path}={_quoted(choices[group])}")
-    if within:
-        tree, _ = _compose(tuple(words), times)
+    for group in groups_chosen_by_value(stored):
+        if group in choices:
+            word = f"{group}={choices[group]}"
+            raise UserError(f"{word} would do nothing: the experiment names its {group}.")
+    tree = _compose_groups(choices, names)
     if "experiment" in tree:
         raise UserError(
             "An experiment's file begins with the line '# @package _global_', so that Hydra reads "
             "its keys as those of a run."
         )
     return tree | stored
+
+
+def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
+    """The tree of options and of experiments that are none of a run."""
+    times = _file_times(experiments)
+    words = [f"experiment={_quoted(experiments)}"]
+    words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
+    tree, chosen = _compose(tuple(words), times)
+    others = [group for group in choices if group not in LISTED]
+    for group in others:
+        path = group.replace(".", "/")
+        # A class, or an option of the user's, may list no pieces of its own.
+        sign = "" if path in chosen else "+"
+        words.append(f"{sign}{path}={_quoted(choices[group])}")
+    if others:
+        tree, _ = _compose(tuple(words), times)
+    return tree
+
+
+def _read_experiment(name: str) -> dict[str, Any]:
+    tree = read("experiment", name)
+    if "hydra" in tree:
+        why = "Hydra's own settings, below 'hydra', do nothing here."
+        raise UserError(f"experiment={name}: {why}")
+    return tree
 
 
 def _is_stored(name: str, tree: Mapping[str, Any]) -> bool:
@@ -121,8 +132,12 @@ def _is_stored(name: str, tree: Mapping[str, Any]) -> bool:
 
 def groups_chosen_by_value(tree: Mapping[str, Any]) -> set[str]:
     """Groups whose choice a tree holds as a value: `model.kind: ...`."""
-    keys = flatten(dict(tree)).keys()
-    return {CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in keys} & groups().keys() - keys
+    chosen: set[str] = set()
+    for key in flatten(dict(tree)):
+        group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
+        if group != key and group in groups():
+            chosen.add(group)
+    return chosen
 
 
 def escape(value: Any) -> Any:
@@ -146,11 +161,8 @@ def _quoted(option: str | Sequence[str]) -> str:
 
 def _file_times(experiments: Sequence[str]) -> FileTimes:
     """Files of the user that composing may read, each with the time of its last change."""
-    files: list[Path] = []
-    for name in experiments:
-        path = Path(name).expanduser()
-        if is_file("experiment", name) and path.is_file():
-            files.append(path.absolute())
+    paths = [Path(name) for name in experiments if is_file("experiment", name)]
+    files = [path.expanduser().absolute() for path in paths]
     for folder in folders()[1:]:
         files += folder.rglob("*.yaml")
     return tuple((path, path.stat().st_mtime_ns) for path in files)

@@ -116,7 +116,7 @@ def _description(path: Path) -> str:
 
 
 @cache
-def _names() -> dict[str, str]:
+def names_of_kinds() -> dict[str, str]:
     """Name of each class of our options: of several that with the fewest settings, then letters."""
     simplest: dict[str, tuple[int, int, str]] = {}
     for group, options in _groups(conf_dir()).items():
@@ -129,26 +129,21 @@ def _names() -> dict[str, str]:
     return {kind: name for kind, (_, _, name) in simplest.items()}
 
 
-def kinds() -> Iterable[str]:
-    """The classes of attnexp's own options, as `module:Class`."""
-    return _names()
-
-
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
     if kind is None:
         return "none"
-    return _names().get(kind, kind.rpartition(":")[2])
+    return names_of_kinds().get(kind, kind.rpartition(":")[2])
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?`: names that end in what was given, else the nearest; or nothing."""
-    names = [*known]
-    near = [name for name in names if name.endswith(f".{given}")]
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
+    names = [*names]
+    near = [other for other in names if other.endswith(f".{name}")]
     if not near:
-        near = difflib.get_close_matches(given, names, n=1)
-    names_in_quotes = " or ".join(map(repr, near[:2]))
-    return f" Did you mean {names_in_quotes}?" if near else ""
+        near = difflib.get_close_matches(name, names, n=1)
+    in_quotes = " or ".join(map(repr, near[:2]))
+    return f" Did you mean {in_quotes}?" if near else ""
 
 
 def on_one_line(error: Exception) -> str:

@@ -237,7 +237,7 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
 
 def meanings(config: Any) -> dict[str, str]:
     """What each key of a config means."""
-    return {key: f.metadata.get("about", "") for key, _, f in walk(config)}
+    return {key: f.metadata.get("meaning", "") for key, _, f in walk(config)}
 
 
 def to_dict(config: Any) -> dict[str, Any]:

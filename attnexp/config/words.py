@@ -47,7 +47,6 @@ class Setting(NamedTuple):
 
     key: str
     value: Any
-    word: str  # as it was typed
 
     @property
     def is_choice(self) -> bool:
@@ -135,7 +134,7 @@ def setting_of(word: str) -> Setting:
                 f"{word}: only a choice that can be none is taken out. A setting is unset by "
                 f"{key}=null."
             )
-    return Setting(key, value, word)
+    return Setting(key, value)
 
 
 def expand(words: Sequence[str]) -> list[list[tuple[str, str]]]:
