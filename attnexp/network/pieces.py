@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -15,52 +15,41 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
 from attnexp.model.init import named_seed
-from attnexp.model.seams import Layers, Mask
+from attnexp.model.seams import Layers
 from attnexp.network.guard import place_of
 
 
 def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
-    """The module of a piece: its class, called with its surroundings and its settings.
-
-    seed: of the weights. Raises `UserError` for a piece that cannot be built.
-    """
+    """The module of a piece: its class, called with its surroundings and its settings. A user's
+    gets copies of ids, masks and positions, and draws its weights by the seed; ours start by
+    `init_weights`. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    settings = own_settings(piece) | by_name
-    for name, value in settings.items():
-        if isinstance(value, Piece):
-            settings[name] = partial(build_piece, value, seed=seed)
-    make = partial(pieces.load(kind), *surroundings, **settings)
-    if pieces.is_ours(kind):  # `init_weights` replaces its first draws
-        try:
-            module = make()
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            if isinstance(error, UserError):  # of a piece within it
-                raise
-            raise UserError(f"{kind} cannot be built: {error}.") from error
-    else:
-        module = _build_users(kind, make, seed)
-    if isinstance(module, nn.Module):
-        module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
-        _refuse_odd_weights(module, kind)
-    return module
-
-
-def _build_users(kind: str, make: Any, seed: int) -> Any:
-    """The module of a user's piece, which gets copies of what it is given."""
+    settings = by_name
+    shared = {f.name for f in fields(piece.base_spec or type(piece))}
+    for f in fields(piece):
+        if f.name not in shared:
+            value = getattr(piece, f.name)
+            is_piece = isinstance(value, Piece)
+            settings[f.name] = partial(build_piece, value, seed=seed) if is_piece else value
+    is_ours = pieces.is_ours(kind)
     try:
-        with seeded_draws(named_seed(seed, kind)):
-            module = make()
+        with nullcontext() if is_ours else seeded_draws(named_seed(seed, kind)):
+            module = pieces.load(kind)(*surroundings, **settings)
     except UserError:  # of a piece within it
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's code may do
-        what = f"{type(error).__name__}: {error}"
-        place = place_of(error, kind)
-        raise UserError(f"{kind} cannot be built at {place}: {what}") from error
-    if isinstance(module, Mask):
-        return module  # which is given positions that are made for it
-    for part in [*module] if isinstance(module, Layers) else [module]:
-        part.register_forward_pre_hook(_copy_inputs)
+        if is_ours and isinstance(error, RuntimeError):  # torch's
+            raise
+        reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        place = "" if is_ours else f" at {place_of(error, kind)}"
+        raise UserError(f"{kind} cannot be built{place}: {reason.rstrip('.')}.") from error
+    if isinstance(module, nn.Module):
+        module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
+        _refuse_odd_weights(module, kind)
+        for part in [*module] if isinstance(module, Layers) else [module]:
+            if not is_ours:
+                part.register_forward_pre_hook(_copy_inputs)
     return module
 
 
@@ -86,12 +75,6 @@ def seeded_draws(seed: int) -> Iterator[None]:
         finally:
             np.random.set_state(numpy_state)
             random.setstate(python_state)
-
-
-def own_settings(piece: Piece) -> dict[str, Any]:
-    """Settings that a piece has beside those of every piece in its place."""
-    shared = {f.name for f in fields(piece.base_spec or type(piece))}
-    return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
 
 
 def _refuse_odd_weights(module: nn.Module, kind: str) -> None:

@@ -29,7 +29,7 @@ from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
-from attnexp.network.check import check_logits, check_pieces, check_rebuilt
+from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import REFERENCE, take_fast_path
@@ -150,7 +150,6 @@ def _train(
         _fit(model, config, num_classes, splits, record)
         test_logits = _predict_test(model, config, splits.test, record)
         _add_labels(inputs.dataset.classes, config, splits, record)
-        check_rebuilt(model, config, num_classes, splits.test.ids[:3])
         _write_files(model, inputs.dataset, record)
         if fresh_process is not None:
             rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)
