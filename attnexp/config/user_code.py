@@ -91,12 +91,17 @@ def _imports_of(path: Path, package: tuple[str, ...], _changed: int) -> set[str]
             parents = package[: len(package) + 1 - node.level] if node.level else ()
             prefix = ".".join([*parents, *filter(None, [node.module])])
             names.update(f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
-        elif isinstance(node, ast.Call) and node.args:  # such as `import_module("a.b")`
-            function = getattr(node.func, "attr", getattr(node.func, "id", None))
-            name = getattr(node.args[0], "value", None)
-            if function in ("import_module", "__import__") and isinstance(name, str):
-                names.add(name.lstrip("."))
+        elif isinstance(node, ast.Call):
+            names |= _names_by_text(node)
     return names
+
+
+def _names_by_text(call: ast.Call) -> set[str]:
+    """The name that a call such as `import_module("a.b")` imports."""
+    function = getattr(call.func, "attr", getattr(call.func, "id", None))
+    name = getattr(call.args[0], "value", None) if call.args else None
+    is_import = function in ("import_module", "__import__") and isinstance(name, str)
+    return {str(name).lstrip(".")} if is_import else set()
 
 
 def _modules_on_the_way(folder: Path, name: str) -> list[Path]:

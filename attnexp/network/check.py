@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
@@ -83,14 +84,12 @@ def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
     place = grid(ids.shape[-1], ids.device)
     pattern = mask(*place)
     _check_output(mask, place, pattern)
-    allowed = model.allowed(ids == PAD)
+    is_padding = F.pad(ids == PAD, (0, 0, 0, 1))  # with a text that is full
+    allowed = model.allowed(is_padding)
     assert allowed is not None
-    is_real = (ids != PAD)[:, None, :]
-    sees_no_key = ~allowed.any(-1) & is_real  # (B, 1, T)
-    sees_no_key = sees_no_key.flatten(0, 1).any(0)  # (T,)
-    sees_no_key |= ~pattern.expand(len(sees_no_key), -1).any(-1)  # in a text that is full
+    sees_no_key = ~allowed.any(-1).squeeze(1) & ~is_padding  # (B + 1, T)
     if sees_no_key.any():
-        position = int(sees_no_key.nonzero()[0, -1])
+        position = int(sees_no_key.any(0).nonzero()[0])
         raise UserError(
             f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
             f"that the query may see the key; in torch.nn it may mean the opposite."

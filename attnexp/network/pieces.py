@@ -25,32 +25,48 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
     `init_weights`. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    settings = by_name
-    shared = {f.name for f in fields(piece.base_spec or type(piece))}
-    for f in fields(piece):
-        if f.name not in shared:
-            value = getattr(piece, f.name)
-            is_piece = isinstance(value, Piece)
-            settings[f.name] = partial(build_piece, value, seed=seed) if is_piece else value
     is_ours = pieces.is_ours(kind)
+    settings = _settings_of(piece, seed) | by_name
+    with _named_errors(kind), nullcontext() if is_ours else seeded_draws(named_seed(seed, kind)):
+        module = pieces.load(kind)(*surroundings, **settings)
+    if not isinstance(module, nn.Module):  # a mask, which is given positions that are made for it
+        return module
+    module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
+    _refuse_odd_weights(module, kind)
+    if not is_ours:
+        for part in [*module] if isinstance(module, Layers) else [module]:
+            part.register_forward_pre_hook(_copy_inputs)
+    return module
+
+
+def _settings_of(piece: Piece, seed: int) -> dict[str, Any]:
+    """Settings beside those of every piece in its place; of a piece within it, how to build it."""
+    shared = {f.name for f in fields(piece.base_spec or type(piece))}
+    settings: dict[str, Any] = {}
+    for f in fields(piece):
+        value = getattr(piece, f.name)
+        if isinstance(value, Piece):
+            value = partial(build_piece, value, seed=seed)
+        if f.name not in shared:
+            settings[f.name] = value
+    return settings
+
+
+@contextmanager
+def _named_errors(kind: str) -> Iterator[None]:
+    """Name the class that an error within comes from."""
     try:
-        with nullcontext() if is_ours else seeded_draws(named_seed(seed, kind)):
-            module = pieces.load(kind)(*surroundings, **settings)
+        yield
     except UserError:  # of a piece within it
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's code may do
-        if is_ours and isinstance(error, RuntimeError):  # torch's
+        if not pieces.is_ours(kind):
+            place = place_of(error, kind)
+            message = f"{kind} cannot be built at {place}: {type(error).__name__}: {error}"
+            raise UserError(message) from error
+        if isinstance(error, RuntimeError):  # torch's
             raise
-        reason = str(error) if is_ours else f"{type(error).__name__}: {error}"
-        place = "" if is_ours else f" at {place_of(error, kind)}"
-        raise UserError(f"{kind} cannot be built{place}: {reason.rstrip('.')}.") from error
-    if isinstance(module, nn.Module):
-        module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
-        _refuse_odd_weights(module, kind)
-        for part in [*module] if isinstance(module, Layers) else [module]:
-            if not is_ours:
-                part.register_forward_pre_hook(_copy_inputs)
-    return module
+        raise UserError(f"{kind} cannot be built: {error}.") from error
 
 
 def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -11,7 +11,6 @@ import numpy as np
 import safetensors.numpy
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor, from_numpy, nn
 
 from attnexp.base.errors import UserError
@@ -56,9 +55,10 @@ def try_training(
                     "The model draws at random in training by something else than torch, "
                     "numpy.random and random, whose draws follow the seed. Use one of these."
                 )
-        stored = _store(model)
-        for name in sorted(stored.keys() - names):
+        arrays = {name: np.array(array, order="C") for name, array in weights_of(model).items()}
+        for name in sorted(arrays.keys() - names):
             raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
+        stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
         anew = build_model(config, num_classes)
         anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
 
@@ -72,19 +72,16 @@ def _forward(model: nn.Module, ids: Tensor) -> Tensor:
 
 def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
     """Raise `UserError` where two models of one seed do not start alike."""
-    weights = model.state_dict()
-    weights_of_twin = twin.state_dict()
-    for name in weights:
-        # What is no tensor cannot be stored either.
-        pair = [state.get(name, torch.empty(0)) for state in (weights, weights_of_twin)]
-        if all(isinstance(weight, Tensor) for weight in pair):
-            first, second = (weight.nan_to_num() for weight in pair)
-            if not torch.equal(first, second):
-                raise UserError(
-                    f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
-                    f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "
-                    f"nothing from one model to the next."
-                )
+    twins = twin.state_dict()
+    for name, weight in model.state_dict().items():
+        if not isinstance(weight, Tensor):  # which cannot be stored either
+            continue
+        if name not in twins or not torch.equal(weight.nan_to_num(), twins[name].nan_to_num()):
+            raise UserError(
+                f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
+                f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "
+                f"nothing from one model to the next."
+            )
 
 
 def _refuse_other_leaves(model: nn.Module, parameters: set[nn.Parameter], loss: Tensor) -> None:
@@ -120,15 +117,6 @@ def weights_of(model: nn.Module) -> dict[str, NDArray[Any]]:
                 f"hold. Keep tensors of torch.float32 or of whole numbers."
             ) from error
     return arrays
-
-
-def _store(model: nn.Module) -> dict[str, NDArray[Any]]:
-    """The weights of a model, as they come back from a file."""
-    arrays = {name: np.array(array, order="C") for name, array in weights_of(model).items()}
-    try:
-        return safetensors.numpy.load(safetensors.numpy.save(arrays))
-    except (SafetensorError, KeyError) as error:  # for a type that the format does not have
-        raise UserError(f"The weights of this model cannot be stored: {error}.") from error
 
 
 def _owner(model: nn.Module, name: str) -> str:

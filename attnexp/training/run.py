@@ -4,7 +4,6 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
-import copy
 import functools
 import random
 import time
@@ -146,7 +145,7 @@ def _train(
             few = splits.train[:3]
             try_training(config, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
         model = _make_model(config, inputs, where, record)
-        cost = cost_of(copy.deepcopy(model).cpu(), config.data.max_len)  # on the reference path
+        cost = cost_of(model, config.data.max_len)
         _fit(model, config, num_classes, splits, record)
         test_logits = _predict_test(model, config, splits.test, record)
         _add_labels(inputs.dataset.classes, config, splits, record)
