@@ -36,7 +36,9 @@ class NotChosen(UserError):
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
-    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
+    pieces: dict[str, Piece] = {}
+    for place in PIECES:
+        pieces[place] = choose_piece(tree.get(place), place, PLACES[place])
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
@@ -95,11 +97,12 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
         return allowed[None]
     cls = None if kind is None else load(kind)
     for seam, common in allowed.items():
-        if seam is not None and isinstance(cls, type) and issubclass(cls, seam):
+        fits = seam is not None and isinstance(cls, type) and issubclass(cls, seam)
+        if fits:
             return spec(kind, common)
-    wanted = ", ".join(seam.__name__ for seam in allowed if seam is not None)
+    names = [seam.__name__ for seam in allowed if seam is not None]
     raise UserError(
-        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}."
+        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
         f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
     )
 
@@ -109,22 +112,24 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
 
     prefix: of the section's keys, such as `model.`.
     """
+    named = {str(name): value for name, value in values.items()}
     try:
-        return section(**{str(name): value for name, value in values.items()})
-    except ValidationError as error:
+        return section(**named)
+    except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
-        first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
-        location = ".".join(map(str, first["loc"]))
+        errors = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
+        error = errors[0]
+        location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
-        value = first["input"]
-        if first["type"] in UNKNOWN:
+        value = error["input"]
+        if error["type"] in UNKNOWN:
             innermost, *_ = [*flatten({key: value}), key]
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            raise _unknown_key(innermost.removesuffix(".kind"), keys_of_section) from error
-        if first["type"] == "missing":
-            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
-        message = re.sub("^(Input|String) should", "must", first["msg"])
-        raise UserError(f"{key} {message}; got {value}.") from error
+            raise _unknown_key(innermost.removesuffix(".kind"), keys_of_section) from validation
+        if error["type"] == "missing":
+            raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
+        message = re.sub("^(Input|String) should", "must", error["msg"])
+        raise UserError(f"{key} {message}; got {value}.") from validation
 
 
 def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
@@ -132,10 +137,10 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
     choices = _choices_by_key()
     if choices.get(key):
         return NotChosen(key, choices[key])
-    known = dict.fromkeys([*keys_of_section, *choices])
-    known.pop(key, None)
+    keys = dict.fromkeys([*keys_of_section, *choices])
+    keys.pop(key, None)
     return UserError(
-        f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
+        f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
         f"what is chosen, `attnexp config --groups` all there is to choose."
     )
 
@@ -163,10 +168,12 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
             continue
         if not option.startswith("--"):
             return habit(word)
-        value = value or " ".join(words[place + 1 : place + 2]) or "VALUE"
+        following = words[place + 1 :]
+        if not value:
+            value = following[0] if following else "VALUE"
         key = name.removeprefix("--").replace("-", "_")
         instead = habit(f"{key}={value}") or habit(word)
-        settings = [shlex.quote(f"{known}={value}") for known in _find_keys(key)]
+        settings = [shlex.quote(f"{setting}={value}") for setting in _find_keys(key)]
         if instead or not settings:
             return instead
         return f"{option}: settings have no dashes: {' or '.join(settings)}"
@@ -188,6 +195,7 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
     """
     for key, section, f in walk(config, prefix):
         default = f.default if f.default_factory is MISSING else f.default_factory()
-        if not acts(f, config) and getattr(section, f.name) != default:
-            needed = f.metadata["when"].description
-            raise UserError(f"{key} would do nothing: it is for {needed}.")
+        if acts(f, config) or getattr(section, f.name) == default:
+            continue
+        condition = f.metadata["when"].description
+        raise UserError(f"{key} would do nothing: it is for {condition}.")

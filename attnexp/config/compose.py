@@ -33,8 +33,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     from attnexp.config.choose import check_run
 
     flat: list[str] = []
-    for each in words:
-        flat += [each] if isinstance(each, str) else each
+    for part in words:
+        flat += [part] if isinstance(part, str) else part
     for word in flat:
         if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")

@@ -101,13 +101,13 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> d
     words = [f"experiment={_quoted(experiments)}"]
     words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
     tree, chosen = _compose(tuple(words), times)
-    others = [group for group in choices if group not in LISTED]
-    for group in others:
+    unlisted = [group for group in choices if group not in LISTED]
+    for group in unlisted:
         path = group.replace(".", "/")
         # A class, or an option of the user's, may list no pieces of its own.
         sign = "" if path in chosen else "+"
         words.append(f"{sign}{path}={_quoted(choices[group])}")
-    if others:
+    if unlisted:
         tree, _ = _compose(tuple(words), times)
     return tree
 

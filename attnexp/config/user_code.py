@@ -68,13 +68,13 @@ def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
         files[name] = path
         for imported in _imports_of(path, place.parent.parts, path.stat().st_mtime_ns):
             top = imported.partition(".")[0]
-            home = next((home for home in folders if _candidates(home / top)), None)
             if top == "attnexp":  # ours, whatever lies in the user's folder under its name
                 continue
-            if home is None:
+            needed = next(filter(None, (_files_of(folder, imported) for folder in folders)), None)
+            if needed is None:
                 outside.add(top)
             else:
-                waiting += _modules_on_the_way(home, imported)
+                waiting += needed
     return Sources(files, _versions(outside))
 
 
@@ -104,19 +104,15 @@ def _names_by_text(call: ast.Call) -> set[str]:
     return {str(name).lstrip(".")} if is_import else set()
 
 
-def _modules_on_the_way(folder: Path, name: str) -> list[Path]:
-    """Files of the packages and the module of a dotted name below a folder."""
+def _files_of(folder: Path, name: str) -> list[Path]:
+    """Files of the packages and the module of a dotted name below a folder, none if it is not
+    there."""
     files: list[Path] = []
     for part in name.split("."):
         folder /= part
-        files += [path for path in _candidates(folder) if path.is_file()]
+        modules = [folder.with_name(f"{part}{suffix}") for suffix in all_suffixes()]
+        files += [file for file in (folder / "__init__.py", *modules) if file.is_file()]
     return files
-
-
-def _candidates(place: Path) -> list[Path]:
-    """What is there for a module at a place without suffix: its files, or its folder."""
-    files = [place.with_name(f"{place.name}{suffix}") for suffix in all_suffixes()]
-    return [path for path in (place / "__init__.py", place, *files) if path.exists()]
 
 
 def _user_folders() -> list[Path]:

@@ -3,7 +3,6 @@
 Shapes: B batch, T tokens, D width, H heads, K head width.
 """
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -17,19 +16,11 @@ from attnexp.model.scores import grid
 from attnexp.network.classifier import PAD, Classifier
 from attnexp.network.guard import name_piece
 
-SHAPES: dict[type, Callable[..., tuple[int, ...]]] = {
-    seams.Embedding: lambda piece, ids: (*ids.shape, piece.surroundings[1]),
-    seams.JoinedPosition: lambda piece, x, _: (*x.shape[:-1], piece.d_output),
-    seams.Rotation: lambda piece, x, _: tuple(x.shape),
-    seams.ScoreBias: lambda piece, positions: (piece.surroundings[0], *2 * positions.shape[-1:]),
-    seams.Mask: lambda piece, query, key: (len(query), len(query)),
-    seams.Mixer: lambda piece, x, _: (*x.shape[:-1], piece.d_output),
-    seams.Pooling: lambda piece, x, _: (x.shape[0], x.shape[-1]),
-    seams.Score: lambda piece, q, k: (*q.shape[:-1], k.shape[-2]),
-}
-"""Shape that a piece of each seam returns for what it is given."""
-
-PIECES = (*SHAPES, seams.Layers, seams.Baseline)
+# Every seam; a layer within `Layers` fills none itself.
+PIECES = (
+    *(seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias, seams.Mask),
+    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers, seams.Baseline),
+)
 TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that passes as rounding
 
 
@@ -48,7 +39,8 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
         first = _outputs(model, ids)
         second = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
-    for (piece, output), (_, repeated), *by_text in zip(first, second, *alone, strict=True):
+    for i, (piece, output) in enumerate(first):
+        _, repeated = second[i]
         if differ(output, repeated):
             raise UserError(
                 f"{name_piece(piece)} draws at random in evaluation: two passes over the same "
@@ -56,6 +48,7 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
             )
         if output.ndim == 2 and isinstance(piece, seams.Embedding):
             continue  # `pool_words` asks ours for the words of a batch, which are in no text
+        by_text = [outputs[i] for outputs in alone]
         _refuse_mixing(piece, output, [output_alone for _, output_alone in by_text])
 
 
@@ -64,11 +57,15 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
     in a batch than for the text alone. ids: a few texts, (B, T)."""
     with torch.no_grad():
         logits = model.eval()(ids)
-        shape = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
-        _check_shape(model, logits, shape)
+        wanted_shape = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
+        _check_tensor(model, logits)
+        if logits.shape != wanted_shape:
+            shape = tuple(logits.shape)
+            raise UserError(f"{name_piece(model)} returned {shape}, wanted {wanted_shape}.")
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
-        _refuse_mixing(model, logits, [model(text[None]) for text in ids])
+        alone = [model(text[None]) for text in ids]
+        _refuse_mixing(model, logits, alone)
 
 
 def differ(output: Tensor, expected: Tensor) -> bool:
@@ -87,9 +84,11 @@ def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
     is_padding = F.pad(ids == PAD, (0, 0, 0, 1))  # with a text that is full
     allowed = model.allowed(is_padding)
     assert allowed is not None
-    sees_no_key = ~allowed.any(-1).squeeze(1) & ~is_padding  # (B + 1, T)
-    if sees_no_key.any():
-        position = int(sees_no_key.any(0).nonzero()[0])
+    sees_a_key = allowed.any(-1).squeeze(1)  # (B + 1 or 1, T)
+    is_blind = ~sees_a_key & ~is_padding
+    if is_blind.any():
+        positions = is_blind.any(0).nonzero()
+        position = int(positions[0])
         raise UserError(
             f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
             f"that the query may see the key; in torch.nn it may mean the opposite."
@@ -118,7 +117,9 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
 
     def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
         for x, x_before in zip(inputs, inputs_before.pop(module), strict=True):
-            if _is_real(x) and not torch.equal(x.nan_to_num(), x_before.nan_to_num()):
+            if not _is_real(x):
+                continue
+            if not torch.equal(x.nan_to_num(), x_before.nan_to_num()):
                 raise UserError(
                     f"{name_piece(module)} changes its input in place. Let it make a new tensor, "
                     f"as by x = x + y in place of x += y."
@@ -144,29 +145,47 @@ def _is_real(value: Any) -> bool:
 
 def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
-    wanted_shape = None
-    for seam, shape in SHAPES.items():
-        if isinstance(piece, seam):
-            wanted_shape = shape(piece, *inputs)
-    if wanted_shape is None:  # of a layer, which may change the width
-        width = getattr(output, "shape", ())[-1:]
-        wanted_shape = (*inputs[0].shape[:-1], *width)
-    _check_shape(piece, output, wanted_shape)
+    _check_tensor(piece, output)
+    shape = tuple(output.shape)
+    wanted_shape = _wanted_shape(piece, inputs, shape)
+    fits = shape == wanted_shape
+    if isinstance(piece, seams.ScoreBias | seams.Mask):  # which broadcast to the scores
+        sizes = zip(reversed(shape), reversed(wanted_shape), strict=False)
+        fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
+    if not fits:
+        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted_shape}.")
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if output.dtype is not dtype:
         raise UserError(f"{name_piece(piece)} returned {output.dtype}, wanted {dtype}.")
 
 
-def _check_shape(piece: Any, output: Any, wanted_shape: tuple[int, ...]) -> None:
-    """Raise `UserError` where what a piece returned is no tensor of a shape, or, of a bias and a
-    mask, none that broadcasts to it."""
+def _check_tensor(piece: Any, output: Any) -> None:
+    """Raise `UserError` where what a piece returned is no tensor."""
     if not isinstance(output, Tensor):
         name = type(output).__name__
         raise UserError(f"{name_piece(piece)} returned {name}, wanted a tensor.")
-    shape = tuple(output.shape)
-    fits = shape == wanted_shape
-    if isinstance(piece, seams.ScoreBias | seams.Mask):
-        sizes = zip(reversed(shape), reversed(wanted_shape), strict=False)
-        fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
-    if not fits:
-        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted_shape}.")
+
+
+def _wanted_shape(piece: Any, inputs: Any, returned: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape that a piece returns for what it is given. A layer may change the width."""
+    x = inputs[0]
+    surroundings: Any = getattr(piece, "surroundings", None)
+    match piece:
+        case seams.Embedding():
+            _, d_model = surroundings
+            return (*x.shape, d_model)
+        case seams.JoinedPosition() | seams.Mixer():
+            return (*x.shape[:-1], piece.d_output)
+        case seams.Rotation():
+            return tuple(x.shape)
+        case seams.ScoreBias():
+            (num_heads,) = surroundings
+            num_tokens = x.shape[-1]
+            return (num_heads, num_tokens, num_tokens)
+        case seams.Mask():
+            return (len(x), len(x))
+        case seams.Pooling():
+            return (x.shape[0], x.shape[-1])
+        case seams.Score():
+            return (*x.shape[:-1], inputs[1].shape[-2])
+    return (*x.shape[:-1], *returned[-1:])

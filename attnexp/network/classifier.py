@@ -83,9 +83,10 @@ class Classifier(nn.Module):
             init_table(self.cls, stream("cls"))
 
     @torch.no_grad()
-    def set_word_vectors(self, rows: Tensor, found: Tensor) -> None:
-        """Start from pretrained embeddings: rows (V, D) where found (V,), in vocabulary order."""
-        self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]
+    def set_word_vectors(self, rows: Tensor, is_known: Tensor) -> None:
+        """Start from pretrained embeddings: rows (V, D) where known (V,), in vocabulary order."""
+        words = self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)]
+        words[is_known] = rows[is_known]
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""

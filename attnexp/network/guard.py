@@ -38,11 +38,10 @@ def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
     there is no such line, and the classes stand for it. None where the user's code has no part."""
     message = f"{type(error).__name__}: {error}"
     for kind in kinds:
-        frames = _frames_within(error, kind)
-        if frames:
-            owners = [frame.f_locals.get("self") for frame, _ in frames]
-            pieces_of_frames = [o for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
-            name = name_piece(pieces_of_frames[0]) if pieces_of_frames else kind
+        owners = [frame.f_locals.get("self") for frame, _ in _frames_within(error, kind)]
+        names = [name_piece(o) for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
+        if owners:
+            name = names[0] if names else kind
             return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
     if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
