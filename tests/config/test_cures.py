@@ -32,6 +32,7 @@ CURES = {
     "position._target_=decay.Decay": "position=decay:Decay",
     "executor=local,ray": "local",
     "train.loss=": "train.loss=null",
+    "~model.hidden": "model.hidden=null",
     "-m": "attnexp sweep position=none,sinusoidal",
     "--cfg": "attnexp config",
     "--epochs 3": "train.epochs=3",
