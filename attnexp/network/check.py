@@ -48,8 +48,7 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
             )
         if output.ndim == 2 and isinstance(piece, seams.Embedding):
             continue  # `pool_words` asks ours for the words of a batch, which are in no text
-        by_text = [outputs[i] for outputs in alone]
-        _refuse_mixing(piece, output, [output_alone for _, output_alone in by_text])
+        _refuse_mixing(piece, output, [outputs[i][1] for outputs in alone])
 
 
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
