@@ -70,23 +70,27 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
     that does not fit there, and for a setting that is wrong.
     """
-    settings: dict[str, Any] = {"kind": None}
-    settings |= choice if isinstance(choice, dict) else {"kind": choice}
+    settings: dict[str, Any] = {"kind": choice}
+    if isinstance(choice, dict):
+        settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = OmegaConf.create(compose_options({key: str(name)}, []))
-        section = OmegaConf.select(tree, key)
+        tree = compose_options({key: str(name)}, [])
+        section = OmegaConf.select(OmegaConf.create(tree), key)
         option: Any = OmegaConf.to_container(section, resolve=True)
-        settings = {**option, **settings, "kind": option["kind"]}
+        settings = option | settings
+        settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
+            seam = f.metadata["seam"]()
             default = f.metadata.get("default_kind")
-            inner: dict[type | None, Any] = {f.metadata["seam"](): Piece}
+            inner: dict[type | None, Any] = {seam: Piece}
             if default is None:
                 inner[None] = Piece
+            inner_key = f"{key}.{f.name}"
             inner_choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner)
+            settings[f.name] = choose_piece(inner_choice, inner_key, inner)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -117,15 +121,15 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         return section(**named)
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
-        errors = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
-        error = errors[0]
+        error, *_ = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
         location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
         value = error["input"]
         if error["type"] in UNKNOWN:
             innermost, *_ = [*flatten({key: value}), key]
+            innermost = innermost.removesuffix(".kind")
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            raise _unknown_key(innermost.removesuffix(".kind"), keys_of_section) from validation
+            raise _unknown_key(innermost, keys_of_section) from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
         message = re.sub("^(Input|String) should", "must", error["msg"])
@@ -153,9 +157,11 @@ def _choices_by_key() -> dict[str, list[str]]:
         for option in groups()[group]:
             with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
                 kind = read(group, option)["kind"]
-                for f in fields(_spec_in_place(kind, group, allowed)):
+                section = _spec_in_place(kind, group, allowed)
+                for f in fields(section):
                     key = f"{group}.{f.name}"
-                    choices.setdefault(key, []).append(f"{group}={option}")
+                    choices.setdefault(key, [])
+                    choices[key].append(f"{group}={option}")
     return choices | {group: [] for group in groups()}
 
 

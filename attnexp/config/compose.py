@@ -59,8 +59,9 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
 
     settings = [setting_of(word) for word in words]
     values = [(setting.key, setting.value) for setting in settings]
+    laid = _lay_over(escape(tree), values)
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
-        return check_run(_resolve(_lay_over(escape(tree), values)))
+        return check_run(_resolve(laid))
 
 
 def foreign_code(config: Mapping[str, Any]) -> list[str]:
@@ -88,7 +89,8 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> dict[str, An
             choices = choices | {setting.key: str(setting.value)}
         else:
             values.append((setting.key, setting.value))
-    return _resolve(_lay_over(compose_options(choices, experiments), values))
+    tree = compose_options(choices, experiments)
+    return _resolve(_lay_over(tree, values))
 
 
 def _lay_over(tree: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -126,6 +128,6 @@ def _with_defaults(tree: dict[str, Any]) -> Any:
     """The tree over the defaults of what it chooses."""
     from attnexp.config.choose import check_run
 
-    leaves = flatten(tree)
-    plain = _lay_over({}, [leaf for leaf in leaves.items() if "${" not in str(leaf)])
-    return OmegaConf.merge(escape(asdict(check_run(plain))), tree)
+    leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
+    config = check_run(_lay_over({}, leaves))
+    return OmegaConf.merge(escape(asdict(config)), tree)

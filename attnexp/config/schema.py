@@ -106,7 +106,8 @@ class DataConfig:
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
         if self.name in ("files", "imdb") and self.path:
-            return os.path.basename(os.path.normpath(self.path))
+            path = os.path.normpath(self.path)
+            return os.path.basename(path)
         if self.name is DataName.hub:
             return self.path or ""
         return str(self.name)
@@ -264,7 +265,7 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):
-            flat.update(flatten(value, f"{key}."))
+            flat |= flatten(value, f"{key}.")
         else:
             flat[key] = value
     return flat

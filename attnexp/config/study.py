@@ -21,8 +21,12 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     @property
     def levels(self) -> dict[str, dict[str, str]]:
         """Levels of the two factors, keyed by variant; empty without factors."""
-        pairs = itertools.product(*self.factors.values()) if self.factors else []
-        return {"_".join(pair): dict(zip(self.factors, pair, strict=True)) for pair in pairs}
+        levels: dict[str, dict[str, str]] = {}
+        if self.factors:
+            for pair in itertools.product(*self.factors.values()):
+                variant = "_".join(pair)
+                levels[variant] = dict(zip(self.factors, pair, strict=True))
+        return levels
 
     @model_validator(mode="after")
     def _cross(self) -> Self:

@@ -48,9 +48,11 @@ def find_sources(module: str) -> Sources:
     root = file.parents[depth]
     name = module.partition(".")[0]
     if _is_installed(root):
-        return Sources({f"{PREFIX}{file.relative_to(root).as_posix()}": file}, _versions([name]))
+        path = file.relative_to(root).as_posix()
+        return Sources({f"{PREFIX}{path}": file}, _versions([name]))
     package = root / name
-    return _follow_imports(root, [*package.rglob("*.py")] if package.is_dir() else [file])
+    files = [*package.rglob("*.py")] if package.is_dir() else [file]
+    return _follow_imports(root, files)
 
 
 def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
@@ -70,11 +72,13 @@ def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
             top = imported.partition(".")[0]
             if top == "attnexp":  # ours, whatever lies in the user's folder under its name
                 continue
-            needed = next(filter(None, (_files_of(folder, imported) for folder in folders)), None)
-            if needed is None:
-                outside.add(top)
+            for home in folders:
+                needed = _files_of(home, imported)
+                if needed:
+                    waiting += needed
+                    break
             else:
-                waiting += needed
+                outside.add(top)
     return Sources(files, _versions(outside))
 
 
@@ -89,8 +93,9 @@ def _imports_of(path: Path, package: tuple[str, ...], _changed: int) -> set[str]
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             parents = package[: len(package) + 1 - node.level] if node.level else ()
-            prefix = ".".join([*parents, *filter(None, [node.module])])
-            names.update(f"{prefix}.{alias.name}".lstrip(".") for alias in node.names)
+            for alias in node.names:
+                parts = [*parents, node.module, alias.name]
+                names.add(".".join(filter(None, parts)))
         elif isinstance(node, ast.Call):
             names |= _names_by_text(node)
     return names

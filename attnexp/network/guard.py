@@ -38,11 +38,13 @@ def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
     there is no such line, and the classes stand for it. None where the user's code has no part."""
     message = f"{type(error).__name__}: {error}"
     for kind in kinds:
-        owners = [frame.f_locals.get("self") for frame, _ in _frames_within(error, kind)]
+        frames = _frames_within(error, kind)
+        owners = [frame.f_locals.get("self") for frame, _ in frames]
         names = [name_piece(o) for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
-        if owners:
+        if frames:
             name = names[0] if names else kind
-            return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
+            place = place_of(error, kind)
+            return UserError(f"{name} failed at {place}: {message}")
     if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
     places = ", ".join(f"{kind} ({place_of(error, kind)})" for kind in kinds)
