@@ -132,7 +132,7 @@ def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
 BROKEN = """
 import torch
 from torch import Tensor
-from attnexp.model.seams import Mixer, Pooling
+from attnexp.model.seams import Mixer
 
 class Raises(Mixer):
     def __init__(self, d_input: int, d_model: int) -> None:
@@ -142,41 +142,21 @@ class Raises(Mixer):
         if self.training:
             raise KeyError("no such key")
         return x
-
-class NotANumber(Raises):
-    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        return x / 0.0
-
-class Narrow(Pooling):
-    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        return x.mean(dim=-2)[:, :3]
 """
 
 
-@pytest.mark.parametrize(
-    ("word", "message", "logged"),
-    [
-        ("model.before=own_broken:Raises",
-         ["own_broken:Raises", "own_broken.py:12", "KeyError", "no such key"], "Traceback"),
-        ("model.pooling=own_broken:Narrow",
-         ["own_broken:Narrow", "Pooling", "(3, 3)", "(3, 128)"], "wanted"),
-        ("model.before=own_broken:NotANumber",
-         ["not finite in epoch 1, by step 1"], "not finite"),
-    ],
-)  # fmt: skip
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    word: str, message: list[str], logged: str,
-) -> None:  # fmt: skip
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "own_broken.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(str(tmp_path))
-    sweep = ["sweep", "seed=0", "executor.workers=1"]
-    for command in (["train"], sweep) if logged == "Traceback" else (["train"],):
+    for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
         out = tmp_path / command[0]
-        assert exit_code(*command, "experiment=smoke", word, f"out={out}") in (1, 2)
-        said = capsys.readouterr().err
-        assert "Traceback" not in said
-        for part in message:
-            assert part in said
+        words = ["experiment=smoke", "model.before=own_broken:Raises", f"out={out}"]
+        assert exit_code(*command, *words) in (1, 2)
+        message = capsys.readouterr().err
+        assert "own_broken:Raises" in message
+        assert "own_broken.py:12: KeyError: 'no such key'" in message
+        assert "Traceback" not in message
         (log,) = out.rglob("run.log")
-        assert logged in log.read_text()
+        assert "Traceback" in log.read_text()

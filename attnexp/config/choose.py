@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -14,41 +14,15 @@ from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config.hydra_options import compose_options
-from attnexp.config.likeness import describe_likeness
 from attnexp.config.options import did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import (
-    TOKENIZERS,
-    MaskConfig,
-    ModelConfig,
-    PositionConfig,
-    RunConfig,
-    SeedsConfig,
-    acts,
-    flatten,
-    walk,
-)
-from attnexp.config.words import Setting, habit
+from attnexp.config.places import PLACES, Allowed, describe_likeness
+from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
+from attnexp.config.words import habit
 from attnexp.model import seams
 
-Allowed = Mapping[type | None, Any]
-"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
-
-PLACES: dict[str, Allowed] = {
-    "model": {
-        seams.Layers: ModelConfig,
-        seams.Mixer: ModelConfig,
-        seams.Embedding: ModelConfig,
-        seams.Baseline: Piece,
-    },
-    "position": {
-        seams.JoinedPosition: PositionConfig,
-        seams.Rotation: PositionConfig,
-        seams.ScoreBias: PositionConfig,
-        None: Piece,
-    },
-    "mask": {seams.Mask: MaskConfig, None: MaskConfig},
-}
+# Pydantic's types of errors for a key that a section does not have.
+UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 
 
 class NotChosen(UserError):
@@ -59,14 +33,12 @@ class NotChosen(UserError):
         self.key = key
 
 
-# Pydantic's types of errors for a key that a section does not have.
-UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
-
-
 def check_run(tree: Mapping[str, Any]) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
-    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PLACES}
+    pieces: dict[str, Piece] = {}
+    for place in PIECES:
+        pieces[place] = choose_piece(tree.get(place), place, PLACES[place])
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
@@ -87,20 +59,9 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def with_seeds(config: RunConfig, seeds: Sequence[Setting]) -> RunConfig:
-    """The same config with other seeds, such as `seed=3` and `seeds.init=4`. The sections of both
-    are the same objects. Raises `UserError` for a seed that is wrong."""
-    values = {f.name: getattr(config, f.name) for f in fields(config)}
-    sources = asdict(config.seeds)
-    for setting in seeds:
-        if setting.key == "seed":
-            values["seed"] = setting.value
-        else:
-            sources[setting.key.removeprefix("seeds.")] = setting.value
-    values["seeds"] = validate(SeedsConfig, sources, "seeds.")
-    seeded: RunConfig = validate(RunConfig, values)
-    refuse_idle(seeded)
-    return seeded
+def _absolute(path: str) -> str:
+    """The path from the root, links left as they are."""
+    return os.path.abspath(os.path.expanduser(path))
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
@@ -109,23 +70,27 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
     that does not fit there, and for a setting that is wrong.
     """
-    settings: dict[str, Any] = {"kind": None}
-    settings |= choice if isinstance(choice, dict) else {"kind": choice}
+    settings: dict[str, Any] = {"kind": choice}
+    if isinstance(choice, dict):
+        settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = OmegaConf.create(compose_options({key: str(name)}))
-        section = OmegaConf.select(tree, key)
+        tree = compose_options({key: str(name)}, [])
+        section = OmegaConf.select(OmegaConf.create(tree), key)
         option: Any = OmegaConf.to_container(section, resolve=True)
-        settings = {**option, **settings, "kind": option["kind"]}
+        settings = option | settings
+        settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
+            seam = f.metadata["seam"]()
             default = f.metadata.get("default_kind")
-            inner: dict[type | None, Any] = {f.metadata["seam"](): Piece}
+            inner: dict[type | None, Any] = {seam: Piece}
             if default is None:
                 inner[None] = Piece
+            inner_key = f"{key}.{f.name}"
             inner_choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner)
+            settings[f.name] = choose_piece(inner_choice, inner_key, inner)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -136,19 +101,14 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
         return allowed[None]
     cls = None if kind is None else load(kind)
     for seam, common in allowed.items():
-        if seam is not None and isinstance(cls, type) and issubclass(cls, seam):
+        fits = seam is not None and isinstance(cls, type) and issubclass(cls, seam)
+        if fits:
             return spec(kind, common)
     names = [seam.__name__ for seam in allowed if seam is not None]
-    wanted = ", ".join(names)
     raise UserError(
-        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {wanted}."
+        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
         f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
     )
-
-
-def _absolute(path: str) -> str:
-    """The path from the root, links left as they are."""
-    return os.path.abspath(os.path.expanduser(path))
 
 
 def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
@@ -159,89 +119,79 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
     named = {str(name): value for name, value in values.items()}
     try:
         return section(**named)
-    except ValidationError as error:
+    except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
-        first = min(error.errors(), key=lambda each: each["type"] not in UNKNOWN)
-        location = ".".join(map(str, first["loc"]))
+        error, *_ = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
+        location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
-        value = first["input"]
-        if first["type"] in UNKNOWN:
-            known = [f"{prefix}{f.name}" for f in fields(section)]
+        value = error["input"]
+        if error["type"] in UNKNOWN:
             innermost, *_ = [*flatten({key: value}), key]
-            raise _unknown_key(innermost.removesuffix(".kind"), known) from error
-        if first["type"] == "missing":
-            raise UserError(f"{key} must be given: write {key}=VALUE.") from error
-        message = re.sub("^(Input|String) should", "must", first["msg"])
-        raise UserError(f"{key} {message}; got {value}.") from error
+            innermost = innermost.removesuffix(".kind")
+            keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
+            raise _unknown_key(innermost, keys_of_section) from validation
+        if error["type"] == "missing":
+            raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
+        message = re.sub("^(Input|String) should", "must", error["msg"])
+        raise UserError(f"{key} {message}; got {value}.") from validation
 
 
-def _unknown_key(key: str, keys: Sequence[str]) -> UserError:
-    """Error for a key that no chosen option has. keys: those of its section."""
-    choices = _choices_by_setting()
-    if key in choices:
+def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
+    """Error for a key that no chosen option has."""
+    choices = _choices_by_key()
+    if choices.get(key):
         return NotChosen(key, choices[key])
-    known = dict.fromkeys([*keys, *_keys_of_every_run(), *choices, *groups()])
-    known.pop(key, None)
+    keys = dict.fromkeys([*keys_of_section, *choices])
+    keys.pop(key, None)
     return UserError(
-        f"There is no key '{key}'.{did_you_mean(key, known)} `attnexp config` lists the keys of "
+        f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
         f"what is chosen, `attnexp config --groups` all there is to choose."
     )
+
+
+def _choices_by_key() -> dict[str, list[str]]:
+    """Every key, with the choices that it belongs to, such as `position=learned`; with none where
+    it is a group, or one of every run."""
+    choices: dict[str, list[str]] = {key: [] for key, _, _ in walk(RunConfig())}
+    for group, allowed in PLACES.items():
+        for option in groups()[group]:
+            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
+                kind = read(group, option)["kind"]
+                section = _spec_in_place(kind, group, allowed)
+                for f in fields(section):
+                    key = f"{group}.{f.name}"
+                    choices.setdefault(key, [])
+                    choices[key].append(f"{group}={option}")
+    return choices | {group: [] for group in groups()}
 
 
 def option_as_setting(option: str, words: Sequence[str]) -> str:
     """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
     setting is called so. words: all of the command line."""
-    options = [word.partition("=")[0] for word in words]
-    if option not in options:
-        return ""
-    place = options.index(option)
-    word = words[place]
-    if not option.startswith("--"):
-        return habit(word)
-    value = word.partition("=")[2]
-    following = words[place + 1 :]
-    if not value:
-        value = following[0] if following else "VALUE"
-    name = option.removeprefix("--").replace("-", "_")
-    instead = habit(f"{name}={value}") or habit(word)
-    if instead:
-        return instead
-    settings = [shlex.quote(f"{key}={value}") for key in _find_keys(name)]
-    if not settings:
-        return ""
-    return f"{option}: settings have no dashes: {' or '.join(settings)}"
+    for place, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name != option:
+            continue
+        if not option.startswith("--"):
+            return habit(word)
+        following = words[place + 1 :]
+        if not value:
+            value = following[0] if following else "VALUE"
+        key = name.removeprefix("--").replace("-", "_")
+        instead = habit(f"{key}={value}") or habit(word)
+        settings = [shlex.quote(f"{setting}={value}") for setting in _find_keys(key)]
+        if instead or not settings:
+            return instead
+        return f"{option}: settings have no dashes: {' or '.join(settings)}"
+    return ""
 
 
 def _find_keys(name: str) -> list[str]:
     """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
-    keys = [*_keys_of_every_run(), *_choices_by_setting(), *groups()]
+    keys = _choices_by_key()
     if name in keys:
         return [name]
-    ending = [key for key in keys if key.endswith(f".{name}")]
-    return list(dict.fromkeys(ending))[:2]
-
-
-def _keys_of_every_run() -> list[str]:
-    return [key for key, _, _ in walk(RunConfig())]
-
-
-def _choices_by_setting() -> dict[str, list[str]]:
-    """The choices that have a setting, such as `position=learned`, by its key."""
-    choices: dict[str, list[str]] = {}
-    for group, options in groups().items():
-        if group.partition(".")[0] not in PLACES:
-            continue
-        for option in options:
-            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
-                kind = read(group, option)["kind"]
-                if group in PLACES:
-                    settings = fields(_spec_in_place(kind, group, PLACES[group]))
-                else:
-                    settings = fields(spec(kind))
-                for f in settings:
-                    key = f"{group}.{f.name}"
-                    choices.setdefault(key, []).append(f"{group}={option}")
-    return choices
+    return [key for key in keys if key.endswith(f".{name}")][:2]
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
@@ -250,11 +200,8 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
     prefix: of the config's keys, such as `executor.`.
     """
     for key, section, f in walk(config, prefix):
-        if acts(f, config):
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if acts(f, config) or getattr(section, f.name) == default:
             continue
-        default = f.default
-        if f.default_factory is not MISSING:
-            default = f.default_factory()
-        if getattr(section, f.name) != default:
-            needed = f.metadata["when"].description
-            raise UserError(f"{key} would do nothing: it is for {needed}.")
+        condition = f.metadata["when"].description
+        raise UserError(f"{key} would do nothing: it is for {condition}.")

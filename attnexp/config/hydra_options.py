@@ -28,7 +28,7 @@ from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
 
 # Groups in the defaults list of `conf/config.yaml`.
-LISTED = ("data", "model", "position", "mask", "train", "experiment")
+LISTED = ("data", "model", "position", "mask", "train")
 FileTimes = tuple[tuple[Path, int], ...]  # files of the user, each with its last change
 
 
@@ -37,8 +37,7 @@ class _OwnOptions(ConfigSource):
 
     A config_path is such as `position/decay:Decay` or `experiment/../mine.yaml`. A class is an
     option with nothing but its `kind`; an experiment is what its file holds, and needs no
-    `@package`. A run's stored config may come from anyone, so in a file that is called like one, or
-    names its pieces like one, nothing is interpolated.
+    `@package`.
     """
 
     @staticmethod
@@ -56,30 +55,88 @@ class _OwnOptions(ConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         group, _, name = config_path.partition("/")
-        return is_file(group, name) or CLASS.fullmatch(name.rpartition("/")[2]) is not None
+        is_class = group in PIECES and CLASS.fullmatch(name.rpartition("/")[2])
+        return is_file(group, name) or bool(is_class)
 
     def load_config(self, config_path: str) -> ConfigResult:
-        group, _, name = config_path.rpartition("/")
-        if CLASS.fullmatch(name):
-            package = group.replace("/", ".")
-            tree: dict[str, Any] = {"kind": name}
-        else:
+        group, _, name = config_path.partition("/")
+        if group == "experiment":
             package = "_global_"
-            _, _, path = config_path.partition("/")
-            tree = read("experiment", path)
-            if name == "config.yaml" or chosen_by_value(tree):
-                tree = escape(tree)
-        config = OmegaConf.create(tree)
+            config = OmegaConf.create(read(group, name))
+        else:
+            path, _, kind = config_path.rpartition("/")
+            package = path.replace("/", ".")
+            config = OmegaConf.create({"kind": kind})
         return ConfigResult(self.provider, self.path, config, {"package": package})
 
 
-def chosen_by_value(tree: Mapping[str, Any]) -> list[str]:
-    """Groups whose choice a tree holds as a value, as stored configs do: `model.kind: ...`."""
-    chosen = []
+def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
+    """The tree of options by group, such as {"model.pooling": "max"}, and of experiments.
+    Interpolations are left as they are. Raises `UserError` for an option that is not there, or one
+    that an experiment's values would hide."""
+    stored: dict[str, Any] = {}
+    names: list[str] = []
+    for name in experiments:
+        tree = _read_experiment(name)
+        if _is_stored(name, tree):
+            stored |= escape(tree)
+        else:
+            names.append(name)
+    for group in groups_chosen_by_value(stored):
+        if group in choices:
+            word = f"{group}={choices[group]}"
+            raise UserError(f"{word} would do nothing: the experiment names its {group}.")
+    tree = _compose_groups(choices, names)
+    if "experiment" in tree:
+        raise UserError(
+            "An experiment's file begins with the line '# @package _global_', so that Hydra reads "
+            "its keys as those of a run."
+        )
+    return tree | stored
+
+
+def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
+    """The tree of options and of experiments that are none of a run."""
+    times = _file_times(experiments)
+    words = [f"experiment={_quoted(experiments)}"]
+    words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
+    tree, chosen = _compose(tuple(words), times)
+    unlisted = [group for group in choices if group not in LISTED]
+    for group in unlisted:
+        path = group.replace(".", "/")
+        # A class, or an option of the user's, may list no pieces of its own.
+        sign = "" if path in chosen else "+"
+        words.append(f"{sign}{path}={_quoted(choices[group])}")
+    if unlisted:
+        tree, _ = _compose(tuple(words), times)
+    return tree
+
+
+def _read_experiment(name: str) -> dict[str, Any]:
+    tree = read("experiment", name)
+    if "hydra" in tree:
+        why = "Hydra's own settings, below 'hydra', do nothing here."
+        raise UserError(f"experiment={name}: {why}")
+    return tree
+
+
+def _is_stored(name: str, tree: Mapping[str, Any]) -> bool:
+    """Whether an experiment is a run's stored config, by its name or since it names pieces by value
+    as one does. It may come from anyone, so nothing in it is interpolated, and what it holds of a
+    section is all of it."""
+    if not is_file("experiment", name):
+        return False
+    names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
+    return Path(name).name == "config.yaml" or names_pieces
+
+
+def groups_chosen_by_value(tree: Mapping[str, Any]) -> set[str]:
+    """Groups whose choice a tree holds as a value: `model.kind: ...`."""
+    chosen: set[str] = set()
     for key in flatten(dict(tree)):
         group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
         if group != key and group in groups():
-            chosen.append(group)
+            chosen.add(group)
     return chosen
 
 
@@ -94,62 +151,6 @@ def escape(value: Any) -> Any:
     return value
 
 
-def compose_options(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree of options by group, such as {"model.pooling": "max"}, and a list of experiments.
-    Interpolations are left as they are. Raises `UserError` for an option that is not there, or one
-    that an experiment's values would hide."""
-    fixed = _check_choices(choices)
-    # What a stored config holds of a section is all of it: no option lies below.
-    words = [f"~{group}" for group in fixed if group in LISTED]
-    inner_groups = []
-    for group, option in choices.items():
-        if group in LISTED:
-            words.append(f"{group}={_quoted(option)}")
-        else:
-            inner_groups.append(group)
-    times = file_times(choices.get("experiment", []))
-    tree, chosen = _compose(tuple(words), times)
-    for group in inner_groups:
-        path = group.replace(".", "/")
-        # A class, or an option of the user's, may list no pieces of its own.
-        sign = "" if path in chosen else "+"
-        words.append(f"{sign}{path}={_quoted(choices[group])}")
-    if inner_groups:
-        tree, _ = _compose(tuple(words), times)
-    if "experiment" in tree:
-        raise UserError(
-            "An experiment's file begins with the line '# @package _global_', so that Hydra reads "
-            "its keys as those of a run."
-        )
-    return tree
-
-
-def _check_choices(choices: Mapping[str, Any]) -> list[str]:
-    """Groups whose choice an experiment holds as a value. Raises `UserError` for wrong choices."""
-    fixed: list[str] = []
-    for name in choices.get("experiment", []):
-        if not is_file("experiment", name):
-            _check_option("experiment", name)
-            continue
-        tree = read("experiment", name)
-        if "hydra" in tree:
-            why = "Hydra's own settings, below 'hydra', do nothing here."
-            raise UserError(f"experiment={name}: {why}")
-        fixed += chosen_by_value(tree)
-    for group, option in choices.items():
-        if group in fixed:
-            raise UserError(f"{group}={option} would do nothing: the experiment names its {group}.")
-        if group != "experiment":
-            _check_option(group, "null" if option is None else str(option))
-    return fixed
-
-
-def _check_option(group: str, name: str) -> None:
-    is_class = group.partition(".")[0] in PIECES and CLASS.fullmatch(name)
-    if not is_class and name not in groups().get(group, {}):
-        raise no_such(group, name)
-
-
 def _quoted(option: str | Sequence[str]) -> str:
     """An option, or a list of them, in Hydra's grammar."""
     if isinstance(option, str):
@@ -158,13 +159,10 @@ def _quoted(option: str | Sequence[str]) -> str:
     return f"[{options}]"
 
 
-def file_times(experiments: Sequence[str]) -> FileTimes:
+def _file_times(experiments: Sequence[str]) -> FileTimes:
     """Files of the user that composing may read, each with the time of its last change."""
-    files: list[Path] = []
-    for name in experiments:
-        path = Path(name).expanduser()
-        if is_file("experiment", name) and path.is_file():
-            files.append(path.absolute())
+    paths = [Path(name) for name in experiments if is_file("experiment", name)]
+    files = [path.expanduser().absolute() for path in paths]
     for folder in folders()[1:]:
         files += folder.rglob("*.yaml")
     return tuple((path, path.stat().st_mtime_ns) for path in files)

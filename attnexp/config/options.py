@@ -19,14 +19,16 @@ own_dirs: list[Path] = []  # folders that `--config-dir` gave
 @cache
 def conf_dir() -> Path:
     """`conf/`: inside the package when installed, beside it in an editable install."""
-    places = [parent / "conf" for parent in Path(__file__).parents[1:3]]
-    return next(place for place in places if place.is_dir())
+    inside = Path(__file__).parents[1] / "conf"
+    return inside if inside.is_dir() else Path(__file__).parents[2] / "conf"
 
 
 def folders() -> list[Path]:
     """Folders of options. Of two options with one name that in the first folder counts."""
-    users = [folder.absolute() for folder in (*own_dirs, Path.cwd() / "conf") if folder.is_dir()]
-    return list(dict.fromkeys([conf_dir(), *users]))
+    places = [*own_dirs, Path.cwd() / "conf"]
+    users = [folder.absolute() for folder in places if folder.is_dir()]
+    different = dict.fromkeys([conf_dir(), *users])
+    return list(different)
 
 
 def groups() -> dict[str, dict[str, Path]]:
@@ -109,46 +111,38 @@ def describe() -> dict[str, dict[str, str]]:
 
 def _description(path: Path) -> str:
     """The first line of a file, below directives of Hydra's such as `# @package _global_`."""
-    for line in path.read_text("utf-8").splitlines():
-        if not line.startswith("# @"):
-            return line.lstrip("# ").rstrip(".")
-    return ""
+    lines = path.read_text("utf-8").splitlines()
+    opening = next((line for line in lines if not line.startswith("# @")), "")
+    return opening.lstrip("# ").rstrip(".")
 
 
 @cache
-def _names() -> dict[str, str]:
+def names_of_kinds() -> dict[str, str]:
     """Name of each class of our options: of several that with the fewest settings, then letters."""
-    simplest: dict[str, tuple[int, int, str]] = {}
+    ranked: list[tuple[int, int, str, str]] = []
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
-            num_settings = len(tree.keys() - {"defaults"})
-            rank = (num_settings, len(name), name)
             kind = str(tree.get("kind"))
-            simplest[kind] = min(rank, simplest.get(kind, rank))
-    return {kind: name for kind, (_, _, name) in simplest.items()}
-
-
-def kinds() -> Iterable[str]:
-    """The classes of attnexp's own options, as `module:Class`."""
-    return _names()
+            ranked.append((len(tree), len(name), name, kind))
+    return {kind: name for _, _, name, kind in sorted(ranked, reverse=True)}
 
 
 def name_of(kind: str | None) -> str:
     """Name of a piece: the option with this class and fewest settings, else the class name."""
     if kind is None:
         return "none"
-    return _names().get(kind, kind.rpartition(":")[2])
+    return names_of_kinds().get(kind, kind.rpartition(":")[2])
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """` Did you mean 'x'?`: names that end in what was given, else the nearest; or nothing."""
-    names = [*known]
-    near = [name for name in names if name.endswith(f".{given}")]
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
+    names = [*names]
+    near = [key for key in names if key.endswith(f".{name}")]
     if not near:
-        near = difflib.get_close_matches(given, names, n=1)
-    names_in_quotes = " or ".join(map(repr, near[:2]))
-    return f" Did you mean {names_in_quotes}?" if near else ""
+        near = difflib.get_close_matches(name, names, n=1)
+    in_quotes = " or ".join(map(repr, near[:2]))
+    return f" Did you mean {in_quotes}?" if near else ""
 
 
 def on_one_line(error: Exception) -> str:

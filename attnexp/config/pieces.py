@@ -26,9 +26,8 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
 from attnexp.base.errors import UserError
-from attnexp.config import options
-from attnexp.config.options import name_of
-from attnexp.config.user_code import PREFIX, Sources, digest_files, find_sources
+from attnexp.config.options import name_of, names_of_kinds
+from attnexp.config.user_code import Sources, find_sources
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
 CHECKED = ConfigDict(
@@ -36,8 +35,8 @@ CHECKED = ConfigDict(
 )
 """How pydantic checks the values of a config."""
 
-_sources: dict[str, Sources] = {}
-_imported: dict[str, dict[str, str]] = {}  # the user's code as it was imported
+_sources: dict[str, Sources] = {}  # of each `module:name` that was imported
+_imported: dict[str, dict[str, str]] = {}  # their digests at that time
 _refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
 
 
@@ -73,11 +72,11 @@ def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
     return spec(values["kind"], base_spec)(**values)
 
 
-def setting(default: Any = MISSING, about: str = "", when: Any = None, **more: Any) -> Any:
+def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner: Any) -> Any:
     """A field of a config, with its meaning and the condition under which it acts. Of a piece
     within a piece, `seam` gives the base class, so that the schema can name one before torch is
     imported, and `default_kind` is `module:Class`, or missing where there may be none."""
-    metadata = {"about": about, "when": when, **more}
+    metadata = {"meaning": meaning, "when": when, **inner}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -111,21 +110,15 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain = hint
-    about = ""
-    if get_origin(hint) is Annotated:
-        plain, *notes = get_args(hint)
-        about = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
-        return hint, setting(default, about)
+        return hint, setting(default, meaning)
     (seam,) = get_args(plain)
-    default_kind = kind_of(default)
-    return Piece, setting(Piece, about, seam=lambda: seam, default_kind=default_kind)
-
-
-def kind_of(cls: Any) -> str | None:
-    """`module:Class` of a class; None of anything else."""
-    return f"{cls.__module__}:{cls.__name__}" if isinstance(cls, type) else None
+    default_kind = None
+    if isinstance(default, type):
+        default_kind = f"{default.__module__}:{default.__name__}"
+    return Piece, setting(Piece, meaning, seam=lambda: seam, default_kind=default_kind)
 
 
 @contextmanager
@@ -140,7 +133,7 @@ def refusing_foreign_code() -> Iterator[None]:
 
 def is_ours(kind: str) -> bool:
     """Whether a name stands for a piece of attnexp: a class of its model, or of its options."""
-    return kind.startswith("attnexp.model.") or kind in options.kinds()
+    return kind.startswith("attnexp.model.") or kind in names_of_kinds()
 
 
 def load(kind: str) -> Any:
@@ -163,8 +156,8 @@ def load(kind: str) -> Any:
     try:
         loaded = getattr(importlib.import_module(module), name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
-        sources = Sources() if is_attnexp else find_sources(home)
-        code = _code_of(sources)
+        _sources[kind] = Sources({}, {}) if is_attnexp else find_sources(home)
+        digests = _sources[kind].digests()
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
@@ -172,19 +165,12 @@ def load(kind: str) -> Any:
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    _sources[kind] = sources
-    if _imported.setdefault(kind, code) != code:
+    if _imported.setdefault(kind, digests) != digests:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
         )
     return loaded
-
-
-def _code_of(sources: Sources) -> dict[str, str]:
-    """Digests of files and versions of packages, by name."""
-    digests = digest_files(sources.files)
-    return {f"{PREFIX}{name}": digest for name, digest in digests.items()} | sources.packages
 
 
 def code_of(kind: str) -> dict[str, str]:
@@ -197,4 +183,4 @@ def code_of(kind: str) -> dict[str, str]:
 def sources_of(kind: str) -> dict[str, Path]:
     """The files of `code_of`, by the same names."""
     load(kind)
-    return {f"{PREFIX}{name}": path for name, path in _sources[kind].files.items()}
+    return _sources[kind].files

@@ -68,10 +68,10 @@ ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.o
 HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")
 CONTRAST = When("data=contrast", lambda run: run.data.name == "contrast")
 FILES = When("any data but contrast", lambda run: run.data.name != "contrast")
-OWN_FILES = When("data=files", lambda run: run.data.name == "files")
+USERS_FILES = When("data=files", lambda run: run.data.name == "files")
 PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
-OWN = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
-SPLIT = When("train=holdout, your or hub data", lambda run: HOLDOUT.holds(run) and OWN.holds(run))
+USERS = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
+SPLIT = When("train=holdout, your or hub data", lambda run: HOLDOUT.holds(run) and USERS.holds(run))
 PART = When("train=holdout, no data.val_split", lambda r: HOLDOUT.holds(r) and not r.data.val_split)
 SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
 
@@ -83,14 +83,14 @@ class DataConfig:
     name: DataName = setting(DataName.imdb, "Data set, chosen as data=NAME.")
     path: str | None = setting(None, "Folder or file to read; with data=hub a name there.", FILES)
     hub: str | None = setting(None, "Name of the preset's data set on the hub.", PRESET)
-    config: str | None = setting(None, "Configuration of a data set that has several.", OWN)
-    header: bool = setting(True, "false: a csv names no columns; they count from 0.", OWN_FILES)
-    text: str | None = setting(None, "Column of the texts; null for one with a common name.", OWN)
-    label: str | None = setting(None, "Column of the classes; null likewise.", OWN)
-    train_split: str = setting("train", "Split to train on, or the file or folder of it.", OWN)
-    test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", OWN)
+    config: str | None = setting(None, "Configuration of a data set that has several.", USERS)
+    header: bool = setting(True, "false: a csv names no columns; they count from 0.", USERS_FILES)
+    text: str | None = setting(None, "Column of the texts; null for one with a common name.", USERS)
+    label: str | None = setting(None, "Column of the classes; null likewise.", USERS)
+    train_split: str = setting("train", "Split to train on, or the file or folder of it.", USERS)
+    test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", USERS)
     val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
-    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", OWN)
+    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", USERS)
     max_len: Count = setting(80, "Number of tokens of a text.")
     vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
@@ -106,7 +106,8 @@ class DataConfig:
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
         if self.name in ("files", "imdb") and self.path:
-            return os.path.basename(os.path.normpath(self.path))
+            path = os.path.normpath(self.path)
+            return os.path.basename(path)
         if self.name is DataName.hub:
             return self.path or ""
         return str(self.name)
@@ -237,7 +238,7 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
 
 def meanings(config: Any) -> dict[str, str]:
     """What each key of a config means."""
-    return {key: f.metadata.get("about", "") for key, _, f in walk(config)}
+    return {key: f.metadata.get("meaning", "") for key, _, f in walk(config)}
 
 
 def to_dict(config: Any) -> dict[str, Any]:
@@ -246,11 +247,13 @@ def to_dict(config: Any) -> dict[str, Any]:
     def acting_settings(section: Any) -> dict[str, Any]:
         settings: dict[str, Any] = {}
         for f in fields(section):
+            value = getattr(section, f.name)
+            if is_dataclass(value):
+                value = acting_settings(value)
+            elif isinstance(value, StrEnum):
+                value = str(value)
             if acts(f, config):
-                value = getattr(section, f.name)
-                settings[f.name] = acting_settings(value) if is_dataclass(value) else value
-                if isinstance(value, StrEnum):
-                    settings[f.name] = str(value)
+                settings[f.name] = value
         return settings
 
     return acting_settings(config)
@@ -262,7 +265,7 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):
-            flat.update(flatten(value, f"{key}."))
+            flat |= flatten(value, f"{key}.")
         else:
             flat[key] = value
     return flat

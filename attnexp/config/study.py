@@ -21,8 +21,12 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     @property
     def levels(self) -> dict[str, dict[str, str]]:
         """Levels of the two factors, keyed by variant; empty without factors."""
-        pairs = itertools.product(*self.factors.values()) if self.factors else []
-        return {"_".join(pair): dict(zip(self.factors, pair, strict=True)) for pair in pairs}
+        levels: dict[str, dict[str, str]] = {}
+        if self.factors:
+            for pair in itertools.product(*self.factors.values()):
+                variant = "_".join(pair)
+                levels[variant] = dict(zip(self.factors, pair, strict=True))
+        return levels
 
     @model_validator(mode="after")
     def _cross(self) -> Self:
@@ -30,9 +34,9 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             sizes = [len(levels) for levels in self.factors.values()]
             if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
-            one, other = self.factors.values()
-            pairs = itertools.product(one, other)
-            self.variants = {f"{a}_{b}": [*one[a], *other[b]] for a, b in pairs}
+            first, second = self.factors.values()
+            pairs = itertools.product(first, second)
+            self.variants = {f"{a}_{b}": [*first[a], *second[b]] for a, b in pairs}
         elif self.baseline not in self.variants:
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:
@@ -42,14 +46,15 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
         return self
 
 
-def load_study(given: str) -> Study:
+def load_study(name: str) -> Study:
     """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
     for an unknown name, or a file that is no study."""
     try:
-        return Study.model_validate(read("study", given))
+        return Study.model_validate(read("study", name))
     except ValidationError as error:
         first = error.errors()[0]
+        location = ".".join(map(str, first["loc"]))
         raise UserError(
-            f"study={given}: {'.'.join(map(str, first['loc']))} {first['msg']}. It has baseline: "
+            f"study={name}: {location} {first['msg']}. It has baseline: "
             f"NAME and variants: {{NAME: [WORDS]}}, or factors: {{FACTOR: {{LEVEL: [WORDS]}}}}."
         ) from error

@@ -32,6 +32,8 @@ HABITS = {
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
     r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
     r"\+*([\w./]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
+    r"(.+)\r": "A carriage return ends the word, as lines of Windows do. Write {0!r}",
+    r"(['\"])(.*=.*)\1": 'The quotes around it reach the program. Write "{1}"',
 }
 """What Hydra's users type for what is done otherwise here, as patterns of a whole word."""
 
@@ -47,7 +49,6 @@ class Setting(NamedTuple):
 
     key: str
     value: Any
-    word: str  # as it was typed
 
     @property
     def is_choice(self) -> bool:
@@ -66,7 +67,7 @@ def habit(word: str) -> str:
     for pattern, instead in HABITS.items():
         match = re.fullmatch(pattern, word, re.DOTALL)
         if match:
-            return f"{word}: {instead.format(*match.groups())}"
+            return f"{word.strip()}: {instead.format(*match.groups())}"
     return ""
 
 
@@ -84,12 +85,6 @@ def parse(word: str) -> Override:
 
 def _explain_unreadable(word: str) -> str:
     """What is wrong with a word that Hydra cannot read, and how it can be written."""
-    if word.endswith("\r"):
-        plain = shlex.quote(word.rstrip("\r"))
-        return f"A carriage return ends the word, as lines of Windows do. Write {plain}"
-    in_quotes = re.fullmatch(r"""(['"])(.*=.*)\1""", word)
-    if in_quotes:
-        return f'The quotes of {word} reach the program. Write "{in_quotes[2]}"'
     key, _, value = word.partition("=")
     as_text = value.replace('"', '\\"')
     for plain in (word.rstrip(", "), f"{word})", f"{word}]", f"{word}}}", f'{key}="{as_text}"'):
@@ -135,7 +130,7 @@ def setting_of(word: str) -> Setting:
                 f"{word}: only a choice that can be none is taken out. A setting is unset by "
                 f"{key}=null."
             )
-    return Setting(key, value, word)
+    return Setting(key, value)
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:

@@ -22,8 +22,10 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built."""
     seed = config.seed_of("init")
     if config.model.fills(Baseline):
-        more = {"num_classes": num_classes} if num_classes > 2 else {}
-        baseline: nn.Module = build_piece(config.model, config.data.vocab_size, seed=seed, **more)
+        classes = {"num_classes": num_classes} if num_classes > 2 else {}
+        baseline: nn.Module = build_piece(
+            config.model, config.data.vocab_size, seed=seed, **classes
+        )
         return baseline
     classifier = Classifier(config, num_classes)
     init_weights(classifier, seed)
@@ -33,11 +35,9 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
 def try_to_build(config: RunConfig) -> None:
     """Build a network once, with few words, before a run that would fail. A baseline is not tried.
     Raises `UserError` if that fails."""
-    if not config.is_network:
-        return
     data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
     small = replace(config, seed=0, seeds=SeedsConfig(), data=data)
-    if repr(small) in _tried:
+    if not config.is_network or repr(small) in _tried:
         return
     try:
         with torch.random.fork_rng(devices=[]):

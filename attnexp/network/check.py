@@ -3,38 +3,25 @@
 Shapes: B batch, T tokens, D width, H heads, K head width.
 """
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig
 from attnexp.model import seams
 from attnexp.model.scores import grid
-from attnexp.network.build import build_model
 from attnexp.network.classifier import PAD, Classifier
-from attnexp.network.fast import take_fast_path
 from attnexp.network.guard import name_piece
 
-WANTED: dict[type, Callable[..., tuple[int, ...]]] = {
-    seams.Embedding: lambda piece, ids: (*ids.shape, piece.surroundings[1]),
-    seams.JoinedPosition: lambda piece, x, _: (*x.shape[:-1], piece.d_output),
-    seams.Rotation: lambda piece, x, _: x.shape,
-    seams.ScoreBias: lambda piece, positions: (piece.surroundings[0], *2 * positions.shape[-1:]),
-    seams.Mask: lambda piece, query, key: (len(query), len(query)),
-    seams.Mixer: lambda piece, x, _: (*x.shape[:-1], piece.d_output),
-    seams.Pooling: lambda piece, x, _: (x.shape[0], x.shape[-1]),
-    seams.Score: lambda piece, q, k: (*q.shape[:-1], k.shape[-2]),
-}
-"""Shape that a piece of each seam returns for what it is given."""
-
-PIECES = (*WANTED, seams.Layers, seams.Baseline)
-
-TOLERANCE = 1e-3
-"""Largest difference, as a share of the largest number, that passes as rounding."""
+# Every seam; a layer within `Layers` fills none itself.
+PIECES = (
+    *(seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias, seams.Mask),
+    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers, seams.Baseline),
+)
+TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that passes as rounding
 
 
 def check_pieces(model: nn.Module, ids: Tensor) -> None:
@@ -49,35 +36,42 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
     with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
         if model.pattern is not None:
             _check_mask(model, model.pattern, ids)
-        once = _outputs(model, ids, _check_output)
-        again = _outputs(model, ids)
+        first = _outputs(model, ids)
+        second = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
-    for (piece, output), (_, second), *by_text in zip(once, again, *alone, strict=True):
-        if differ(output, second):
+    for i, (piece, output) in enumerate(first):
+        _, repeated = second[i]
+        if differ(output, repeated):
             raise UserError(
                 f"{name_piece(piece)} draws at random in evaluation: two passes over the same "
                 f"texts differ. Draw only where self.training is true, as nn.Dropout does."
             )
         if output.ndim == 2 and isinstance(piece, seams.Embedding):
             continue  # `pool_words` asks ours for the words of a batch, which are in no text
-        _refuse_mixing(piece, output, [output_alone for _, output_alone in by_text])
+        _refuse_mixing(piece, output, [outputs[i][1] for outputs in alone])
 
 
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
     """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), or others for a text
     in a batch than for the text alone. ids: a few texts, (B, T)."""
-    wanted: tuple[int, ...] = (len(ids), num_classes)
-    if num_classes == 2:
-        wanted = (len(ids),)
     with torch.no_grad():
         logits = model.eval()(ids)
+        wanted_shape = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
         _check_tensor(model, logits)
-        if logits.shape != wanted:
-            raise UserError(f"{name_piece(model)} returned {tuple(logits.shape)}, wanted {wanted}.")
+        if logits.shape != wanted_shape:
+            shape = tuple(logits.shape)
+            raise UserError(f"{name_piece(model)} returned {shape}, wanted {wanted_shape}.")
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
         alone = [model(text[None]) for text in ids]
         _refuse_mixing(model, logits, alone)
+
+
+def differ(output: Tensor, expected: Tensor) -> bool:
+    """Whether two outputs differ beyond rounding."""
+    finite = expected.detach().nan_to_num(0.0, 0.0, 0.0)
+    tolerance = TOLERANCE * float(finite.abs().amax())
+    return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
 def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
@@ -86,14 +80,14 @@ def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
     place = grid(ids.shape[-1], ids.device)
     pattern = mask(*place)
     _check_output(mask, place, pattern)
-    allowed = model.allowed(ids == PAD)
+    is_padding = F.pad(ids == PAD, (0, 0, 0, 1))  # with a text that is full
+    allowed = model.allowed(is_padding)
     assert allowed is not None
-    is_real = (ids != PAD)[:, None, :]
-    sees_no_key = ~allowed.any(-1) & is_real  # (B, 1, T)
-    sees_no_key = sees_no_key.flatten(0, 1).any(0)  # (T,)
-    sees_no_key |= ~pattern.expand(len(sees_no_key), -1).any(-1)  # in a text that is full
-    if sees_no_key.any():
-        position = int(sees_no_key.nonzero()[0, -1])
+    sees_a_key = allowed.any(-1).squeeze(1)  # (B + 1 or 1, T)
+    is_blind = ~sees_a_key & ~is_padding
+    if is_blind.any():
+        positions = is_blind.any(0).nonzero()
+        position = int(positions[0])
         raise UserError(
             f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
             f"that the query may see the key; in torch.nn it may mean the opposite."
@@ -104,53 +98,32 @@ def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> Non
     """Raise `UserError` where an output for a batch differs from those for each text alone."""
     is_shared = isinstance(piece, seams.ScoreBias) and (output.ndim < 4 or len(output) == 1)
     for i, output_alone in enumerate(alone):
-        output_in_batch = output if is_shared else output[i : i + 1]
-        if differ(output_in_batch, output_alone):
+        if differ(output if is_shared else output[i : i + 1], output_alone):
+            name = name_piece(piece)
             raise UserError(
-                f"{name_piece(piece)} mixes the texts of a batch: dimension 0 of its input is "
-                f"those."
+                f"{name} mixes the texts of a batch: dimension 0 of its input is those."
             )
 
 
-def check_rebuilt(model: nn.Module, config: RunConfig, num_classes: int, ids: Tensor) -> None:
-    """Raise `UserError` where a trained model is more than its weights: built anew from them and
-    the config, it must give the same for ids (B, T), a few texts on its device."""
-    anew = build_model(config, num_classes).to(ids.device)
-    anew.load_state_dict(model.state_dict())
-    if config.train.fast:
-        take_fast_path(anew, config.train.precision)
-    outputs = _outputs(model, ids)
-    outputs_anew = _outputs(anew, ids)
-    for (piece, output), (_, second) in zip(outputs, outputs_anew, strict=True):
-        if differ(output, second):
-            raise UserError(
-                f"{name_piece(piece)} keeps state outside its parameters and buffers: built anew "
-                f"from the stored weights, it gives something else. Keep it by "
-                f"self.register_buffer."
-            )
-
-
-def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.Module, Tensor]]:
+def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
     """Every piece and layer with what it gives, in a forward pass without dropout or gradients.
-
-    check: called with each piece, its inputs and its output. Raises `UserError` where a piece
-    changes its input.
-    """
-    outputs = []
-    copies: dict[nn.Module, list[Any]] = {}
+    Raises `UserError` where that does not fit, and where a piece changes its input."""
+    outputs: list[tuple[nn.Module, Tensor]] = []
+    inputs_before: dict[nn.Module, Any] = {}
 
     def before(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        copies[module] = [_copy(value) for value in inputs]
+        inputs_before[module] = [x.clone() if _is_real(x) else x for x in inputs]
 
     def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        for value, copy in zip(inputs, copies.pop(module), strict=True):
-            if isinstance(copy, Tensor) and not torch.equal(value, copy):
+        for x, x_before in zip(inputs, inputs_before.pop(module), strict=True):
+            if not _is_real(x):
+                continue
+            if not torch.equal(x.nan_to_num(), x_before.nan_to_num()):
                 raise UserError(
                     f"{name_piece(module)} changes its input in place. Let it make a new tensor, "
                     f"as by x = x + y in place of x += y."
                 )
-        if check is not None:
-            check(module, inputs, output)
+        _check_output(module, inputs, output)
         outputs.append((module, output))
 
     layers = [*getattr(model, "layers", [])]
@@ -164,31 +137,22 @@ def _outputs(model: nn.Module, ids: Tensor, check: Any = None) -> list[tuple[nn.
     return outputs
 
 
-def differ(output: Tensor, other: Tensor) -> bool:
-    """Whether two outputs differ beyond rounding."""
-    finite = other.detach().nan_to_num(0.0, 0.0, 0.0)
-    tolerance = TOLERANCE * float(finite.abs().amax())
-    return not torch.allclose(output, other, rtol=0.0, atol=tolerance, equal_nan=True)
-
-
-def _copy(value: Any) -> Any:
-    """A copy of what a piece is not to change; ids, masks and positions are copies already, and
-    what is no number cannot be compared."""
-    is_compared = isinstance(value, Tensor) and value.is_floating_point()
-    return value.clone() if is_compared and not value.isnan().any() else None
+def _is_real(value: Any) -> bool:
+    """Whether an input holds real numbers: ids, masks and positions are copies already."""
+    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
     _check_tensor(piece, output)
     shape = tuple(output.shape)
-    wanted = _wanted_shape(piece, inputs, shape)
-    fits = shape == wanted
+    wanted_shape = _wanted_shape(piece, inputs, shape)
+    fits = shape == wanted_shape
     if isinstance(piece, seams.ScoreBias | seams.Mask):  # which broadcast to the scores
-        sizes = zip(reversed(shape), reversed(wanted), strict=False)
+        sizes = zip(reversed(shape), reversed(wanted_shape), strict=False)
         fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
     if not fits:
-        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted}.")
+        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted_shape}.")
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if output.dtype is not dtype:
         raise UserError(f"{name_piece(piece)} returned {output.dtype}, wanted {dtype}.")
@@ -201,11 +165,26 @@ def _check_tensor(piece: Any, output: Any) -> None:
         raise UserError(f"{name_piece(piece)} returned {name}, wanted a tensor.")
 
 
-def _wanted_shape(
-    piece: Any, inputs: tuple[Any, ...], returned: tuple[int, ...]
-) -> tuple[int, ...]:
-    """Shape that the seam of a piece asks for. A layer may change the width."""
-    for seam, shape in WANTED.items():
-        if isinstance(piece, seam):
-            return tuple(shape(piece, *inputs))
-    return (*inputs[0].shape[:-1], *returned[-1:])
+def _wanted_shape(piece: Any, inputs: Any, returned: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape that a piece returns for what it is given. A layer may change the width."""
+    x = inputs[0]
+    surroundings: Any = getattr(piece, "surroundings", None)
+    match piece:
+        case seams.Embedding():
+            _, d_model = surroundings
+            return (*x.shape, d_model)
+        case seams.JoinedPosition() | seams.Mixer():
+            return (*x.shape[:-1], piece.d_output)
+        case seams.Rotation():
+            return tuple(x.shape)
+        case seams.ScoreBias():
+            (num_heads,) = surroundings
+            num_tokens = x.shape[-1]
+            return (num_heads, num_tokens, num_tokens)
+        case seams.Mask():
+            return (len(x), len(x))
+        case seams.Pooling():
+            return (x.shape[0], x.shape[-1])
+        case seams.Score():
+            return (*x.shape[:-1], inputs[1].shape[-2])
+    return (*x.shape[:-1], *returned[-1:])

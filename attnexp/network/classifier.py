@@ -83,15 +83,18 @@ class Classifier(nn.Module):
             init_table(self.cls, stream("cls"))
 
     @torch.no_grad()
-    def set_word_vectors(self, rows: Tensor, found: Tensor) -> None:
-        """Start from pretrained embeddings: rows (V, D) where found (V,), in vocabulary order."""
-        self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)][found] = rows[found]
+    def set_word_vectors(self, rows: Tensor, is_known: Tensor) -> None:
+        """Start from pretrained embeddings: rows (V, D) where known (V,), in vocabulary order."""
+        words = self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)]
+        words[is_known] = rows[is_known]
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
-        if self.pools_words:
-            pooled = pool_words(self, ids, ids == PAD)
-            return torch.squeeze(self.output(self.dropout(pooled)), -1)
+        pooled = pool_words(self, ids, ids == PAD) if self.pools_words else self.pool_texts(ids)
+        return torch.squeeze(self.output(self.dropout(pooled)), -1)
+
+    def pool_texts(self, ids: Tensor) -> Tensor:
+        """One vector for each text: ids (B, T) -> (B, D)."""
         x = self.embedding(ids)
         if self.cls is not None:  # put in front, as a real token
             summary = self.cls.expand(len(ids), 1, -1)
@@ -112,11 +115,12 @@ class Classifier(nn.Module):
         last = layers.pop() if self.pools_early else None
         for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
+        pooled: Tensor
         if last is None:
             pooled = self.pool(x, key_padding_mask)
         else:
             pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
-        return torch.squeeze(self.output(self.dropout(pooled)), -1)
+        return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""

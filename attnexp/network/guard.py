@@ -12,8 +12,8 @@ from attnexp.base.errors import RunFailed, UserError
 from attnexp.config import pieces
 from attnexp.model import seams
 
+# Exceptions that say enough, or that no piece is to blame for.
 OURS = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
-"""Exceptions that say enough, or that no piece is to blame for."""
 
 
 @contextmanager
@@ -36,18 +36,19 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
 def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
     """The same error with the class, file and line that it comes from. In torch's backward pass
     there is no such line, and the classes stand for it. None where the user's code has no part."""
-    what = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}"
     for kind in kinds:
         frames = _frames_within(error, kind)
+        owners = [frame.f_locals.get("self") for frame, _ in frames]
+        names = [name_piece(o) for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
         if frames:
-            frame, line = frames[0]
-            names = [name_piece(owner) for owner in _owners(frames)]
             name = names[0] if names else kind
-            return UserError(f"{name} failed at {frame.f_code.co_filename}:{line}: {what}")
+            place = place_of(error, kind)
+            return UserError(f"{name} failed at {place}: {message}")
     if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
     places = ", ".join(f"{kind} ({place_of(error, kind)})" for kind in kinds)
-    return UserError(f"A run with {places} failed: {what}")
+    return UserError(f"A run with {places} failed: {message}")
 
 
 def place_of(error: BaseException, kind: str) -> str:
@@ -58,7 +59,7 @@ def place_of(error: BaseException, kind: str) -> str:
     try:
         _, line = inspect.getsourcelines(loaded)
         return f"{inspect.getsourcefile(loaded)}:{line}"
-    except (OSError, TypeError):  # compiled
+    except (OSError, TypeError):
         return "compiled code"
 
 
@@ -70,17 +71,8 @@ def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int
     return [(frame, line) for frame, line in reversed(frames) if frame.f_code.co_filename in files]
 
 
-def _owners(frames: Sequence[tuple[FrameType, int]]) -> list[object]:
-    """The modules and masks whose methods frames run."""
-    owners = [frame.f_locals.get("self") for frame, _ in frames]
-    return [owner for owner in owners if isinstance(owner, torch.nn.Module | seams.Mask)]
-
-
 def name_piece(piece: object) -> str:
-    """`mine.decay:Decay (ScoreBias)`."""
+    """`mine.decay:Decay (ScoreBias)`; a layer within fills no seam itself."""
     cls = type(piece)
-    seam = "Layers"  # a layer within fills no seam itself
-    for base in reversed(cls.__mro__):
-        if base.__module__ == seams.__name__:
-            seam = base.__name__
-    return f"{cls.__module__}:{cls.__qualname__} ({seam})"
+    names = [base.__name__ for base in cls.__mro__ if base.__module__ == seams.__name__]
+    return f"{cls.__module__}:{cls.__qualname__} ({[*names, 'Layers'][0]})"

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -15,53 +15,58 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.pieces import Piece
 from attnexp.model.init import named_seed
-from attnexp.model.seams import Layers, Mask
+from attnexp.model.seams import Layers
 from attnexp.network.guard import place_of
 
 
 def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
-    """The module of a piece: its class, called with its surroundings and its settings.
-
-    seed: of the weights. Raises `UserError` for a piece that cannot be built.
-    """
+    """The module of a piece: its class, called with its surroundings and its settings. A user's
+    gets copies of ids, masks and positions, and draws its weights by the seed; ours start by
+    `init_weights`. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    settings = own_settings(piece) | by_name
-    for name, value in settings.items():
-        if isinstance(value, Piece):
-            settings[name] = partial(build_piece, value, seed=seed)
-    make = partial(pieces.load(kind), *surroundings, **settings)
-    if pieces.is_ours(kind):  # `init_weights` replaces its first draws
-        try:
-            module = make()
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-            if isinstance(error, UserError):  # of a piece within it
-                raise
-            raise UserError(f"{kind} cannot be built: {error}.") from error
-    else:
-        module = _build_users(kind, make, seed)
-    if isinstance(module, nn.Module):
-        module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
-        _refuse_odd_weights(module, kind)
+    is_ours = pieces.is_ours(kind)
+    settings = _settings_of(piece, seed) | by_name
+    with _named_errors(kind), nullcontext() if is_ours else seeded_draws(named_seed(seed, kind)):
+        module = pieces.load(kind)(*surroundings, **settings)
+    if not isinstance(module, nn.Module):  # a mask, which is given positions that are made for it
+        return module
+    module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
+    _refuse_odd_weights(module, kind)
+    if not is_ours:
+        for part in [*module] if isinstance(module, Layers) else [module]:
+            part.register_forward_pre_hook(_copy_inputs)
     return module
 
 
-def _build_users(kind: str, make: Any, seed: int) -> Any:
-    """The module of a user's piece, which gets copies of what it is given."""
+def _settings_of(piece: Piece, seed: int) -> dict[str, Any]:
+    """Settings beside those of every piece in its place; of a piece within it, how to build it."""
+    shared = {f.name for f in fields(piece.base_spec or type(piece))}
+    settings: dict[str, Any] = {}
+    for f in fields(piece):
+        value = getattr(piece, f.name)
+        if isinstance(value, Piece):
+            value = partial(build_piece, value, seed=seed)
+        if f.name not in shared:
+            settings[f.name] = value
+    return settings
+
+
+@contextmanager
+def _named_errors(kind: str) -> Iterator[None]:
+    """Name the class that an error within comes from."""
     try:
-        with seeded_draws(named_seed(seed, kind)):
-            module = make()
+        yield
     except UserError:  # of a piece within it
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's code may do
-        what = f"{type(error).__name__}: {error}"
-        place = place_of(error, kind)
-        raise UserError(f"{kind} cannot be built at {place}: {what}") from error
-    if isinstance(module, Mask):
-        return module  # which is given positions that are made for it
-    for part in [*module] if isinstance(module, Layers) else [module]:
-        part.register_forward_pre_hook(_copy_inputs)
-    return module
+        if not pieces.is_ours(kind):
+            place = place_of(error, kind)
+            message = f"{kind} cannot be built at {place}: {type(error).__name__}: {error}"
+            raise UserError(message) from error
+        if isinstance(error, RuntimeError):  # torch's
+            raise
+        raise UserError(f"{kind} cannot be built: {error}.") from error
 
 
 def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -86,12 +91,6 @@ def seeded_draws(seed: int) -> Iterator[None]:
         finally:
             np.random.set_state(numpy_state)
             random.setstate(python_state)
-
-
-def own_settings(piece: Piece) -> dict[str, Any]:
-    """Settings that a piece has beside those of every piece in its place."""
-    shared = {f.name for f in fields(piece.base_spec or type(piece))}
-    return {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
 
 
 def _refuse_odd_weights(module: nn.Module, kind: str) -> None:

@@ -36,17 +36,20 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     rows = model.embedding(words)
     if model.scale_embedding:
         rows = rows * rows.shape[-1] ** 0.5
-    table = None if model.position is None else model.position.table_rows()[: ids.shape[-1]]
+    table = None
+    if model.position is not None:
+        table = model.position.table_rows()[: ids.shape[-1]]
     block = model.layers[0]
     attention = block.attention
     shares = block.shares(model.pool, padding, rows.dtype)
     allowed = model.allowed(padding)
     hidden = None if allowed is None else ~allowed[:, 0]
-    projections = attention.q_proj, attention.k_proj, attention.v_proj
-    query, key, value = (p.weight.unflatten(0, (attention.num_heads, -1)) for p in projections)
-    query = query * attention.score.scale
-    pieces = rows, table, query, key, value
-    y: Tensor = PooledAttention.apply(*pieces, places, shares, hidden)  # type: ignore[no-untyped-call]
+    by_head = (attention.num_heads, -1)
+    query = attention.q_proj.weight.unflatten(0, by_head) * attention.score.scale
+    key = attention.k_proj.weight.unflatten(0, by_head)
+    value = attention.v_proj.weight.unflatten(0, by_head)
+    apply: Any = PooledAttention.apply
+    y = apply(rows, table, query, key, value, places, shares, hidden)
     pooled: Tensor = attention.out_proj(y)
     return pooled
 
@@ -147,6 +150,7 @@ def make_maps(q: Tensor, k: Tensor, hidden: Tensor | None, scores: Tensor, maps:
 def sum_by_word(places: Tensor, num_words: int, *by_token: Tensor) -> list[Tensor]:
     """Sums over the tokens of each word, of one or more (B, T, D): (U, D) each."""
     sorted_places, order = places.flatten().sort()
-    starts = torch.searchsorted(sorted_places, torch.arange(num_words))
+    words = torch.arange(num_words)
+    starts = torch.searchsorted(sorted_places, words)
     # Bags of tokens, sorted by word: twice as fast as index_add.
-    return [F.embedding_bag(order, each.flatten(0, 1), starts, mode="sum") for each in by_token]
+    return [F.embedding_bag(order, x.flatten(0, 1), starts, mode="sum") for x in by_token]

@@ -4,14 +4,13 @@ repeated.
 Shapes: B batch, T tokens.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import safetensors.numpy
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor, from_numpy, nn
 
 from attnexp.base.errors import UserError
@@ -41,40 +40,27 @@ def try_training(
         _compare_weights(model, twin)
         names = {*model.state_dict()}
         if not isinstance(model, Baseline):  # which learns by itself
-            _try_step(config, model, twin, ids, labels, compute_loss)
-        stored = _store(model)
-        made_in_forward = sorted(stored.keys() - names)
-        if made_in_forward:
-            name = made_in_forward[0]
+            parameters = {*model.parameters()}
+            if config.train.fast:
+                take_fast_path(model, config.train.precision)
+                take_fast_path(twin, config.train.precision)
+            check_pieces(model, ids)
+            logits = _forward(model, ids)
+            before = logits.detach().clone()  # a loss may change them in place
+            loss = compute_loss(logits, labels)
+            loss.backward()
+            _refuse_other_leaves(model, parameters, loss)
+            if differ(before, _forward(twin, ids)):
+                raise UserError(
+                    "The model draws at random in training by something else than torch, "
+                    "numpy.random and random, whose draws follow the seed. Use one of these."
+                )
+        arrays = {name: np.array(array, order="C") for name, array in weights_of(model).items()}
+        for name in sorted(arrays.keys() - names):
             raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
+        stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
         anew = build_model(config, num_classes)
         anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
-
-
-def _try_step(
-    config: RunConfig,
-    model: nn.Module,
-    twin: nn.Module,
-    ids: Tensor,
-    labels: Tensor,
-    compute_loss: Loss,
-) -> None:
-    """Take a step of training with a model but for its end. Raises as `try_training` does."""
-    parameters = {*model.parameters()}
-    if config.train.fast:
-        take_fast_path(model, config.train.precision)
-        take_fast_path(twin, config.train.precision)
-    check_pieces(model, ids)
-    logits = _forward(model, ids)
-    before = logits.detach().clone()  # a loss may change them in place
-    loss = compute_loss(logits, labels)
-    loss.backward()
-    _refuse_other_leaves(model, parameters, loss)
-    if differ(before, _forward(twin, ids)):
-        raise UserError(
-            "The model draws at random in training by something else than torch, numpy.random and "
-            "random, whose draws follow the seed. Use one of these."
-        )
 
 
 def _forward(model: nn.Module, ids: Tensor) -> Tensor:
@@ -86,12 +72,11 @@ def _forward(model: nn.Module, ids: Tensor) -> Tensor:
 
 def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
     """Raise `UserError` where two models of one seed do not start alike."""
-    weights_of_twin = twin.state_dict()
+    twins = twin.state_dict()
     for name, weight in model.state_dict().items():
-        other = weights_of_twin.get(name)
-        if isinstance(weight, Tensor) and not (
-            isinstance(other, Tensor) and torch.equal(weight.nan_to_num(), other.nan_to_num())
-        ):
+        if not isinstance(weight, Tensor):  # which cannot be stored either
+            continue
+        if name not in twins or not torch.equal(weight.nan_to_num(), twins[name].nan_to_num()):
             raise UserError(
                 f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
                 f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "
@@ -101,28 +86,22 @@ def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
 
 def _refuse_other_leaves(model: nn.Module, parameters: set[nn.Parameter], loss: Tensor) -> None:
     """Raise `UserError` where the gradient of a loss reaches what was no parameter at the start."""
-    for leaf in _leaves(loss):
-        if leaf not in parameters:
-            owner = _owner_of_leaf(model, leaf)
-            raise UserError(
-                f"{owner} computes with a tensor of shape {tuple(leaf.shape)} that has a gradient "
-                f"and was no parameter when the model was built, so it is not trained. Make it in "
-                f"__init__, as an nn.Parameter or a layer of torch."
-            )
-
-
-def _leaves(loss: Tensor) -> Iterator[Tensor]:
-    """Tensors in which the gradient of a loss is summed."""
     waiting = [loss.grad_fn]
-    seen = set()
+    seen = set[Any]()
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        if hasattr(node, "variable"):
-            yield node.variable
         waiting += [function for function, _ in node.next_functions]
+        leaf = getattr(node, "variable", None)  # in which the gradient is summed
+        if leaf is not None and leaf not in parameters:
+            raise UserError(
+                f"{_owner_of_leaf(model, leaf)} computes with a tensor of shape "
+                f"{tuple(leaf.shape)} that has a gradient and was no parameter when the model was "
+                f"built, so it is not trained. Make it in __init__, as an nn.Parameter or a layer "
+                f"of torch."
+            )
 
 
 def weights_of(model: nn.Module) -> dict[str, NDArray[Any]]:
@@ -140,17 +119,6 @@ def weights_of(model: nn.Module) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _store(model: nn.Module) -> dict[str, NDArray[Any]]:
-    """The weights of a model, as they come back from a file."""
-    arrays = weights_of(model)
-    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    try:
-        stored: dict[str, NDArray[Any]] = safetensors.numpy.load(safetensors.numpy.save(contiguous))
-    except (SafetensorError, KeyError) as error:  # for a type that the format does not have
-        raise UserError(f"The weights of this model cannot be stored: {error}.") from error
-    return {name: array.reshape(arrays[name].shape) for name, array in stored.items()}
-
-
 def _owner(model: nn.Module, name: str) -> str:
     """The piece that a weight belongs to."""
     owner = model
@@ -164,10 +132,8 @@ def _owner(model: nn.Module, name: str) -> str:
 
 def _owner_of_leaf(model: nn.Module, leaf: Tensor) -> str:
     """The piece that has a tensor as a parameter or another attribute, or else the model."""
-    for name, parameter in model.named_parameters():
-        if parameter is leaf:  # of a layer that was made in forward
-            return _owner(model, name)
-    for module in model.modules():
-        if any(attribute is leaf for attribute in vars(module).values()):
-            return name_piece(module)
+    for path, module in model.named_modules():
+        tensors = [*module.parameters(recurse=False), *vars(module).values()]
+        if any(tensor is leaf for tensor in tensors):
+            return _owner(model, f"{path}.leaf".lstrip("."))
     return "The model"

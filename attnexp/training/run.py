@@ -4,7 +4,6 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
-import copy
 import functools
 import random
 import time
@@ -29,7 +28,7 @@ from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
-from attnexp.network.check import check_logits, check_pieces, check_rebuilt
+from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import REFERENCE, take_fast_path
@@ -146,11 +145,10 @@ def _train(
             few = splits.train[:3]
             try_training(config, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
         model = _make_model(config, inputs, where, record)
-        cost = cost_of(copy.deepcopy(model).cpu(), config.data.max_len)  # on the reference path
+        cost = cost_of(model, config.data.max_len)
         _fit(model, config, num_classes, splits, record)
         test_logits = _predict_test(model, config, splits.test, record)
         _add_labels(inputs.dataset.classes, config, splits, record)
-        check_rebuilt(model, config, num_classes, splits.test.ids[:3])
         _write_files(model, inputs.dataset, record)
         if fresh_process is not None:
             rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)

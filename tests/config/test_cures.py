@@ -32,6 +32,7 @@ CURES = {
     "position._target_=decay.Decay": "position=decay:Decay",
     "executor=local,ray": "local",
     "train.loss=": "train.loss=null",
+    "~model.hidden": "model.hidden=null",
     "-m": "attnexp sweep position=none,sinusoidal",
     "--cfg": "attnexp config",
     "--epochs 3": "train.epochs=3",
@@ -101,7 +102,7 @@ def test_a_cure_works_when_it_is_typed(typed: str) -> None:
 
 @pytest.mark.parametrize("pattern", HABITS)
 def test_every_habit_has_an_example(pattern: str) -> None:
-    words = [word for typed in CURES for word in typed.split()]
+    words = [*CURES, *(word for typed in CURES for word in typed.split())]
     assert any(re.fullmatch(pattern, word, re.DOTALL) for word in words)
 
 

@@ -197,7 +197,7 @@ def test_a_helper_that_is_edited_changes_the_id_and_is_not_run_for_it(
     (helpers / "deep" / "__init__.py").write_text("SCALE = 2")
     after = digest_files(files)
     assert {name for name in after if after[name] != before[name]} == {
-        f"{helpers.name}/deep/__init__.py"
+        f"code/{helpers.name}/deep/__init__.py"
     }
     assert not [name for name in sys.modules if name.startswith(helpers.name)]
 

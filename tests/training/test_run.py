@@ -126,7 +126,7 @@ def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_
     config, path, first = finished
     assert train_run(config) == (path, first)
     with monkeypatch.context() as patch:
-        patch.delattr(run, "check_rebuilt")
+        patch.delattr(run, "cost_of")
         with pytest.raises(NameError):
             train_run(config, again=True)
     assert store.load_result(path) == first
