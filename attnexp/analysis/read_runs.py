@@ -1,7 +1,8 @@
 """Groups of runs on disk and of published studies, by way of a row for each run and epoch."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import find_k_epochs
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
-from attnexp.analysis.read_published import describe_run, load_published
+from attnexp.analysis.read_published import check_answers, describe_run, load_published
 from attnexp.base import progress
+from attnexp.base.errors import UserError
+from attnexp.base.files import reading
 from attnexp.runs import manifest, predictions
 from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
@@ -33,23 +36,41 @@ def load_groups(
     paths: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
-    left_out: as in `manifest.load_runs`. Raises `UserError` for a path without a finished run."""
+    left_out: called with a message for each run or file that cannot be read. Raises `UserError`
+    where nothing can."""
     rows: list[Row] = []
     studies: dict[str, Manifest] = {}
+    messages: list[str] = []
     for path in dict.fromkeys(paths):
         key = str(path)
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
-        study: Manifest | None
+        num_rows = len(rows)
         if file.is_file():
-            published, study = load_published(file, key)
-            rows += published
+            with _leaving_out(messages):
+                published, studies[key] = load_published(file, key)
+                rows += published
         else:
-            for run in manifest.load_runs(path, left_out):
-                rows += make_rows(run, key)
-            study = manifest.load_manifest(path)
-        if study is not None:
-            studies[key] = study
+            for run in manifest.load_runs(path, messages.append):
+                with _leaving_out(messages):
+                    rows += make_rows(run, key)
+            if study := manifest.load_manifest(path):
+                studies[key] = study
+        if len(rows) == num_rows:
+            messages.append(f"There is no finished run in {path} that can be read.")
+    if not rows:
+        raise UserError("\n".join(messages))
+    for message in messages:
+        left_out(message)
     return make_groups(rows, studies)
+
+
+@contextmanager
+def _leaving_out(messages: list[str]) -> Iterator[None]:
+    """Go on after a run or file that cannot be read, with a message."""
+    try:
+        yield
+    except UserError as error:
+        messages.append(str(error))
 
 
 def make_rows(run: Run, study: str = "") -> list[Row]:
@@ -75,6 +96,8 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
         if about["protocol"] == "holdout" and epoch.epoch == result.best.epoch:
             row |= tested
         rows.append(row)
+    with reading(run.path / predictions.FILE, "Train again."):
+        check_answers(rows)
     return rows
 
 

@@ -102,7 +102,7 @@ def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
     by_commit: dict[str, dict[str, Any]] = {}
     for folder in comparison.group.runs.reindex(columns=["folder"])["folder"].dropna():
         provenance = store.load_result(folder).provenance
-        by_commit.setdefault(provenance["commit"], provenance)
+        by_commit.setdefault(provenance.get("commit", ""), provenance)
     return list(by_commit.values())
 
 

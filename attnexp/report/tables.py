@@ -9,7 +9,9 @@ from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import SHARES
+from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.base.files import reading
 from attnexp.report import difference_tables
 from attnexp.report.cells import NONE, format_mean, format_number
 from attnexp.report.table import Table, TableName, drop_constant
@@ -145,7 +147,10 @@ def tabulate_classes(answer: Answer) -> Table:
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
             place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
+            try:
+                parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
+            except UserError as error:
+                progress.note(str(error))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     keys = ["data", "protocol", "variant", "class"]
@@ -160,8 +165,9 @@ def tabulate_classes(answer: Answer) -> Table:
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
     run = Run(path=folder, result=store.load_result(folder))
-    by_metric = by_class(*predictions.at_endpoint(run, point))
-    frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
+    with reading(folder / predictions.FILE, "Train again."):
+        by_metric = by_class(*predictions.at_endpoint(run, point))
+        frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
     macro = frame.mean()
     macro["num_texts"] = frame["num_texts"].sum()
     frame.loc["macro"] = macro
