@@ -15,7 +15,7 @@ import pandas as pd
 
 from attnexp.analysis.group import Group
 from attnexp.config.schema import flatten
-from attnexp.runs.labels import as_word, settings
+from attnexp.runs.labels import as_word
 from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
@@ -50,7 +50,7 @@ def _k_settings() -> dict[str, dict[str, Any]]:
     return dict(json.loads(text))
 
 
-def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
+def find_k_epochs(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
     `METRICS`; no rows for any other run. The number of epochs may differ."""
     table = _k_table()
@@ -58,7 +58,7 @@ def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
         return table.iloc[:0]
     compared = {
         key: value
-        for key, value in settings(config).items()
+        for key, value in settings.items()
         if key not in FREE and (key, value) not in SETTINGS.items()
     }
     alike = [name for name, values in _k_settings().items() if compared.items() <= values.items()]

@@ -5,11 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attnexp.analysis.naming import kind_of_seeds
 from attnexp.base.files import reading
+from attnexp.runs.labels import settings
 from attnexp.runs.manifest import Manifest, PlannedRun
 
 METADATA = b"attnexp"
@@ -21,28 +20,24 @@ def load_published(file: Path, study: str) -> tuple[list[dict[str, Any]], Manife
     key is `study`. Raises `UserError` for another file."""
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
+        table["val_accuracy"].cast("float64")  # another program's may be texts
         tree = json.loads((table.schema.metadata or {})[METADATA])
-        rows, manifest = _unpack(table, tree, study)
+        about_variants = {}
+        for entry in tree["shared"]:
+            about = describe_run(entry["config"], entry["data"], entry["code"])
+            place = (entry["data"]["name"], about["protocol"], entry["variant"])
+            about["parameters"] = entry["parameters"]
+            about_variants[place] = about
+        about_study = {"study": study, "declared": tree["declaration"] is not None}
+        about_study |= {"default_label": "", "num_departures": 0, "folder": None}
+        rows = []
+        for row in table.rename_columns({"variant": "label"}).to_pylist():
+            about = about_variants[row["data"], row["protocol"], row["label"]]
+            rows.append(row | about | about_study)
         check_answers(rows)
-    return rows, manifest
-
-
-def _unpack(
-    table: pa.Table, tree: dict[str, Any], study: str
-) -> tuple[list[dict[str, Any]], Manifest]:
-    of_study = {"study": study, "declared": tree["declaration"] is not None}
-    of_study |= {"default_label": "", "num_departures": 0, "folder": None}
-    shared = {}
-    for entry in tree["shared"]:
-        about = describe_run(entry["config"], entry["data"]) | of_study
-        about |= {key: entry[key] for key in ("code", "parameters")}
-        shared[entry["data"]["name"], about["protocol"], entry["variant"]] = about
-    table["val_accuracy"].cast("float64")  # an `ArrowInvalid` where it is another's column
-    rows = table.rename_columns({"variant": "label"}).to_pylist()
-    runs = [PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]]
-    keys = {"variants", "settings", "seed_kind", "added_seeds"} & tree.keys()
-    manifest = Manifest(**{key: tree[key] for key in keys}, runs=runs)
-    return [row | shared[row["data"], row["protocol"], row["label"]] for row in rows], manifest
+        runs = [PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]]
+        keys = {"variants", "settings", "seed_kind", "added_seeds"} & tree.keys()
+        return rows, Manifest(**{key: tree[key] for key in keys}, runs=runs)
 
 
 def check_answers(rows: Iterable[dict[str, Any]]) -> None:
@@ -59,14 +54,27 @@ def check_answers(rows: Iterable[dict[str, Any]]) -> None:
             raise ValueError(f"the answers of epoch {row['epoch']} do not have its accuracy")
 
 
-def describe_run(config: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
-    """What a config and the facts of its data say of a run."""
+def describe_run(
+    config: dict[str, Any], facts: dict[str, Any], code: dict[str, str]
+) -> dict[str, Any]:
+    """What a config, the facts of its data and its code say of a run. key: what runs of one variant
+    have in common, but for their seeds."""
+    values = settings(config)
     return {
         "config": config,
+        "settings": values,
         "protocol": config["train"]["protocol"],
         "seed_kind": kind_of_seeds(config),
         "facts": facts,
         "fingerprint": facts["fingerprint"],
         "n_test": facts["n_test"],
-        "vectors": facts.get("vectors"),
+        "code": code,
+        "key": json.dumps([values, code, facts.get("vectors")], sort_keys=True),
     }
+
+
+def kind_of_seeds(config: dict[str, Any]) -> str:
+    """The source of chance that differs between runs: `seed`, or those of `seeds.` that a config
+    sets, such as `seeds.init`. Runs of different kinds are never pooled."""
+    sources = [f"seeds.{name}" for name, number in config["seeds"].items() if number is not None]
+    return " ".join(sources) or "seed"

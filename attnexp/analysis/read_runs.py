@@ -27,9 +27,9 @@ from attnexp.runs.result import Run
 
 Row = dict[str, Any]
 """A run and epoch. Of the run: label (of its variant, or empty), study (key of its manifest),
-declared (as in `Run`), default_label, num_departures, config, protocol, facts (of the data),
-fingerprint, n_test, vectors, code, seed, seed_kind, run_id, folder. Of the epoch: epoch, metrics
-(`val_loss`; `test_loss` in the chosen epoch of a holdout run), correct: bits of the test texts."""
+declared (as in `Run`), default_label, num_departures, parameters, seed, run_id, folder, and what
+`describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the chosen epoch of a
+holdout run), correct: bits of the test texts."""
 
 
 def load_groups(
@@ -76,13 +76,12 @@ def _leaving_out(messages: list[str]) -> Iterator[None]:
 def make_rows(run: Run, study: str = "") -> list[Row]:
     """The rows of a run. study: key of the manifest that planned it, or empty."""
     result = run.result
-    about = describe_run(result.config, result.data) | {
+    about = describe_run(result.config, result.data, result.code) | {
         "label": run.label,
         "study": study,
         "declared": run.declared,
         "default_label": result.label,
         "num_departures": len(result.departures),
-        "code": result.code,
         "parameters": result.parameters,
         "seed": replicate(result.config),
         "run_id": result.run_id,
@@ -137,14 +136,15 @@ def _make_group(
     rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
     """The group of all these rows. planned: as `_list_planned` gives them."""
-    notes = _notes_on_added_seeds(rows["study"].unique(), studies)
+    added = [studies[key].added_seeds for key in rows["study"].unique() if key in studies]
     rows = rows.drop_duplicates(["run_id", "epoch"])
     protocol = str(rows["protocol"].iloc[0])
     facts = rows["facts"].iloc[0]
     firsts = rows.drop_duplicates("variant").set_index("variant")
     configs = firsts["config"].to_dict()
     published = [
-        find_k_epochs(config, facts).assign(variant=variant) for variant, config in configs.items()
+        find_k_epochs(values, facts).assign(variant=variant)
+        for variant, values in firsts["settings"].items()
     ]
     at_points = _at_endpoints(rows, ENDPOINTS[protocol])
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
@@ -167,7 +167,9 @@ def _make_group(
         chance=facts.get("largest_class"),
         sequential=frozenset(rows.loc[rows["declared"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
-        notes=notes,
+        notes=[
+            f"Seeds added after a first answer: {', '.join(seeds)}." for seeds in added if seeds
+        ],
     )
 
 
@@ -248,9 +250,3 @@ def _unpack_answers(
         packed = np.frombuffer(row.correct, np.uint8)
         answers[row.variant, row.seed, row.point] = np.unpackbits(packed, count=num_texts) > 0
     return answers
-
-
-def _notes_on_added_seeds(keys: Iterable[str], studies: Mapping[str, Manifest]) -> list[str]:
-    """A line for each study that was given more seeds after it was complete."""
-    added = [studies[key].added_seeds for key in keys if key in studies]
-    return [f"Seeds added after a first answer: {', '.join(seeds)}." for seeds in added if seeds]

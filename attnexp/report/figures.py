@@ -88,7 +88,9 @@ def _choose_font(figure: Figure) -> None:
                 text.set_fontfamily(["sans-serif", font.name])
             return
     letters = "".join(map(chr, sorted(missing)))
-    raise UserError(f"No font here has {letters[:9]}. Give a name in .svg, which readers' fonts show.")
+    raise UserError(
+        f"No font here has {letters[:9]}. Give a name in .svg, which readers' fonts show."
+    )
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -41,7 +41,7 @@ PE = [0.03, 0.03, 0.02, 0.03]
 
 
 def group(text: str = TABLE, **more: Any) -> Group:
-    (only,) = read_results(pd.read_csv(io.StringIO(text)), **more)
+    (only,), _ = read_results(pd.read_csv(io.StringIO(text)), **more)
     return only
 
 
@@ -83,7 +83,7 @@ def test_the_unit_of_a_metric_changes_no_verdict(scale: float) -> None:
     frame = pd.DataFrame({"variant": ["a", "b"] * 8, "seed": np.repeat(range(8), 2)})
     frame["mse"] = scale * (1 + 0.3 * (frame["variant"] == "b") + rng.normal(0, 0.001, 16))
     metric = MetricSpec(name="mse", is_share=False, higher_is_better=False, margin=0.01 * scale)
-    (only,) = read_results(frame, ["mse"])
+    (only,), _ = read_results(frame, lower=["mse"], margins=["mse=1"])
     row = differences(only, metric=metric)["b"]
     assert row.verdict == "hurts on these texts"
     assert row.interval.mean == pytest.approx(0.3 * scale, rel=0.01)
@@ -169,7 +169,7 @@ def test_one_good_seed_is_never_counted_against_a_variant() -> None:
 
 def test_a_loss_helps_where_it_is_lower() -> None:
     metric = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.001)
-    row = differences(group(named=["loss"]), metric=metric)["pe"]
+    row = differences(group(lower=["loss"], margins=["loss=1"]), metric=metric)["pe"]
     assert row.verdict == "helps on these texts"
     assert row.interval.mean == pytest.approx(-np.mean(PE))
 

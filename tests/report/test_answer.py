@@ -15,7 +15,7 @@ from rich.console import Console
 from samples import result
 
 from attnexp.analysis.answer import Answer, compare
-from attnexp.analysis.read_results import choose_metrics, read_results
+from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.report import cells, formats, tables
@@ -188,10 +188,9 @@ def test_names_verdicts_and_sizes_of_differences() -> None:
 def judged(accuracy: list[float], **losses: str) -> Answer:
     """The answer of four seeds of two variants by accuracy and a loss."""
     frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"], "accuracy": accuracy})
-    groups = read_results(frame.assign(loss=frame["accuracy"]), named=list(losses))
-    lower = ["loss"] if losses else []
-    metrics = choose_metrics(groups, [], lower, [f"{k}={v}" for k, v in losses.items()])
-    return compare(groups, metrics)
+    margins = [f"{name}={margin}" for name, margin in losses.items()]
+    frame["loss"] = frame["accuracy"]
+    return compare(*read_results(frame, lower=list(losses), margins=margins))
 
 
 NOISE = [0.5, 0.6, 0.6, 0.5, 0.5, 0.6, 0.6, 0.5]
@@ -330,8 +329,7 @@ def test_csv_is_the_long_frame() -> None:
 
 def test_json_has_null_where_there_is_no_number() -> None:
     frame = pd.DataFrame({"variant": list("ab"), "seed": 0, "accuracy": [0.5, 0.6]})
-    groups = read_results(frame)
-    document = formats.make_document(compare(groups, choose_metrics(groups, [], [], [])))
+    document = formats.make_document(compare(*read_results(frame)))
     (row,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
     empty = ("sd", "low", "high", "texts_low", "p", "within", "seeds_at_most")
     assert [row[key] for key in empty] == [None] * len(empty)
