@@ -127,11 +127,6 @@ def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     rows = answer.endpoints
     shares = SHARES | {metric.name for metric in answer.metrics if metric.is_share}
-    labels: dict[tuple[str, str], str] = {}
-    for group in answer.groups:
-        labels |= {(group.protocol, point.name): point.label for point in group.points}
-    places = zip(rows["protocol"], rows["point"], strict=True)
-    rows = rows.assign(at=[labels[place] for place in places])
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
