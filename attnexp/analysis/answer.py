@@ -47,6 +47,11 @@ class MeanDifference:
         """What stands in place of a data set."""
         return f"mean over {self.n}"
 
+    @property
+    def texts(self) -> tuple[float, float]:
+        """What stands in place of the wider interval: where the next data set's mean would lie."""
+        return self.interval.next_low, self.interval.next_high
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:

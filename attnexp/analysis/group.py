@@ -34,6 +34,7 @@ class Group:
     # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
+    made_by: list[dict[str, Any]] = field(default_factory=list)  # version, commit, torch of runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: float | None = None  # accuracy of always guessing the largest class
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results

@@ -29,7 +29,8 @@ def load_published(file: Path, study: str) -> tuple[list[dict[str, Any]], Manife
             about["parameters"] = entry["parameters"]
             about_variants[place] = about
         about_study = {"study": study, "declared": tree["declaration"] is not None}
-        about_study |= {"default_label": "", "num_departures": 0, "folder": None}
+        about_study |= {"default_label": "", "num_departures": 0}
+        about_study |= {"folder": None, "made_by": None}
         rows = []
         for row in table.rename_columns({"variant": "label"}).to_pylist():
             about = about_variants[row["data"], row["protocol"], row["label"]]

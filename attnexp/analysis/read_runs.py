@@ -25,11 +25,13 @@ from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
+MADE_BY = ("version", "commit", "torch")  # of the provenance of a run
+
 Row = dict[str, Any]
 """A run and epoch. Of the run: label (of its variant, or empty), study (key of its manifest),
-declared (as in `Run`), default_label, num_departures, parameters, seed, run_id, folder, and what
-`describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the chosen epoch of a
-holdout run), correct: bits of the test texts."""
+declared (as in `Run`), default_label, num_departures, parameters, made_by, seed, run_id, folder,
+and what `describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the chosen
+epoch of a holdout run), correct: bits of the test texts."""
 
 
 def load_groups(
@@ -83,6 +85,7 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
         "default_label": result.label,
         "num_departures": len(result.departures),
         "parameters": result.parameters,
+        "made_by": tuple(result.provenance.get(key) for key in MADE_BY),
         "seed": replicate(result.config),
         "run_id": result.run_id,
         "folder": run.path,
@@ -163,6 +166,9 @@ def _make_group(
         configs=configs,
         right=_unpack_answers(at_points, points, facts["n_test"]),
         runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder"]],
+        made_by=[
+            dict(zip(MADE_BY, values, strict=True)) for values in rows["made_by"].dropna().unique()
+        ],
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=facts.get("largest_class"),
         sequential=frozenset(rows.loc[rows["declared"], "variant"]),

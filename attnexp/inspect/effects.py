@@ -35,7 +35,7 @@ Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits ar
 
 
 def load_rows(folder: Path) -> list[Row]:
-    """The rows that are stored in the folder of a run; none, with a note, if they cannot be read."""
+    """The rows in the folder of a run; none, with a note, if they cannot be read."""
     file = folder / FILE
     if not file.exists():
         return []

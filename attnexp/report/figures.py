@@ -87,10 +87,8 @@ def _choose_font(figure: Figure) -> None:
             for text in texts:
                 text.set_fontfamily(["sans-serif", font.name])
             return
-    letters = "".join(map(chr, sorted(missing)))
-    raise UserError(
-        f"No font here has {letters[:9]}. Give a name in .svg, which readers' fonts show."
-    )
+    letters = "".join(map(chr, sorted(missing)))[:9]
+    raise UserError(f"No font here has {letters}. Name the picture .svg: readers' fonts show it.")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -169,8 +167,8 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     names = list(dict.fromkeys(map(name_of, rows)))
     rows = sorted(rows, key=lambda row: names.index(name_of(row)))
     texts = [name_of(row) for row in rows]
-    if len({_name_place(row) for row in rows}) > 1:
-        texts = [f"{_name_place(row)}: {name_of(row)}" for row in rows]
+    if len({row.data for row in rows}) > 1:
+        texts = [f"{row.data}: {name_of(row)}" for row in rows]
     texts = [_break_lines(text) for text in texts]
     # bottoms of the texts; bars are below them
     bottoms = np.cumsum([1 + 0.45 * text.count("\n") for text in texts])
@@ -186,19 +184,10 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     return figure
 
 
-def _name_place(row: Difference | MeanDifference) -> str:
-    """Name of the data set, or `mean over 7`."""
-    return row.data if isinstance(row, Difference) else f"mean over {row.n}"
-
-
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
     interval = row.interval
-    if isinstance(row, Difference):
-        thin = row.texts
-    else:
-        thin = (row.interval.next_low, row.interval.next_high)
     factor = 100 if row.metric.is_share else 1
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
     axes.text(1, y, size_of(row), ha="right", va="bottom", transform=of_width)
@@ -209,7 +198,7 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
     axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
     axes.vlines(0, top, bottom, color="grey", lw=1)
     thick = (interval.low, interval.high)
-    for bounds, width in ((thick, 2.2), (thin, 1.0)):
+    for bounds, width in ((thick, 2.2), (row.texts, 1.0)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
             axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")

@@ -16,7 +16,7 @@ from attnexp.report.tables import make_table, tabulate_means
 SCHEMA = 6  # of the JSON document
 
 FORMULA = re.compile(r"[=@]|[+-](?!\d+(\.\d+)?(e[+-]\d+)?( ±|$))")
-"""Beginning of a cell that a spreadsheet takes for a formula; `+2.53` and `-0.12 ± 0.05` are none."""
+"""Beginning of what a spreadsheet computes; `+2.53` and `-0.12 ± 0.05` are no formulas."""
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}

@@ -73,7 +73,7 @@ def _describe_comparison(answer: Answer, comparison: Comparison) -> dict[str, An
         "means": tables.tabulate_means(part),
         "curves": figures.draw_curves([comparison]) if has_curve else None,
         "configs": _differing_settings(group.configs),
-        "provenance": _list_provenance(comparison),
+        "provenance": group.made_by,
     }
 
 
@@ -95,15 +95,6 @@ def _differing_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
         texts = [as_word(key, value) for key, value in differing]
         words[name] = ", ".join(texts) or "the baseline's settings"
     return words
-
-
-def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
-    """Version, commit and torch of the runs on disk, once for each commit."""
-    by_commit: dict[str, dict[str, Any]] = {}
-    for folder in comparison.group.runs.reindex(columns=["folder"])["folder"].dropna():
-        provenance = store.load_result(folder).provenance
-        by_commit.setdefault(provenance.get("commit", ""), provenance)
-    return list(by_commit.values())
 
 
 def load_readers(
