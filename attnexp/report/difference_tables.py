@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, MeanDifference
+from attnexp.analysis.answer import MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.base.errors import UserError
@@ -16,8 +16,11 @@ from attnexp.report.table import Table, drop_constant
 PLACES = ("data", "protocol", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
 
-VERDICT = ("n", "mean", "other seeds", "other texts too", "verdict")
+VERDICT = ["n", "mean", "other seeds", "other texts too", "verdict"]
 """Columns of the default answer; n is left out where it is the same in every row."""
+
+QUOTED = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
+"""Every number of a difference: what a paper quotes."""
 
 
 def tabulate_differences(
@@ -87,19 +90,6 @@ def _format_difference(row: Difference) -> dict[str, str]:
         "p": cells.format_p(row.p),
         "verdict": row.words,
     }
-
-
-def tabulate_all_differences(answer: Answer) -> Table:
-    """Every number of a difference, a row each: what a paper quotes."""
-    columns = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
-    return tabulate_differences(answer.differences, columns)
-
-
-def tabulate_within(answer: Answer) -> Table:
-    """One factor at each level of another, and their interactions."""
-    rows = [row for row in answer.differences if row.contrast.suffix]
-    columns = ["mean", "other seeds", "verdict"]
-    return tabulate_differences(rows, columns, "Difference within levels, and interactions,")
 
 
 def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:

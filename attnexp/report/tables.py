@@ -1,6 +1,6 @@
 """Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +12,8 @@ from attnexp.analysis.metrics import SHARES
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.report import difference_tables
 from attnexp.report.cells import NONE, format_mean, format_number
+from attnexp.report.difference_tables import QUOTED, tabulate_differences, tabulate_means_over_data
 from attnexp.report.table import Table, TableName, drop_constant
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
@@ -28,15 +28,16 @@ PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-o
 
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
-    makers: dict[TableName, Callable[[Answer], Table]] = {
-        "differences": difference_tables.tabulate_all_differences,
-        "epochs": tabulate_epochs,
-        "metrics": tabulate_metrics,
-        "classes": tabulate_classes,
-        "within": difference_tables.tabulate_within,
-        "across": lambda answer: difference_tables.tabulate_means_over_data(answer.means),
-    }
-    return makers[name](answer)
+    if name == "differences":
+        return tabulate_differences(answer.differences, QUOTED)
+    if name == "within":
+        rows = [row for row in answer.differences if row.contrast.suffix]
+        subject = "Difference within levels, and interactions,"
+        return tabulate_differences(rows, ["mean", "other seeds", "verdict"], subject)
+    if name == "across":
+        return tabulate_means_over_data(answer.means)
+    tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
+    return tabulate[name](answer)
 
 
 def tabulate_means(answer: Answer) -> Table:
