@@ -37,6 +37,17 @@ class Agreement:
     num_values: int
     ours: list[int]  # the same count for each of our seeds, by the others; empty below four
 
+    def __str__(self) -> str:
+        """How many of K's values lie where one more of our seeds would."""
+        line = "K's run"
+        if self.unlike:
+            line += f" (ours differ by {' '.join(self.unlike)})"
+        line += f": {self.num_inside} of {self.num_values} values"
+        line += " within the interval of one more seed"
+        if self.ours:
+            line += f" (ours: {min(self.ours)} to {max(self.ours)})"
+        return line
+
 
 @cache
 def _k_table() -> pd.DataFrame:

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import Agreement
 from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
 from attnexp.report.print_table import print_table
 from attnexp.report.tables import tabulate_means
@@ -21,28 +20,25 @@ LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 
 def show_answer(answer: Answer, console: Console) -> None:
-    """Print an answer, the part of each protocol for itself."""
+    """Print an answer, the part of each protocol for itself; of several data sets at the deciding
+    endpoint alone, and without curves."""
     for protocol in dict.fromkeys(group.protocol for group in answer.groups):
-        parts = [row for row in answer.comparisons if row.group.protocol == protocol]
-        _show_part(answer.select(parts), console, with_curve=len(answer.groups) == 1)
-
-
-def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
-    """Print the answer of one protocol; of several data sets at the deciding endpoint alone."""
-    print_table(tabulate_means(answer), console)
-    if with_curve and answer.comparisons[0].epochs["epoch"].nunique() > 1:
-        console.print(draw_curve(answer.comparisons[0], console))
-    points = answer.groups[0].points
-    if len({group.data for group in answer.groups}) > 1:
-        points = points[:1]
-    differences = [row for row in answer.differences if row.endpoint in points]
-    if differences:
-        print_table(tabulate_differences(differences), console)
-    means = [row for row in answer.means if row.endpoint in points]
-    if means:
-        print_table(tabulate_means_over_data(means), console)
-    for line in dict.fromkeys(remarks(answer)):
-        console.print(line)
+        part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
+        print_table(tabulate_means(part), console)
+        first = part.comparisons[0]
+        if len(answer.groups) == 1 and first.epochs["epoch"].nunique() > 1:
+            console.print(draw_curve(first, console))
+        points = first.group.points
+        if len({group.data for group in part.groups}) > 1:
+            points = points[:1]
+        differences = [row for row in part.differences if row.endpoint in points]
+        if differences:
+            print_table(tabulate_differences(differences), console)
+        means = [row for row in part.means if row.endpoint in points]
+        if means:
+            print_table(tabulate_means_over_data(means), console)
+        for line in dict.fromkeys(remarks(part)):
+            console.print(line)
 
 
 def remarks(answer: Answer) -> Iterator[str]:
@@ -61,7 +57,7 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
     if len(answer.comparisons) == 1:
         yield from _describe_epochs(answer.groups[0])
     for comparison in answer.comparisons:
-        yield from map(_describe_agreement, comparison.agreements)
+        yield from map(str, comparison.agreements)
     yield from answer.notes
 
 
@@ -72,18 +68,6 @@ def _describe_epochs(group: Group) -> Iterator[str]:
         if point.remark and epochs:
             listed = ", ".join(f"{variant} {epoch}" for variant, epoch in epochs.items())
             yield f"{point.name}: {point.remark} ({listed})."
-
-
-def _describe_agreement(agreement: Agreement) -> str:
-    """How many of K's values lie where one more of our seeds would."""
-    line = "K's run"
-    if agreement.unlike:
-        line += f" (ours differ by {' '.join(agreement.unlike)})"
-    line += f": {agreement.num_inside} of {agreement.num_values} values"
-    line += " within the interval of one more seed"
-    if agreement.ours:
-        line += f" (ours: {min(agreement.ours)} to {max(agreement.ours)})"
-    return line
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
@@ -110,15 +94,10 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         legend.append("capitals: K's run")
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
-    names = _break_legend(legend, console.width)
+    no_break = "\xa0"  # an entry stands in one line
+    names = "   ".join(entry.replace(" ", no_break) for entry in legend)
+    names = textwrap.fill(names, console.width).replace(no_break, " ")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
-
-
-def _break_legend(entries: list[str], width: int) -> str:
-    """Entries in lines, each entry in one of them."""
-    no_break = "\xa0"
-    text = "   ".join(entry.replace(" ", no_break) for entry in entries)
-    return textwrap.fill(text, width).replace(no_break, " ")
 
 
 def _make_figure(epochs: list[int], width: int) -> Any:
