@@ -124,7 +124,6 @@ def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> No
     """The curves of one data set. has_name: whether its name stands beside them."""
     group = comparison.group
     rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
-    published = group.published.reindex(columns=["variant", "epoch", "val_accuracy"])
     colours = chain(SERIES, cycle(SERIES[1:]))
     for variant, colour, marker in zip(group.variants, colours, cycle(MARKERS), strict=False):
         ours = rows[rows["variant"] == variant]
@@ -139,10 +138,10 @@ def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> No
         high = (mean + sd).clip(0, 100)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
         axes.plot(epochs, mean, label=label, zorder=3, **look)
-        k_run = published[published["variant"] == variant]
+        k_run = group.published[group.published["variant"] == variant]
         k_mean = 100 * k_run["val_accuracy"]
         axes.plot(k_run["epoch"], k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
-    if len(published):
+    if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     num_columns = _num_legend_columns(group.variants)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)

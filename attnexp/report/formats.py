@@ -83,8 +83,9 @@ def _format_text(table: Table, name: str, format: str) -> str:
 def to_markdown(table: Table) -> str:
     """A table with its title above."""
     names = list(map(str, table.frame.columns))
+    rule = ["---"] * len(names)
     lines = [table.title, ""]
-    for row in [names, ["---"] * len(names), *table.frame.to_numpy().tolist()]:
+    for row in (names, rule, *table.frame.to_numpy()):
         cells = [cell.replace("|", "\\|") for cell in row]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

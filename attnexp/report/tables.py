@@ -1,6 +1,7 @@
 """Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -50,20 +51,25 @@ def tabulate_means(answer: Answer) -> Table:
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
-    """A row for each variant: its number of seeds, its means, and K's numbers."""
+    """A row for each variant: its number of seeds, its means, and K's accuracies, where K trained
+    for as many epochs."""
     group = comparison.group
     means = {(row.variant, row.point, row.metric): row for row in comparison.endpoints.itertuples()}
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
+    last_epoch = group.epochs["epoch"].max()
     rows = []
     for variant in group.variants:
         row = {"data": group.data, "protocol": group.protocol, "variant": variant}
         row["n"] = str(num_seeds[variant])
-        for point in group.points:
-            for metric in metrics:
-                mean = means.get((variant, point.name, metric.name))
-                text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
-                row[_column_of_means(point, metric)] = text
-        rows.append(row | _k_cells(comparison, variant))
+        for point, metric in product(group.points, metrics):
+            mean = means.get((variant, point.name, metric.name))
+            text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
+            row[_column_of_means(point, metric)] = text
+        k_run = group.published[group.published["variant"] == variant]
+        if len(k_run) and k_run["epoch"].max() == last_epoch:
+            row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], is_share=True)
+            row["K best"] = format_number(k_run["val_accuracy"].max(), is_share=True)
+        rows.append(row)
     return rows
 
 
@@ -72,21 +78,6 @@ def _column_of_means(point: Endpoint, metric: MetricSpec) -> str:
     if point is RESULT:
         return metric.name
     return point.label if metric.name == "accuracy" else f"{point.label} {metric.name}"
-
-
-def _k_cells(comparison: Comparison, variant: str) -> dict[str, str]:
-    """K's accuracies of a variant, where K trained for as many epochs."""
-    group = comparison.group
-    published = group.published
-    if published.empty or published["epoch"].max() != group.epochs["epoch"].max():
-        return {}
-    accuracies = published.loc[published["variant"] == variant, "val_accuracy"]
-    if accuracies.empty:
-        return {}
-    return {
-        "K final": format_number(accuracies.iloc[-1], is_share=True),
-        "K best": format_number(accuracies.max(), is_share=True),
-    }
 
 
 def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:

@@ -20,25 +20,28 @@ LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 
 def show_answer(answer: Answer, console: Console) -> None:
-    """Print an answer, the part of each protocol for itself; of several data sets at the deciding
-    endpoint alone, and without curves."""
+    """Print an answer, the part of each protocol for itself."""
     for protocol in dict.fromkeys(group.protocol for group in answer.groups):
         part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
         print_table(tabulate_means(part), console)
-        first = part.comparisons[0]
-        if len(answer.groups) == 1 and first.epochs["epoch"].nunique() > 1:
-            console.print(draw_curve(first, console))
-        points = first.group.points
-        if len({group.data for group in part.groups}) > 1:
-            points = points[:1]
-        differences = [row for row in part.differences if row.endpoint in points]
-        if differences:
-            print_table(tabulate_differences(differences), console)
-        means = [row for row in part.means if row.endpoint in points]
-        if means:
-            print_table(tabulate_means_over_data(means), console)
-        for line in dict.fromkeys(remarks(part)):
-            console.print(line)
+        if len(answer.groups) == 1 and part.comparisons[0].epochs["epoch"].nunique() > 1:
+            console.print(draw_curve(part.comparisons[0], console))
+        _show_verdicts(part, console)
+
+
+def _show_verdicts(answer: Answer, console: Console) -> None:
+    """Print differences and remarks, of several data sets at the deciding endpoint alone."""
+    points = answer.groups[0].points
+    if len({group.data for group in answer.groups}) > 1:
+        points = points[:1]
+    differences = [row for row in answer.differences if row.endpoint in points]
+    if differences:
+        print_table(tabulate_differences(differences), console)
+    means = [row for row in answer.means if row.endpoint in points]
+    if means:
+        print_table(tabulate_means_over_data(means), console)
+    for line in dict.fromkeys(remarks(answer)):
+        console.print(line)
 
 
 def remarks(answer: Answer) -> Iterator[str]:
@@ -83,10 +86,9 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         line = means[variant].dropna()
         figure.draw(_mark(figure, line, "braille").lines())
         figure.draw(_mark(figure, line, letter))
-        if len(published):
-            k_run = published[published["variant"] == variant].set_index("epoch")
-            if len(k_run):  # without values there would be a mark at (0, 0)
-                figure.draw(_mark(figure, 100 * k_run["val_accuracy"], letter.upper()))
+        k_run = published[published["variant"] == variant].set_index("epoch")
+        if len(k_run):  # without values there would be a mark at (0, 0)
+            figure.draw(_mark(figure, 100 * k_run["val_accuracy"], letter.upper()))
     picture = figure.build().string(colorless=True).rstrip("\n")
 
     legend = [f"{letter} {variant}" for letter, variant in letters.items()]
