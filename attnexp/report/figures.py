@@ -81,9 +81,10 @@ def _choose_font(figure: Figure) -> None:
     if not missing:
         return
     for font in font_manager.fontManager.ttflist:
-        # the last resort has boxes for everything
-        has_all = missing <= font_manager.get_font(font.fname).get_charmap().keys()
-        if has_all and not font.name.startswith("Last Resort"):
+        is_upright = font.weight == 400 and font.style == "normal"
+        if not is_upright or "Last Resort" in font.name:  # which has a box for everything
+            continue
+        if missing <= font_manager.get_font(font.fname).get_charmap().keys():
             for text in texts:
                 text.set_fontfamily(["sans-serif", font.name])
             return

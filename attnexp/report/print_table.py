@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnexp.base.errors import escape_controls
+from attnexp.base.errors import escape_name
 from attnexp.report.difference_tables import PLACES
 from attnexp.report.table import Table
 
@@ -36,7 +36,7 @@ Widths = dict[str, int]  # characters of each column
 def print_table(table: Table, console: Console) -> None:
     """Print a table of texts: numbers to the right, the verdict coloured."""
     console.print(table.title)
-    frame = table.frame.map(escape_controls).rename(columns=escape_controls)
+    frame = table.frame.map(escape_name).rename(columns=escape_name)
     sections, widths = choose_layout(frame, console.width)
     gap = 2 if _width_of_table(widths, gap=2) <= console.width else 1
     console.print(_render(frame.iloc[:0], widths, gap, has_header=True))

@@ -1,6 +1,9 @@
 """From runs to frames: endpoints, variants and their names, groups, plans, published files."""
 
+import json
+import math
 import runpy
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,13 +64,6 @@ def test_a_best_epoch_that_is_the_last_is_no_endpoint_of_its_own() -> None:
 def test_only_epochs_that_all_seeds_have_can_be_the_best() -> None:
     group = one(result("a", 0, [0.6, 0.7, 0.9], "train.epochs=3"), result("a", 1, [0.7, 0.8, 0.6]))
     assert group.epochs_of("best") == {"a": 2}
-
-
-def test_predictions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    (tmp_path / predictions.FILE).write_bytes(b"half")
-    run = replace(result("a", 0, [0.6]), path=tmp_path)
-    with pytest.raises(UserError, match=f"{tmp_path / predictions.FILE} cannot be read"):
-        predictions.at_endpoint(run, "final")
 
 
 def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
@@ -272,14 +268,77 @@ def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they
         assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]
 
 
-def test_a_run_that_cannot_be_read_is_named_to_scripts_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def edit(path: str, value: Any) -> Callable[[Path], None]:
+    """Damage: another value in `result.json`, at a place such as `config.seeds`."""
+
+    def write(folder: Path) -> None:
+        tree = json.loads((folder / "result.json").read_text())
+        *sections, last = path.split(".")
+        place = tree
+        for key in sections:
+            place = place[int(key) if key.isdigit() else key]
+        place[last] = value
+        (folder / "result.json").write_text(json.dumps(tree))
+
+    return write
+
+
+def fill(name: str, content: bytes) -> Callable[[Path], None]:
+    """Damage: a file with other content."""
+    return lambda folder: (folder / name).write_bytes(content) and None
+
+
+RIGHT = {"correct.1": predictions.pack(np.arange(25_000) < 20_000)}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(
+            fill("result.json", text)
+            for text in (b"", b"{", b"[]", b"null", bytes(99), b"[" * 9999)
+        ),
+        fill("result.json", "{}".encode("utf-16")),
+        lambda folder: ((folder / "result.json").unlink(), (folder / "result.json").mkdir()),
+        *(edit("epochs.0.val_accuracy", value) for value in ("x", None, math.nan, 1e300)),
+        *(edit("config.seeds", value) for value in (None, [], {"init": [1]})),
+        *(edit("config.train.protocol", value) for value in ("none", [])),
+        *(edit("data.n_test", value) for value in ("x", -1, 10**30, 24_000)),
+        *(edit(key, None) for key in ("config", "data", "epochs", "test", "data.classes", "label")),
+        edit("epochs.0.epoch", 7),
+        *(fill(predictions.FILE, content) for content in (b"", b"half", bytes(99))),
+        lambda folder: predictions.save_arrays(
+            folder / predictions.FILE, {"correct.1": RIGHT["correct.1"] * 0}
+        ),
+        lambda folder: predictions.save_arrays(
+            folder / predictions.FILE, {"correct.1": predictions.pack(np.arange(50) < 40)}
+        ),
+    ],
+)
+def test_a_damaged_file_leaves_its_run_out_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None]
 ) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)])
-    (tmp_path / "runs/bloga1-0/result.json").write_text("{")
-    endpoints, _ = attnexp.results(tmp_path / "blog")
-    assert {*endpoints["seed"]} == {0}
-    assert "bloga1-0/result.json cannot be read" in capsys.readouterr().err
+    for folder in (tmp_path / "runs").iterdir():
+        predictions.save_arrays(folder / predictions.FILE, RIGHT)
+    assert {*attnexp.results(tmp_path / "blog")[0]["seed"]} == {0, 1}
+    damage(tmp_path / "runs/bloga1-0")
+    assert {*attnexp.results(tmp_path / "blog")[0]["seed"]} == {0}
+    message = capsys.readouterr().err
+    assert "bloga1-0/" in message
+    assert "cannot be read" in message
+
+
+def test_a_damaged_published_file_leaves_itself_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (PUBLISHED / "contrast.parquet").read_bytes()
+    for content in (b"", b"nope", whole[: len(whole) // 2]):
+        (tmp_path / "cut.parquet").write_bytes(content)
+        with pytest.raises(UserError, match=r"cut.parquet cannot be read .*attnexp judge"):
+            load_groups([tmp_path / "cut.parquet"])
+        assert len(load_groups([tmp_path / "cut", PUBLISHED / "contrast"])) == 1
+        assert "cut.parquet cannot be read" in capsys.readouterr().err
 
 
 def small(folder: Path, position: str, seed: int, *words: str) -> Run:
