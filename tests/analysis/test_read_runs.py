@@ -2,8 +2,8 @@
 
 import json
 import math
+import re
 import runpy
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
 from samples import but, result, save_study
 
 import attnexp
@@ -268,65 +269,57 @@ def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they
         assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]
 
 
-def edit(path: str, value: Any) -> Callable[[Path], None]:
-    """Damage: another value in `result.json`, at a place such as `config.seeds`."""
-
-    def write(folder: Path) -> None:
-        tree = json.loads((folder / "result.json").read_text())
-        *sections, last = path.split(".")
-        place = tree
-        for key in sections:
-            place = place[int(key) if key.isdigit() else key]
-        place[last] = value
-        (folder / "result.json").write_text(json.dumps(tree))
-
-    return write
-
-
-def fill(name: str, content: bytes) -> Callable[[Path], None]:
-    """Damage: a file with other content."""
-    return lambda folder: (folder / name).write_bytes(content) and None
+def damage(folder: Path, place: str, value: Any) -> None:
+    """Put other bytes into a file, or another value at a place of `result.json`."""
+    if isinstance(value, bytes):
+        (folder / place).write_bytes(value)
+        return
+    file = folder / "result.json"
+    tree = json.loads(file.read_text())
+    *keys, last = place.split(".")
+    section = tree
+    for key in keys:
+        section = section[int(key) if key.isdigit() else key]
+    section[last] = value
+    file.write_text(json.dumps(tree))
 
 
-RIGHT = {"correct.1": predictions.pack(np.arange(25_000) < 20_000)}
+def answers(num_texts: int) -> bytes:
+    """A file of predictions, four of five right."""
+    is_right = np.arange(num_texts) < 0.8 * num_texts
+    return safetensors.numpy.save({"correct.1": predictions.pack(is_right)})
+
+
+DAMAGED: list[tuple[str, list[Any]]] = [
+    ("result.json", [b"", b"{", b"[]", b"null", bytes(99), b"[" * 9999, "{}".encode("utf-16")]),
+    (predictions.FILE, [b"", b"half", bytes(99), answers(50), answers(25_008)]),
+    ("epochs.0.val_accuracy", ["x", None, math.nan, 1e300]),
+    ("epochs.0.epoch", [7, "x"]),
+    ("epochs", [[], {}, None]),
+    ("config", [[], {}, None]),
+    ("config.seeds", [None, [], {"init": [1]}]),
+    ("config.train.protocol", ["none", []]),
+    ("data", [[], {}, None]),
+    ("data.n_test", ["x", -1, 10**30, 24_000]),
+    ("data.classes", [None, ["a"]]),
+    ("test", [None, []]),
+    ("label", [None, {}]),
+]
 
 
 @pytest.mark.parametrize(
-    "damage",
-    [
-        *(
-            fill("result.json", text)
-            for text in (b"", b"{", b"[]", b"null", bytes(99), b"[" * 9999)
-        ),
-        fill("result.json", "{}".encode("utf-16")),
-        lambda folder: ((folder / "result.json").unlink(), (folder / "result.json").mkdir()),
-        *(edit("epochs.0.val_accuracy", value) for value in ("x", None, math.nan, 1e300)),
-        *(edit("config.seeds", value) for value in (None, [], {"init": [1]})),
-        *(edit("config.train.protocol", value) for value in ("none", [])),
-        *(edit("data.n_test", value) for value in ("x", -1, 10**30, 24_000)),
-        *(edit(key, None) for key in ("config", "data", "epochs", "test", "data.classes", "label")),
-        edit("epochs.0.epoch", 7),
-        *(fill(predictions.FILE, content) for content in (b"", b"half", bytes(99))),
-        lambda folder: predictions.save_arrays(
-            folder / predictions.FILE, {"correct.1": RIGHT["correct.1"] * 0}
-        ),
-        lambda folder: predictions.save_arrays(
-            folder / predictions.FILE, {"correct.1": predictions.pack(np.arange(50) < 40)}
-        ),
-    ],
+    ("place", "value"), [(place, value) for place, values in DAMAGED for value in values]
 )
 def test_a_damaged_file_leaves_its_run_out_with_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], None]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, value: Any
 ) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)])
-    for folder in (tmp_path / "runs").iterdir():
-        predictions.save_arrays(folder / predictions.FILE, RIGHT)
-    assert {*attnexp.results(tmp_path / "blog")[0]["seed"]} == {0, 1}
-    damage(tmp_path / "runs/bloga1-0")
+    for seed in (0, 1):
+        damage(tmp_path / f"runs/bloga{seed}-0", predictions.FILE, answers(25_000))
+    damage(tmp_path / "runs/bloga1-0", place, value)
     assert {*attnexp.results(tmp_path / "blog")[0]["seed"]} == {0}
-    message = capsys.readouterr().err
-    assert "bloga1-0/" in message
-    assert "cannot be read" in message
+    (message,) = capsys.readouterr().err.splitlines()
+    assert re.match(r".*/bloga1-0/(result.json|predictions.safetensors) cannot be read", message)
 
 
 def test_a_damaged_published_file_leaves_itself_out(
