@@ -30,6 +30,11 @@ class Comparison:
     agreements: list[Agreement]  # with K's run
     notes: list[str]  # sentences that a reader of the numbers must know
 
+    @property
+    def curve(self) -> pd.DataFrame:
+        """Mean validation accuracies by epoch, or no rows."""
+        return self.epochs[self.epochs["metric"] == "val_accuracy"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeanDifference:

@@ -106,7 +106,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     """Validation accuracy over the epochs, a panel for each data set: mean over seeds in a band of
     ± one sd, K's run dashed. Raises `UserError` where there are no epochs."""
-    panels = [part for part in comparisons if (part.epochs["metric"] == "val_accuracy").any()]
+    panels = [comparison for comparison in comparisons if len(comparison.curve)]
     if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
     heights = []
@@ -124,10 +124,9 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
 def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> None:
     """The curves of one data set. has_name: whether its name stands beside them."""
     group = comparison.group
-    rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
     colours = chain(SERIES, cycle(SERIES[1:]))
     for variant, colour, marker in zip(group.variants, colours, cycle(MARKERS), strict=False):
-        ours = rows[rows["variant"] == variant]
+        ours = comparison.curve[comparison.curve["variant"] == variant]
         if ours.empty:
             continue
         epochs = ours["epoch"]

@@ -24,8 +24,9 @@ def show_answer(answer: Answer, console: Console) -> None:
     for protocol in dict.fromkeys(group.protocol for group in answer.groups):
         part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
         print_table(tabulate_means(part), console)
-        if len(answer.groups) == 1 and part.comparisons[0].epochs["epoch"].nunique() > 1:
-            console.print(draw_curve(part.comparisons[0], console))
+        first = part.comparisons[0]
+        if len(answer.groups) == 1 and first.curve["epoch"].nunique() > 1:
+            console.print(draw_curve(first, console))
         _show_verdicts(part, console)
 
 
@@ -75,8 +76,7 @@ def _describe_epochs(group: Group) -> Iterator[str]:
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
-    rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
-    means = 100 * rows.pivot(index="epoch", columns="variant", values="mean")
+    means = 100 * comparison.curve.pivot(index="epoch", columns="variant", values="mean")
     variants = [variant for variant in comparison.group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
     published = comparison.group.published

@@ -162,13 +162,6 @@ def test_one_good_seed_is_never_counted_against_a_variant() -> None:
     assert (row.reason, row.verdict) == ("", "undecided")
 
 
-def test_a_loss_helps_where_it_is_lower() -> None:
-    metric = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.001)
-    row = differences(group(lower=["loss"], margins=["loss=1"]), metric=metric)["pe"]
-    assert row.verdict == "helps on these texts"
-    assert row.interval.mean == pytest.approx(-np.mean(PE))
-
-
 def test_variants_that_share_no_seed_have_no_difference() -> None:
     assert list(differences(group(TABLE.replace("pe,", "pe,1")))) == ["rotary"]
 

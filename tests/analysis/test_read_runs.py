@@ -112,11 +112,6 @@ def test_one_name_for_two_variants_is_told_by_the_setting_or_the_code() -> None:
     assert one(result("pe", 0, [0.8]), other).variants == ["pe", "pe (code 12345678)"]
 
 
-def test_a_run_that_is_given_twice_counts_once() -> None:
-    run = result("a", 0, [0.8])
-    assert len(one(run, run).values("final", "accuracy")) == 1
-
-
 def test_a_path_that_is_given_twice_counts_once() -> None:
     (once,) = load_groups([PUBLISHED / "blog"])
     for paths in (["blog", "blog"], ["blog", "blog.parquet"], ["blog.parquet", "blog"]):
@@ -203,17 +198,6 @@ def test_each_study_keeps_its_family() -> None:
 
 def planned(*variants: str) -> list[PlannedRun]:
     return [PlannedRun(variant=variant, seed="0", run_id="") for variant in variants]
-
-
-def test_two_crossed_factors_of_a_study_are_named_by_their_levels() -> None:
-    levels = {f"{p}_{s}": {"p": p, "s": s} for p in "ab" for s in "xy"}
-    runs = [
-        result(name, 0, [0.8], f"model.heads={number}")
-        for number, name in enumerate(levels, start=1)
-    ]
-    group = one(*runs, plan=Manifest(variants=levels, runs=planned(*levels)))
-    names = [row.contrast.name for row in compare([group], [ACCURACY]).differences]
-    assert names == ["b − a within x", "b − a within y", "b − a, y − x"]
 
 
 def test_a_metric_that_no_run_has_is_left_out() -> None:

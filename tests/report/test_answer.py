@@ -151,13 +151,6 @@ def test_a_table_too_wide_has_headings_in_place_of_columns(
         assert (title, shown) == ("Title", [*text.splitlines()[1:], ""])
 
 
-def test_a_verdict_wraps_before_a_name_does() -> None:
-    row = {"difference": "position=sinusoidal", "mean": "+2.53", "verdict": "no verdict of these"}
-    for width, is_whole in ((45, True), (38, True), (15, False)):
-        text = printed_table(pd.DataFrame([row]), width)
-        assert (row["difference"] in text, row["verdict"] in text) == (is_whole, width == 45)
-
-
 def test_names_of_others_reach_a_terminal_as_plain_text() -> None:
     """Escaped where a terminal would obey; not read as markup; Chinese takes two columns."""
     frame = pd.DataFrame({"variant": ["\x1b]0;a\x07", "[red]b\n", "无位置"], "\x1b[2Jloss": "0.5"})
@@ -243,14 +236,6 @@ def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
 )  # fmt: skip
 def test_numbers(value: float, share: bool, text: str) -> None:
     assert cells.format_number(value, share) == text
-
-
-@pytest.mark.parametrize("name", [name for name in get_args(TableName) if name != "classes"])
-def test_every_table_of_every_kind_of_study_has_texts_alone(name: TableName) -> None:
-    study = {"across": "position_x_embedding", "within": "position_x_scale"}.get(name, "blog")
-    _, frame = make_table(name, published(study))
-    assert len(frame)
-    assert frame.map(lambda cell: isinstance(cell, str)).all(axis=None)
 
 
 @pytest.mark.parametrize("study", ["position_x_scale", "position_x_embedding"])
