@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from attnexp.analysis import answer
-from attnexp.analysis.read_results import choose_metrics, names_of_metrics, read_results
+from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
@@ -80,13 +80,14 @@ def judge(
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
-    groups = read_results(
+    groups, metrics = read_results(
         [source] if isinstance(source, str | PathLike) else source,
         [columns] if isinstance(columns, str) else columns,
-        named=names_of_metrics(higher, lower, margin),
+        higher=higher,
+        lower=lower,
+        margins=margin,
         baseline=baseline,
         variant_column=variant_column,
         seed_column=seed_column,
     )
-    metrics = choose_metrics(groups, higher, lower, margin)
     return difference_frame(answer.compare(groups, metrics))

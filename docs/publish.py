@@ -15,7 +15,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attnexp.analysis.naming import settings_and_code
 from attnexp.analysis.read_published import METADATA
 from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base.errors import UserError
@@ -32,7 +31,7 @@ SHARED = ("config", "code", "parameters")
 ABOUT_RUN = [
     *SHARED,
     *("label", "study", "default_label", "num_departures", "declared"),
-    *("facts", "fingerprint", "n_test", "vectors", "seed_kind", "folder"),
+    *("settings", "key", "made_by", "facts", "fingerprint", "n_test", "seed_kind", "folder"),
 ]
 """Columns of rows that are not published as they are."""
 
@@ -72,8 +71,7 @@ def refuse_ambiguous_labels(rows: Sequence[dict[str, Any]]) -> None:
     """Raise `UserError` for a label that stands for two configs or two codes: a file holds one."""
     first_of: dict[tuple[str, str, str], str] = {}
     for row in rows:
-        first = first_of.setdefault(place_of(row), settings_and_code(row))
-        if first != settings_and_code(row):
+        if first_of.setdefault(place_of(row), row["key"]) != row["key"]:
             data, protocol, label = place_of(row)
             raise UserError(
                 f"{label} on {data} ({protocol}) stands for runs with different settings or code. "

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import pandas as pd
 
@@ -29,6 +30,11 @@ class Comparison:
     agreements: list[Agreement]  # with K's run
     notes: list[str]  # sentences that a reader of the numbers must know
 
+    @property
+    def curve(self) -> pd.DataFrame:
+        """Mean validation accuracies by epoch, or no rows."""
+        return self.epochs[self.epochs["metric"] == "val_accuracy"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeanDifference:
@@ -40,6 +46,16 @@ class MeanDifference:
     metric: MetricSpec
     n: int  # data sets
     interval: Meta
+
+    @property
+    def data(self) -> str:
+        """What stands in place of a data set."""
+        return f"mean over {self.n}"
+
+    @property
+    def texts(self) -> tuple[float, float]:
+        """What stands in place of the wider interval: where the next data set's mean would lie."""
+        return self.interval.next_low, self.interval.next_high
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,14 +93,13 @@ class Answer:
     @property
     def undecided(self) -> list[str]:
         """Contrasts without a verdict yet, as `pe − none`."""
-        names = []
+        names: dict[str, None] = {}
         for comparison in self.comparisons:
-            rows = comparison.differences
-            with_seeds = {row.contrast.name for row in rows}
-            planned = [row.name for row, _ in list_comparisons(comparison.group.families)]
-            names += [name for name in planned if name not in with_seeds]  # no seed in common
-            names += [row.contrast.name for row in rows if not is_decided(row.verdict)]
-        return list(dict.fromkeys(names))
+            for contrast, _ in list_comparisons(comparison.group.families):
+                rows = [row for row in comparison.differences if row.contrast == contrast]
+                if not rows or not all(is_decided(row.verdict) for row in rows):
+                    names[contrast.name] = None
+        return list(names)
 
     def select(self, comparisons: list[Comparison]) -> "Answer":
         """The answer of some of the comparisons alone."""
@@ -101,30 +116,29 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
 
 
 def _compare_group(group: Group, metrics: Sequence[MetricSpec]) -> Comparison:
-    differences = []
-    for endpoint in group.points:
-        for metric in metrics:
-            for contrast, m in list_comparisons(group.families):
-                row = judge_contrast(group, contrast, endpoint, metric, m)
-                if row is not None:
-                    differences.append(row)
+    contrasts = list_comparisons(group.families)
+    rows = [
+        judge_contrast(group, contrast, endpoint, metric, m)
+        for endpoint, metric, (contrast, m) in product(group.points, metrics, contrasts)
+    ]
     return Comparison(
         group=group,
         endpoints=_mean_endpoints(group),
         epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
-        differences=differences,
+        differences=[row for row in rows if row is not None],
         agreements=agreements_with_k(group),
         notes=[*_notes_on_seeds(group), *group.notes],
     )
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
-    """Means over seeds at the endpoints; no epoch where each seed has chosen its own."""
-    rows = group.endpoints
+    """Means over seeds at the endpoints, with the label of each in the column at; no epoch where
+    each seed has chosen its own."""
+    about = [(point.name, point.split, point.label) for point in group.points]
+    rows = group.endpoints.merge(pd.DataFrame(about, columns=["point", "split", "at"]))
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
-    splits = {point.name: point.split for point in group.points}
-    rows = rows.assign(epoch=rows["epoch"].where(num_epochs == 1), split=rows["point"].map(splits))
-    return mean_over_seeds(rows, ENDPOINT_KEYS)
+    rows["epoch"] = rows["epoch"].where(num_epochs == 1)
+    return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
 
 
 def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
@@ -137,25 +151,23 @@ def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference
     """Means of the differences that several data sets have, of cuts of one its first; those without
     a verdict take no part."""
     by_place: dict[tuple[str, ...], dict[str, Difference]] = {}
-    for row in differences:
-        if has_verdict(row):
-            place = (row.protocol, row.endpoint.name, row.metric.name)
-            contrast = (row.contrast.variant, row.contrast.baseline)
-            by_place.setdefault(place + contrast, {}).setdefault(row.source, row)
+    for row in filter(has_verdict, differences):
+        place = (row.protocol, row.endpoint.name, row.metric.name)
+        contrast = (row.contrast.variant, row.contrast.baseline)
+        by_place.setdefault(place + contrast, {}).setdefault(row.source, row)
     means = []
     for by_source in by_place.values():
         rows = list(by_source.values())
         if len(rows) == 1:
             continue
+        sizes = [row.interval.mean for row in rows]
         mean = MeanDifference(
             protocol=rows[0].protocol,
             contrast=rows[0].contrast,
             endpoint=rows[0].endpoint,
             metric=rows[0].metric,
             n=len(rows),
-            interval=random_effects(
-                [row.interval.mean for row in rows], [row.error for row in rows]
-            ),
+            interval=random_effects(sizes, [row.error for row in rows]),
         )
         means.append(mean)
     return means
@@ -178,9 +190,8 @@ def _notes_on_seeds(group: Group) -> Iterator[str]:
 def _notes_on_skew(differences: Sequence[Difference]) -> Iterator[str]:
     """A line that names skewed differences, or of several data sets these."""
     skewed = [row for row in differences if row.is_skewed and has_verdict(row)]
-    if len({row.data for row in differences}) > 1:
-        places = list(dict.fromkeys(row.data for row in skewed))
-    else:
+    places = list(dict.fromkeys(row.data for row in skewed))
+    if len({row.data for row in differences}) == 1:
         places = _list_by_endpoint(skewed)
     if places:
         yield (
@@ -196,10 +207,11 @@ def _list_by_endpoint(rows: Sequence[Difference]) -> list[str]:
         words = [row.endpoint.name, row.metric.name]
         place = ", ".join(word for word in words if word not in (RESULT.name, ACCURACY.name))
         names.setdefault(f" ({place})" if place else "", []).append(row.contrast.name)
-    return [
-        (", ".join(contrasts) if len(contrasts) < 3 else f"{len(contrasts)} differences") + place
-        for place, contrasts in names.items()
-    ]
+    texts = []
+    for place, contrasts in names.items():
+        listed = ", ".join(contrasts) if len(contrasts) < 3 else f"{len(contrasts)} differences"
+        texts.append(listed + place)
+    return texts
 
 
 def _notes_on_left_out(differences: Sequence[Difference]) -> Iterator[str]:

@@ -95,7 +95,7 @@ def judge_contrast(
     if metric.name == ACCURACY.name and not anytime:
         crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
     texts = None if crossing is None else widen(crossing, interval)
-    reason = _why_no_verdict(group, contrast, values, endpoint.name, metric.name, interval.n)
+    reason = _why_no_verdict(group, contrast, values, endpoint, metric)
     if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
     at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
     words = verdict(interval, metric, texts, margin_text=format_margin(metric))
@@ -142,16 +142,21 @@ def _cross_with_texts(
 
 
 def _why_no_verdict(
-    group: Group, contrast: Contrast, values: pd.DataFrame, point: str, metric: str, n: int
+    group: Group,
+    contrast: Contrast,
+    values: pd.DataFrame,
+    endpoint: Endpoint,
+    metric: MetricSpec,
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
     shown to be above always guessing the largest class. Empty where there may be one."""
     planned = [set(group.planned.get(name, ())) for name in contrast.weights]
     num_planned = len(set.intersection(*planned))
+    n = len(values[list(contrast.weights)].dropna())
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if metric == "accuracy" and group.chance is not None:
-        num_texts = group.num_texts[point]
+    if metric.name == ACCURACY.name and group.chance is not None:
+        num_texts = group.num_texts[endpoint.name]
         if not any(is_above_chance(mean, group.chance, num_texts) for mean in values.mean()):
             return NOT_ABOVE_CHANCE
     return ""

@@ -1,7 +1,7 @@
 """Endpoints: the epoch and the texts at which runs are compared, declared before any run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -34,19 +34,11 @@ def _is_best_on_average(rows: pd.DataFrame) -> "pd.Series[bool]":
     return rows["epoch"] == rows["variant"].map(means.idxmax(axis=1))
 
 
-def _was_tested(rows: pd.DataFrame) -> "pd.Series[bool]":
-    return rows["test_accuracy"].notna()
-
+_LAST = Endpoint(name="final", label="final", split="test", select=_is_last)
 
 ENDPOINTS = {
-    "blog": (
-        Endpoint(
-            name="final",
-            label="final",
-            description="the last epoch, on the test set",
-            split="test",  # on which this protocol validates
-            select=_is_last,
-        ),
+    "blog": (  # which validates on the test set
+        replace(_LAST, description="the last epoch, on the test set"),
         Endpoint(
             name="best",
             label="best",
@@ -63,14 +55,13 @@ ENDPOINTS = {
             description="the epoch chosen on held-out data; the test set was touched once",
             split="test",
             measured="test",
-            select=_was_tested,
+            select=lambda rows: rows["test_accuracy"].notna(),
         ),
-        Endpoint(
-            name="final",
+        replace(
+            _LAST,
             label="final (validation)",
             description="the last epoch, on held-out data",
             split="validation",
-            select=_is_last,
         ),
     ),
 }

@@ -15,6 +15,7 @@ from attnexp.analysis.families import Family
 from attnexp.statistics.intervals import smallest_step
 
 Bits = NDArray[np.bool_]
+K_COLUMNS = ["variant", "epoch", "val_accuracy"]  # at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +30,13 @@ class Group:
     endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
     families: list[Family]  # of each study, of variants with or without finished runs
-    published: pd.DataFrame = field(default_factory=pd.DataFrame)  # K's: variant, epoch, metrics
+    # K's run: variant, epoch, metrics
+    published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
     # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
+    made_by: list[dict[str, Any]] = field(default_factory=list)  # version, commit, torch of runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: float | None = None  # accuracy of always guessing the largest class
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results

@@ -15,7 +15,7 @@ import pandas as pd
 
 from attnexp.analysis.group import Group
 from attnexp.config.schema import flatten
-from attnexp.runs.labels import as_word, settings
+from attnexp.runs.labels import as_word
 from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
@@ -37,6 +37,17 @@ class Agreement:
     num_values: int
     ours: list[int]  # the same count for each of our seeds, by the others; empty below four
 
+    def __str__(self) -> str:
+        """How many of K's values lie where one more of our seeds would."""
+        line = "K's run"
+        if self.unlike:
+            line += f" (ours differ by {' '.join(self.unlike)})"
+        line += f": {self.num_inside} of {self.num_values} values"
+        line += " within the interval of one more seed"
+        if self.ours:
+            line += f" (ours: {min(self.ours)} to {max(self.ours)})"
+        return line
+
 
 @cache
 def _k_table() -> pd.DataFrame:
@@ -50,7 +61,7 @@ def _k_settings() -> dict[str, dict[str, Any]]:
     return dict(json.loads(text))
 
 
-def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
+def find_k_epochs(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
     `METRICS`; no rows for any other run. The number of epochs may differ."""
     table = _k_table()
@@ -58,7 +69,7 @@ def find_k_epochs(config: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
         return table.iloc[:0]
     compared = {
         key: value
-        for key, value in settings(config).items()
+        for key, value in settings.items()
         if key not in FREE and (key, value) not in SETTINGS.items()
     }
     alike = [name for name, values in _k_settings().items() if compared.items() <= values.items()]

@@ -1,24 +1,11 @@
 """Names of variants: which runs are one variant, and what it is called."""
 
-import json
-from collections.abc import Collection
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
-from attnexp.runs.labels import as_word, settings
-
-
-def kind_of_seeds(config: dict[str, Any]) -> str:
-    """The source of chance that differs between runs: `seed`, or those of `seeds.` that a config
-    sets, such as `seeds.init`. Runs of different kinds are never pooled."""
-    sources = [f"seeds.{name}" for name, number in config["seeds"].items() if number is not None]
-    return " ".join(sources) or "seed"
-
-
-def settings_and_code(row: dict[str, Any]) -> str:
-    """What runs of one variant have in common, but for their seeds. row: config, code, vectors."""
-    return json.dumps([settings(row["config"]), row["code"], row["vectors"]], sort_keys=True)
+from attnexp.runs.labels import as_word
 
 
 def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
@@ -32,23 +19,15 @@ def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
     runs = rows.drop_duplicates(["run_id", "label"])
     distance = runs["num_departures"].where(runs["label"] == "", -1)
     runs = runs.iloc[distance.argsort(kind="stable")].drop_duplicates("run_id")
-    runs = runs.assign(settings=runs["config"].map(settings))
-    runs = runs.assign(key=_keys(runs))
-    names = _name_keys(runs.drop_duplicates("key"))
-    return runs[["run_id"]].assign(variant=runs["key"].map(names)).merge(rows, on="run_id")
-
-
-def _keys(runs: pd.DataFrame) -> "pd.Series[str]":
-    """What runs of one variant have in common, as text."""
-    columns = runs[["config", "code", "vectors"]].to_dict("records")
-    keys = pd.Series([settings_and_code(run) for run in columns], runs.index)
-    keys += runs["seed_kind"]
+    keys = runs["key"] + runs["seed_kind"]
     # variants of a study that differ by `seeds.*` alone have their labels besides
     labels = runs["label"].groupby([runs["study"], keys])
     keys += runs["label"].where(labels.transform("nunique") > 1, "")
     # two results for one seed have read something that no setting names
     is_repeated = runs["seed"].groupby([keys, runs["seed"]]).transform("size") > 1
-    return keys + runs["run_id"].where(is_repeated, "")
+    keys += runs["run_id"].where(is_repeated, "")
+    names = _name_keys(runs.assign(key=keys).drop_duplicates("key"))
+    return runs[["run_id"]].assign(variant=keys.map(names)).merge(rows, on="run_id")
 
 
 def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:
@@ -64,13 +43,14 @@ def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:
             if any(settings.get(key, value) != value for settings in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(filter(None, words)) or run.default_label
-        names[run.key] = _tell_apart(name, names.values(), run)
+        names[run.key] = next(text for text in _candidates(name, run) if text not in names.values())
     return names
 
 
-def _tell_apart(name: str, taken: Collection[str], run: Any) -> str:
-    """The name, with what tells it from a variant with the same name and the same settings."""
-    suffixes = ["", f" (code {run.run_id[-8:]})", f" (run {run.run_id})"]
+def _candidates(name: str, run: Any) -> Iterator[str]:
+    """The name, and with what tells it from a variant with the same name and the same settings."""
+    yield name
     if run.seed_kind != "seed":
-        suffixes.insert(1, f" ({run.seed_kind})")
-    return next(name + suffix for suffix in suffixes if name + suffix not in taken)
+        yield f"{name} ({run.seed_kind})"
+    yield f"{name} (code {run.run_id[-8:]})"
+    yield f"{name} (run {run.run_id})"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -25,60 +25,65 @@ QUALIFIERS = set("train val valid validation dev test eval final best last mean 
 """Words that may stand beside them in the name of a column that is judged unasked."""
 
 SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
-TRUTH = {"true": "1", "false": "0"}
-BITS = ["1", "0", "1.0", "0.0", ""]
+BITS = {"true": "1", "false": "0", "1": "1", "0": "0", "1.0": "1", "0.0": "0", "": ""}
 
 
 def read_results(
     results: "Sequence[str | PathLike[str]] | pd.DataFrame",
     columns: Sequence[str] = (),
     *,
-    named: Sequence[str] = (),
+    higher: Sequence[str] = (),
+    lower: Sequence[str] = (),
+    margins: Sequence[str] = (),
     variant_column: str = "variant",
     seed_column: str = "seed",
     baseline: str | None = None,
     sequential: bool = False,
-) -> list[Group]:
-    """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame: one for each value of a
-    column `dataset`. The others are compared with `baseline`, the first variant if None.
+) -> tuple[list[Group], list[MetricSpec]]:
+    """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame, one for each value of a
+    column `dataset`, and the metrics that are judged. The other variants are compared with
+    `baseline`, the first one if None.
 
     A row has variant, seed and the metrics of a run; or variant, seed, example and correct (1 or 0)
-    of an answer. columns: metrics to read; those called accuracy if empty. named: further ones,
-    such as those that a direction or margin names. No other column counts. sequential: whether
-    seeds were added because of results. Raises `UserError`.
+    of an answer. columns: metrics to judge; those called accuracy if empty. higher, lower: further
+    ones, of which more or less is better. margins: METRIC=NUMBER, or a number for all, in the unit
+    of the tables. No other column counts. sequential: whether seeds were added because of results.
+    Raises `UserError`.
     """
     cells = _read_cells(results, variant_column, seed_column)
     if cells.empty:
         raise UserError("There are no rows to judge.")
+    margin_of = _read_margins(margins)
+    chosen = list(columns)
     if "example" in cells:
         _check_columns(["correct"], cells, "Answers by example need it, 1 or 0.")
-        cells["accuracy"] = _as_bits(cells["correct"])
-        columns = [*columns, "accuracy"]
-    if not columns:
-        columns = [name for name in cells if _is_plain_accuracy(name)]
-    metrics = list(dict.fromkeys([*columns, *named]))
-    _check_metrics(metrics, cells)
-    numbers = _as_numbers(cells[metrics])
-    is_empty = cells[metrics].eq("")
-    _refuse_texts(cells, numbers, is_empty)
-    is_left_out = is_empty.any(axis=1)
-    if is_left_out.all():
-        raise UserError(f"Every row has an empty cell in {', '.join(metrics)}.")
-    rows = cells[[name for name in (*KEYS, "example") if name in cells]].join(numbers)
-    rows = rows[~is_left_out]
-    _refuse_repeated(rows)
+        bits = cells["correct"].str.lower()
+        cells["accuracy"] = bits.map(BITS).fillna(bits + ", which is neither 1 nor 0")
+        chosen.append("accuracy")
+    names = _name_metrics(chosen, [*higher, *lower, *filter(None, margin_of)], cells)
+    numbers = _to_numbers(cells, names)
+    keys = [name for name in (*KEYS, "example") if name in cells]
+    rows = cells[keys].join(numbers).dropna(subset=names)
+    if rows.empty:
+        raise UserError(f"Every row has an empty cell in {', '.join(names)}.")
+    repeated = rows[rows.duplicated(keys)]
+    if len(repeated):
+        raise UserError(
+            f"{_name_run(repeated)} has more than one result. Give one row, of the epoch that you "
+            "declared, or a column example."
+        )
+    first = baseline or str(cells["variant"].iloc[0])
     groups = []
     for data, group_rows in rows.groupby("data", sort=False):
-        first = baseline or str(cells["variant"].iloc[0])
-        groups.append(_make_group(str(data), group_rows, metrics, first, sequential))
-    groups[0].notes.extend(_describe_left_out(cells, is_empty))
-    return groups
+        groups.append(_make_group(str(data), group_rows, names, first, sequential))
+    groups[0].notes.extend(_describe_left_out(cells, numbers))
+    return groups, [_choose_metric(name, rows, higher, lower, margin_of) for name in names]
 
 
 def _read_cells(
     results: "Sequence[str | PathLike[str]] | pd.DataFrame", variant_column: str, seed_column: str
 ) -> pd.DataFrame:
-    """All cells as text, with columns data, variant, seed and, for messages, `row`."""
+    """All cells as text, with columns data, variant, seed and, for messages, `PLACE`."""
     if isinstance(results, pd.DataFrame):
         return _with_standard_names(results, "results", variant_column, seed_column)
     frames = []
@@ -103,8 +108,7 @@ def _with_standard_names(
     standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
     # a column `variant` counts as any other where --variant-column names another one
     kept = [name for name in cells if name in standard or name not in standard.values()]
-    cells = cells[kept].rename(columns=standard)
-    cells = pd.DataFrame({"data": name, **cells})
+    cells = pd.DataFrame({"data": name, **cells[kept].rename(columns=standard)})
     for key in KEYS:
         cells[key] = cells[key].str.strip()
     seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
@@ -114,16 +118,8 @@ def _with_standard_names(
     return cells
 
 
-def _as_bits(correct: "pd.Series[str]") -> "pd.Series[str]":
-    """1 or 0 as text; a cell that is neither says so, and is refused as no number."""
-    bits = correct.str.lower().replace(TRUTH)
-    return bits.where(bits.isin(BITS), bits + ", which is neither 1 nor 0")
-
-
-def _as_numbers(cells: pd.DataFrame) -> pd.DataFrame:
-    """Finite numbers; NaN for any other cell."""
-    numbers = cells.apply(pd.to_numeric, errors="coerce").astype(float)
-    return numbers.mask(numbers.abs() == math.inf)
+def _words(name: str) -> set[str]:
+    return set(re.findall("[a-z0-9]+", name.lower()))
 
 
 def _is_accuracy(name: str) -> bool:
@@ -131,18 +127,14 @@ def _is_accuracy(name: str) -> bool:
     return not ACCURACY.isdisjoint(_words(name))
 
 
-def _is_plain_accuracy(name: str) -> bool:
-    """Whether a column is judged unasked: `test_acc`, but neither `grad_acc` nor `1-accuracy`."""
-    return _is_accuracy(name) and _words(name) <= ACCURACY | QUALIFIERS
-
-
-def _words(name: str) -> set[str]:
-    return set(re.findall("[a-z0-9]+", name.lower()))
-
-
-def _check_metrics(metrics: Sequence[str], cells: pd.DataFrame) -> None:
-    """Raise `UserError` where there is no metric, or one that is no column."""
+def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> list[str]:
+    """The metrics to judge: those chosen, or else each column that plainly is an accuracy, neither
+    `grad_acc` nor `1-accuracy`; and those named. Raises `UserError` where there is none, or one
+    that is no column."""
     columns = [name for name in cells if name not in (*KEYS, PLACE)]
+    plain = [name for name in columns if _is_accuracy(name)]
+    plain = [name for name in plain if _words(name) <= ACCURACY | QUALIFIERS]
+    metrics = list(dict.fromkeys([*(chosen or plain), *named]))
     _check_columns(metrics, columns, "Choose with --columns.")
     if not metrics:
         example = columns[-1] if columns else "loss"
@@ -151,38 +143,31 @@ def _check_metrics(metrics: Sequence[str], cells: pd.DataFrame) -> None:
             f"Name the metric, its direction and the smallest difference that matters, for example "
             f"--lower {example} --margin {example}=0.01"
         )
+    return metrics
 
 
-def _refuse_texts(cells: pd.DataFrame, numbers: pd.DataFrame, is_empty: pd.DataFrame) -> None:
-    """Raise `UserError` for a cell of a metric that holds something else than a number."""
-    for name in numbers:
-        wrong = cells[numbers[name].isna() & ~is_empty[name]]
+def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+    """Finite numbers; NaN for an empty cell. Raises `UserError` for any other."""
+    numbers = cells[metrics].apply(pd.to_numeric, errors="coerce").astype(float)
+    numbers = numbers.mask(numbers.abs() == math.inf)
+    for name in metrics:
+        wrong = cells[numbers[name].isna() & (cells[name] != "")]
         if len(wrong):
             raise UserError(
                 f"{wrong[PLACE].iloc[0]} ({_name_run(wrong)}): {name} holds "
                 f"{wrong[name].iloc[0]!r}, which is no finite number."
             )
+    return numbers
 
 
-def _describe_left_out(cells: pd.DataFrame, is_empty: pd.DataFrame) -> Iterator[str]:
+def _describe_left_out(cells: pd.DataFrame, numbers: pd.DataFrame) -> Iterator[str]:
     """A note for each metric whose empty cells leave rows out."""
-    for name in is_empty:
-        rows = cells[is_empty[name]]
+    for name in numbers:
+        rows = cells[numbers[name].isna()]
         if len(rows):
-            runs = [f"{row.variant} seed {row.seed}" for row in rows.itertuples()]
-            listed = join_names(list(dict.fromkeys(runs)))
+            runs = dict.fromkeys(rows["variant"] + " seed " + rows["seed"])
+            listed = join_names(runs)
             yield f"Left out: {len(rows):,} rows with an empty cell in {name} ({listed})."
-
-
-def _refuse_repeated(rows: pd.DataFrame) -> None:
-    """Raise `UserError` if a run, or its answer to an example, is given twice."""
-    keys = [name for name in (*KEYS, "example") if name in rows]
-    repeated = rows[rows.duplicated(keys)]
-    if len(repeated):
-        raise UserError(
-            f"{_name_run(repeated)} has more than one result. Give one row, of the epoch that you "
-            "declared, or a column example."
-        )
 
 
 def _make_group(
@@ -204,12 +189,12 @@ def _make_group(
     num_texts = {}
     if "example" in rows:
         runs = dict(iter(rows.sort_values("example").groupby(["variant", "seed"])))
-        num_texts[RESULT.name] = min(len(run) for run in runs.values())
+        num_texts[RESULT.name] = min(map(len, runs.values()))
+        for (variant, seed), run in runs.items():
+            answers[variant, seed, RESULT.name] = run["accuracy"].to_numpy(bool)
         if len({tuple(run["example"]) for run in runs.values()}) > 1:
             notes.append("Not all runs answered the same examples.")
-        else:
-            for (variant, seed), run in runs.items():
-                answers[variant, seed, RESULT.name] = run["accuracy"].to_numpy(bool)
+            answers.clear()
     return Group(
         data=data,
         source=data,
@@ -229,65 +214,12 @@ def _make_group(
 def _check_pairs(data: str, rows: pd.DataFrame, variants: Sequence[str]) -> list[str]:
     """Notes on variants that share no seed with the first one. Raises `UserError` if none does."""
     baseline, *others = variants
-    seeds = {name: list(dict.fromkeys(own["seed"])) for name, own in rows.groupby("variant")}
+    seeds = rows.groupby("variant")["seed"].unique()
     alone = [name for name in others if set(seeds[name]).isdisjoint(seeds[baseline])]
     if alone == others:
         listed = "; ".join(f"{name}: {join_names(seeds[name])}" for name in variants)
         raise UserError(f"{data}: no two variants share a seed ({listed}). Pairs need one.")
     return [f"{name} has no seed in common with {baseline}, so no difference." for name in alone]
-
-
-def choose_metrics(
-    groups: Sequence[Group], higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
-) -> list[MetricSpec]:
-    """The metrics that are judged: accuracies, and those of which more is better (higher) or less
-    (lower). margins: METRIC=NUMBER, or a number for all, in the unit of the tables. Raises
-    `UserError` where a direction or margin is wrong, or missing."""
-    rows = pd.concat([group.endpoints for group in groups], ignore_index=True)
-    values = dict(iter(rows.groupby("metric", sort=False)["value"]))
-    margin_of = _read_margins(margins)
-    for_all = margin_of.pop("", None)
-    metrics = []
-    for name in values:
-        margin = margin_of.get(name, _usual_margin(name) if for_all is None else for_all)
-        if not _has_direction(name, higher, lower) or not margin > 0:
-            raise UserError(
-                f"Say which direction of {name} is better, and the smallest difference that "
-                f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
-            )
-        is_share = _is_accuracy(name) and _are_shares(rows[rows["metric"] == name])
-        if is_share and margin < SMALLEST_MARGIN:
-            raise UserError(
-                f"{margin:g} points? The tables show {name} in %, and margins in points. For half "
-                f"a point write --margin {name}=0.5"
-            )
-        metric = MetricSpec(
-            name=name,
-            is_share=is_share,
-            higher_is_better=name not in lower,
-            margin=margin / 100 if is_share else margin,
-        )
-        metrics.append(metric)
-    return metrics
-
-
-def names_of_metrics(
-    higher: Sequence[str], lower: Sequence[str], margins: Sequence[str]
-) -> list[str]:
-    """The metrics that a direction or a margin names."""
-    return [*higher, *lower, *filter(None, _read_margins(margins))]
-
-
-def _usual_margin(name: str) -> float:
-    """The margin of an accuracy in points; of another metric there is none."""
-    return 100 * MARGIN if _is_accuracy(name) else 0.0
-
-
-def _has_direction(name: str, higher: Sequence[str], lower: Sequence[str]) -> bool:
-    """Whether it is said, or known of an accuracy, which direction of a metric is better."""
-    if name in higher and name in lower:
-        return False
-    return name in higher or name in lower or _is_accuracy(name)
 
 
 def _read_margins(margins: Sequence[str]) -> dict[str, float]:
@@ -299,16 +231,46 @@ def _read_margins(margins: Sequence[str]) -> dict[str, float]:
     return margin_of
 
 
-def _are_shares(rows: pd.DataFrame) -> bool:
+def _choose_metric(
+    name: str,
+    rows: pd.DataFrame,
+    higher: Sequence[str],
+    lower: Sequence[str],
+    margin_of: Mapping[str, float],
+) -> MetricSpec:
+    """How a metric is judged. Raises `UserError` where its direction or margin is wrong, or
+    missing."""
+    is_accuracy = _is_accuracy(name)
+    usual_margin = 100 * MARGIN if is_accuracy else 0.0
+    margin = margin_of.get(name, margin_of.get("", usual_margin))
+    directions = (name in higher, name in lower)
+    if all(directions) or not any((*directions, is_accuracy)) or not margin > 0:
+        raise UserError(
+            f"Say which direction of {name} is better, and the smallest difference that "
+            f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
+        )
+    is_share = is_accuracy and _are_shares(name, rows)
+    if is_share and margin < SMALLEST_MARGIN:
+        raise UserError(
+            f"{margin:g} points? The tables show {name} in %, and margins in points. For half "
+            f"a point write --margin {name}=0.5"
+        )
+    return MetricSpec(
+        name=name,
+        is_share=is_share,
+        higher_is_better=name not in lower,
+        margin=margin / 100 if is_share else margin,
+    )
+
+
+def _are_shares(name: str, rows: pd.DataFrame) -> bool:
     """Whether accuracies are shares, not per cent. Raises `UserError` where some may be either."""
-    low = rows["value"].min()
-    high = rows["value"].max()
-    is_share = low >= 0 and high <= 1
-    if not is_share and 0 < low <= 1:
-        run = _name_run(rows[rows["value"] == low])
-        name = rows["metric"].iloc[0]
+    low = rows[name].min()
+    high = rows[name].max()
+    if high > 1 and 0 < low <= 1:
+        run = _name_run(rows[rows[name] == low])
         raise UserError(f"{run}: {name} is {low:g} beside {high:g}. Write all as per cent.")
-    return bool(is_share)
+    return bool(low >= 0 and high <= 1)
 
 
 def _name_run(rows: pd.DataFrame) -> str:
@@ -322,5 +284,6 @@ def _check_columns(names: Sequence[str], columns: "Collection[Any]", cure: str) 
     for name in names:
         if name not in columns:
             hint = did_you_mean(name, columns)
-            listed = ", ".join(columns)
-            raise UserError(f"There is no column {name}.{hint} There are {listed}. {cure}")
+            raise UserError(
+                f"There is no column {name}.{hint} There are {', '.join(columns)}. {cure}"
+            )

@@ -1,7 +1,8 @@
 """Groups of runs on disk and of published studies, by way of a row for each run and epoch."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,54 +16,76 @@ from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import find_k_epochs
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
-from attnexp.analysis.read_published import describe_run, load_published
+from attnexp.analysis.read_published import check_answers, describe_run, load_published
 from attnexp.base import progress
+from attnexp.base.errors import UserError
+from attnexp.base.files import reading
 from attnexp.runs import manifest, predictions
 from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
+MADE_BY = ("version", "commit", "torch")  # of the provenance of a run
+
 Row = dict[str, Any]
 """A run and epoch. Of the run: label (of its variant, or empty), study (key of its manifest),
-declared (as in `Run`), default_label, num_departures, config, protocol, facts (of the data),
-fingerprint, n_test, vectors, code, seed, seed_kind, run_id, folder. Of the epoch: epoch, metrics
-(`val_loss`; `test_loss` in the chosen epoch of a holdout run), correct: bits of the test texts."""
+declared (as in `Run`), default_label, num_departures, parameters, made_by, seed, run_id, folder,
+and what `describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the chosen
+epoch of a holdout run), correct: bits of the test texts."""
 
 
 def load_groups(
     paths: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
-    left_out: as in `manifest.load_runs`. Raises `UserError` for a path without a finished run."""
+    left_out: called with a message for each run or file that cannot be read. Raises `UserError`
+    where nothing can."""
     rows: list[Row] = []
     studies: dict[str, Manifest] = {}
+    messages: list[str] = []
     for path in dict.fromkeys(paths):
         key = str(path)
         file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
-        study: Manifest | None
+        num_rows = len(rows)
         if file.is_file():
-            published, study = load_published(file, key)
-            rows += published
+            with _leaving_out(messages):
+                published, studies[key] = load_published(file, key)
+                rows += published
         else:
-            for run in manifest.load_runs(path, left_out):
-                rows += make_rows(run, key)
-            study = manifest.load_manifest(path)
-        if study is not None:
-            studies[key] = study
+            for run in manifest.load_runs(path, messages.append):
+                with _leaving_out(messages):
+                    rows += make_rows(run, key)
+            if study := manifest.load_manifest(path):
+                studies[key] = study
+        if len(rows) == num_rows:
+            messages.append(f"There is no finished run in {path} that can be read.")
+    if not rows:
+        raise UserError("\n".join(messages))
+    for message in messages:
+        left_out(message)
     return make_groups(rows, studies)
+
+
+@contextmanager
+def _leaving_out(messages: list[str]) -> Iterator[None]:
+    """Go on after a run or file that cannot be read, with a message."""
+    try:
+        yield
+    except UserError as error:
+        messages.append(str(error))
 
 
 def make_rows(run: Run, study: str = "") -> list[Row]:
     """The rows of a run. study: key of the manifest that planned it, or empty."""
     result = run.result
-    about = describe_run(result.config, result.data) | {
+    about = describe_run(result.config, result.data, result.code) | {
         "label": run.label,
         "study": study,
         "declared": run.declared,
         "default_label": result.label,
         "num_departures": len(result.departures),
-        "code": result.code,
         "parameters": result.parameters,
+        "made_by": tuple(result.provenance.get(key) for key in MADE_BY),
         "seed": replicate(result.config),
         "run_id": result.run_id,
         "folder": run.path,
@@ -75,6 +98,8 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
         if about["protocol"] == "holdout" and epoch.epoch == result.best.epoch:
             row |= tested
         rows.append(row)
+    with reading(run.path / predictions.FILE, "Train again."):
+        check_answers(rows)
     return rows
 
 
@@ -114,14 +139,15 @@ def _make_group(
     rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
     """The group of all these rows. planned: as `_list_planned` gives them."""
-    notes = _notes_on_added_seeds(rows["study"].unique(), studies)
+    added = [studies[key].added_seeds for key in rows["study"].unique() if key in studies]
     rows = rows.drop_duplicates(["run_id", "epoch"])
     protocol = str(rows["protocol"].iloc[0])
     facts = rows["facts"].iloc[0]
     firsts = rows.drop_duplicates("variant").set_index("variant")
     configs = firsts["config"].to_dict()
     published = [
-        find_k_epochs(config, facts).assign(variant=variant) for variant, config in configs.items()
+        find_k_epochs(values, facts).assign(variant=variant)
+        for variant, values in firsts["settings"].items()
     ]
     at_points = _at_endpoints(rows, ENDPOINTS[protocol])
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
@@ -140,11 +166,16 @@ def _make_group(
         configs=configs,
         right=_unpack_answers(at_points, points, facts["n_test"]),
         runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder"]],
+        made_by=[
+            dict(zip(MADE_BY, values, strict=True)) for values in rows["made_by"].dropna().unique()
+        ],
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=facts.get("largest_class"),
         sequential=frozenset(rows.loc[rows["declared"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
-        notes=notes,
+        notes=[
+            f"Seeds added after a first answer: {', '.join(seeds)}." for seeds in added if seeds
+        ],
     )
 
 
@@ -225,9 +256,3 @@ def _unpack_answers(
         packed = np.frombuffer(row.correct, np.uint8)
         answers[row.variant, row.seed, row.point] = np.unpackbits(packed, count=num_texts) > 0
     return answers
-
-
-def _notes_on_added_seeds(keys: Iterable[str], studies: Mapping[str, Manifest]) -> list[str]:
-    """A line for each study that was given more seeds after it was complete."""
-    added = [studies[key].added_seeds for key in keys if key in studies]
-    return [f"Seeds added after a first answer: {', '.join(seeds)}." for seeds in added if seeds]

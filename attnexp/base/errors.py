@@ -27,6 +27,11 @@ def escape_controls(text: str) -> str:
     return CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)
 
 
+def escape_name(name: object) -> str:
+    """The same on one line."""
+    return escape_controls(str(name)).replace("\n", "\\n")
+
+
 def check_name(name: str, what: str) -> str:
     """Return a name that a user or a file gives. Raises `UserError` if it has a line break or a
     control character, which would break tables. what: subject of the message."""
@@ -39,7 +44,7 @@ def check_name(name: str, what: str) -> str:
 
 def join_names(names: Iterable[object]) -> str:
     """First five names, of a length that can be read."""
-    texts = [escape_controls(str(name)).replace("\n", "\\n") for name in names]
+    texts = list(map(escape_name, names))
     listed = ", ".join(text[:99] for text in texts[:5])
     return f"{listed}, ..." if len(texts) > 5 else listed
 

@@ -1,10 +1,12 @@
-"""Atomic writes, and one message for a place that cannot be written."""
+"""Atomic writes, and one message for what cannot be read or written."""
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+from pydantic_core import ValidationError
 
 from attnexp.base.errors import UserError
 
@@ -24,6 +26,23 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def reading(file: Path, cure: str) -> Iterator[None]:
+    """Turn whatever a file raises that is damaged, or another program's, into a `UserError` that
+    names it. cure: what to do."""
+    try:
+        yield
+    except UserError:
+        raise
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UserError(f"{file} cannot be read ({place}: {first['msg']}). {cure}") from error
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise UserError(f"{file} cannot be read ({reason}). {cure}") from error
 
 
 @contextmanager

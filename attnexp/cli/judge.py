@@ -39,19 +39,19 @@ def judge(
     Example: attnexp judge results.csv --lower loss --margin loss=0.01
     """
     from attnexp.analysis.answer import compare
-    from attnexp.analysis.read_results import choose_metrics, names_of_metrics, read_results
+    from attnexp.analysis.read_results import read_results
 
-    directions = (split_names(higher), split_names(lower), margin or [])
-    groups = read_results(
+    groups, metrics = read_results(
         files,
         split_names(columns),
-        named=names_of_metrics(*directions),
+        higher=split_names(higher),
+        lower=split_names(lower),
+        margins=margin or [],
         variant_column=variant_column,
         seed_column=seed_column,
         baseline=baseline,
         sequential=until is not None,
     )
-    metrics = choose_metrics(groups, *directions)
     answer = compare(groups, metrics)
     if html is not None:
         from attnexp.report.page import write_page  # imports matplotlib

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write
+from attnexp.base.files import atomic_write, reading
 from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.intervals import t_interval
 
@@ -33,12 +34,31 @@ Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits ar
 
 
 def load_rows(folder: Path) -> list[Row]:
-    """The rows that are stored in the folder of a run."""
+    """The rows in the folder of a run; none, with a note, if they cannot be read."""
     file = folder / FILE
     if not file.exists():
         return []
-    tree = json.loads(file.read_bytes())
-    return tree["rows"] if tree.get("schema") == SCHEMA else []
+    try:
+        with reading(file, "Measured again."):
+            tree = json.loads(file.read_bytes())
+            rows: list[Row] = tree["rows"] if tree["schema"] == SCHEMA else []
+            for row in rows:
+                _check_row(row)
+            return rows
+    except UserError as error:
+        progress.note(str(error))
+        return []
+
+
+def _check_row(row: Row) -> None:
+    """Raise an exception where a stored row is of another program."""
+    if "measure" in row:
+        float(row["value"])
+        return
+    num_bytes = -(-row["num_texts"] // 8)
+    for name in ("won", "lost"):
+        if len(base64.b64decode(row[name])) != num_bytes:
+            raise ValueError(f"{row['intervention']}: {name} is cut")
 
 
 def save_rows(folder: Path, rows: Sequence[Row]) -> None:
@@ -58,7 +78,8 @@ def as_frame(rows: Sequence[Row]) -> pd.DataFrame:
 def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
     """The rows of a published file on the interventions that words name, with or without a number.
     Raises `UserError` where there are none."""
-    rows = pd.read_parquet(file)
+    with reading(file, "It is no published file of probe."):
+        rows = pd.read_parquet(file, columns=COLUMNS)
     interventions = rows["intervention"]
     names = interventions.str.partition("=")[0]
     is_chosen = names.isin(words) | interventions.isin(words)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, MeanDifference
+from attnexp.analysis.answer import MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.base.errors import UserError
@@ -16,8 +16,11 @@ from attnexp.report.table import Table, drop_constant
 PLACES = ("data", "protocol", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
 
-VERDICT = ("n", "mean", "other seeds", "other texts too", "verdict")
+VERDICT = ["n", "mean", "other seeds", "other texts too", "verdict"]
 """Columns of the default answer; n is left out where it is the same in every row."""
+
+QUOTED = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
+"""Every number of a difference: what a paper quotes."""
 
 
 def tabulate_differences(
@@ -27,16 +30,19 @@ def tabulate_differences(
     `UserError` where there are no rows."""
     if not rows:
         raise UserError("No two variants, or levels of two factors, can be compared here.")
-    frame = _make_frame(rows, [_format_difference(row) for row in rows], columns)
     title = subject + _name_baseline(rows) + _describe_rows(rows)
+    frame = _make_frame(rows, [_format_difference(row) for row in rows])
+    frame = frame[[*PLACES, "difference", *columns]]
+    frame = frame.loc[:, (frame != cells.NONE).any()]
     return Table(title, drop_constant(frame, [*PLACES, "n"] if "verdict" in columns else PLACES))
 
 
 def _describe_rows(rows: Sequence[Difference]) -> str:
-    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`."""
+    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`; and
+    how many are judged together, of families of different sizes in the largest."""
     text = ""
-    labels = {row.endpoint.label for row in rows}
-    if len(labels) == 1 and labels != {RESULT.label}:
+    labels = {row.endpoint.label for row in rows} - {RESULT.label}
+    if len(labels) == 1:
         text += f" at {labels.pop()}"
     metrics = list(dict.fromkeys(row.metric for row in rows))
     if all(metric.is_share for metric in metrics):
@@ -44,15 +50,11 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     text += f", {cells.format_margins(metrics)}, "
     if all(row.anytime for row in rows):
         text += "anytime-valid "
-    return f"{text}95 % intervals{_describe_family(rows)}"
-
-
-def _describe_family(rows: Sequence[Difference]) -> str:
-    """`, all 3 together`; of families of different sizes the largest."""
+    text += "95 % intervals"
     sizes = {row.m for row in rows}
-    if sizes == {1}:
-        return ""
-    return f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
+    if sizes != {1}:
+        text += f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
+    return text
 
 
 def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
@@ -62,17 +64,17 @@ def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
 
 
 def _make_frame(
-    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
+    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]]
 ) -> pd.DataFrame:
-    """What differences are about, and these columns of their texts that are not empty."""
-    frame = pd.DataFrame(texts)
-    frame["protocol"] = [row.protocol for row in rows]
-    frame["at"] = [row.endpoint.label for row in rows]
-    frame["metric"] = [row.metric.name for row in rows]
+    """These texts beside what differences are about."""
     name = "short_name" if _name_baseline(rows) else "name"
-    frame["difference"] = [getattr(row.contrast, name) for row in rows]
-    frame = frame[[*PLACES, "difference", *columns]]
-    return frame.loc[:, (frame != cells.NONE).any()]
+    for row, cells_of_row in zip(rows, texts, strict=True):
+        cells_of_row["data"] = row.data
+        cells_of_row["protocol"] = row.protocol
+        cells_of_row["at"] = row.endpoint.label
+        cells_of_row["metric"] = row.metric.name
+        cells_of_row["difference"] = getattr(row.contrast, name)
+    return pd.DataFrame(texts)
 
 
 def _format_difference(row: Difference) -> dict[str, str]:
@@ -80,7 +82,6 @@ def _format_difference(row: Difference) -> dict[str, str]:
     is_share = row.metric.is_share
     interval = row.interval
     return {
-        "data": row.data,
         "n": str(interval.n),
         "mean": format_number(interval.mean, is_share, "+"),
         "sd": format_number(interval.sd, is_share),
@@ -91,19 +92,6 @@ def _format_difference(row: Difference) -> dict[str, str]:
     }
 
 
-def tabulate_all_differences(answer: Answer) -> Table:
-    """Every number of a difference, a row each: what a paper quotes."""
-    columns = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
-    return tabulate_differences(answer.differences, columns)
-
-
-def tabulate_within(answer: Answer) -> Table:
-    """One factor at each level of another, and their interactions."""
-    rows = [row for row in answer.differences if row.contrast.suffix]
-    columns = ["mean", "other seeds", "verdict"]
-    return tabulate_differences(rows, columns, "Difference within levels, and interactions,")
-
-
 def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
     """Mean differences over data sets, and where the next one's would lie. Raises `UserError` where
     no two data sets can be put together."""
@@ -112,8 +100,9 @@ def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
             "A mean needs two data sets with the same variants, three seeds of each, where some "
             "variant is above chance."
         )
+    frame = _make_frame(rows, [_format_mean_difference(row) for row in rows])
     columns = ["data sets", "mean", "95 %", "next data set"]
-    frame = _make_frame(rows, [_format_mean_difference(row) for row in rows], columns)
+    frame = frame[[*PLACES[1:], "difference", *columns]]
     over = "over data sets (random effects), and the next one's"
     return Table(f"Mean difference{_name_baseline(rows)} {over}", drop_constant(frame, PLACES))
 
@@ -122,7 +111,6 @@ def _format_mean_difference(row: MeanDifference) -> dict[str, str]:
     is_share = row.metric.is_share
     mean = row.interval
     return {
-        "data": "",
         "data sets": str(row.n),
         "mean": format_number(mean.mean, is_share, "+"),
         "95 %": format_interval(mean.low, mean.high, is_share),

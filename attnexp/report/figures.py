@@ -81,14 +81,15 @@ def _choose_font(figure: Figure) -> None:
     if not missing:
         return
     for font in font_manager.fontManager.ttflist:
-        # the last resort has boxes for everything
-        has_all = missing <= font_manager.get_font(font.fname).get_charmap().keys()
-        if has_all and not font.name.startswith("Last Resort"):
+        is_upright = font.weight == 400 and font.style == "normal"
+        if not is_upright or "Last Resort" in font.name:  # which has a box for everything
+            continue
+        if missing <= font_manager.get_font(font.fname).get_charmap().keys():
             for text in texts:
                 text.set_fontfamily(["sans-serif", font.name])
             return
-    letters = "".join(map(chr, sorted(missing)))
-    raise UserError(f"No font here has {letters[:9]}. Give a name in .svg, which readers' fonts show.")
+    letters = "".join(map(chr, sorted(missing)))[:9]
+    raise UserError(f"No font here has {letters}. Name the picture .svg: readers' fonts show it.")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -105,7 +106,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     """Validation accuracy over the epochs, a panel for each data set: mean over seeds in a band of
     ± one sd, K's run dashed. Raises `UserError` where there are no epochs."""
-    panels = [part for part in comparisons if (part.epochs["metric"] == "val_accuracy").any()]
+    panels = [comparison for comparison in comparisons if len(comparison.curve)]
     if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
     heights = []
@@ -123,11 +124,9 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
 def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> None:
     """The curves of one data set. has_name: whether its name stands beside them."""
     group = comparison.group
-    rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
-    published = group.published.reindex(columns=["variant", "epoch", "val_accuracy"])
     colours = chain(SERIES, cycle(SERIES[1:]))
     for variant, colour, marker in zip(group.variants, colours, cycle(MARKERS), strict=False):
-        ours = rows[rows["variant"] == variant]
+        ours = comparison.curve[comparison.curve["variant"] == variant]
         if ours.empty:
             continue
         epochs = ours["epoch"]
@@ -139,10 +138,10 @@ def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> No
         high = (mean + sd).clip(0, 100)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
         axes.plot(epochs, mean, label=label, zorder=3, **look)
-        k_run = published[published["variant"] == variant]
+        k_run = group.published[group.published["variant"] == variant]
         k_mean = 100 * k_run["val_accuracy"]
         axes.plot(k_run["epoch"], k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
-    if len(published):
+    if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     num_columns = _num_legend_columns(group.variants)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
@@ -167,8 +166,8 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     names = list(dict.fromkeys(map(name_of, rows)))
     rows = sorted(rows, key=lambda row: names.index(name_of(row)))
     texts = [name_of(row) for row in rows]
-    if len({_name_place(row) for row in rows}) > 1:
-        texts = [f"{_name_place(row)}: {name_of(row)}" for row in rows]
+    if len({row.data for row in rows}) > 1:
+        texts = [f"{row.data}: {name_of(row)}" for row in rows]
     texts = [_break_lines(text) for text in texts]
     # bottoms of the texts; bars are below them
     bottoms = np.cumsum([1 + 0.45 * text.count("\n") for text in texts])
@@ -184,19 +183,10 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     return figure
 
 
-def _name_place(row: Difference | MeanDifference) -> str:
-    """Name of the data set, or `mean over 7`."""
-    return row.data if isinstance(row, Difference) else f"mean over {row.n}"
-
-
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
     interval = row.interval
-    if isinstance(row, Difference):
-        thin = row.texts
-    else:
-        thin = (row.interval.next_low, row.interval.next_high)
     factor = 100 if row.metric.is_share else 1
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
     axes.text(1, y, size_of(row), ha="right", va="bottom", transform=of_width)
@@ -207,7 +197,7 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
     axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
     axes.vlines(0, top, bottom, color="grey", lw=1)
     thick = (interval.low, interval.high)
-    for bounds, width in ((thick, 2.2), (thin, 1.0)):
+    for bounds, width in ((thick, 2.2), (row.texts, 1.0)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
             axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")

@@ -16,7 +16,7 @@ from attnexp.report.tables import make_table, tabulate_means
 SCHEMA = 6  # of the JSON document
 
 FORMULA = re.compile(r"[=@]|[+-](?!\d+(\.\d+)?(e[+-]\d+)?( ±|$))")
-"""Beginning of a cell that a spreadsheet takes for a formula; `+2.53` and `-0.12 ± 0.05` are none."""
+"""Beginning of what a spreadsheet computes; `+2.53` and `-0.12 ± 0.05` are no formulas."""
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -83,8 +83,9 @@ def _format_text(table: Table, name: str, format: str) -> str:
 def to_markdown(table: Table) -> str:
     """A table with its title above."""
     names = list(map(str, table.frame.columns))
+    rule = ["---"] * len(names)
     lines = [table.title, ""]
-    for row in [names, ["---"] * len(names), *table.frame.to_numpy().tolist()]:
+    for row in (names, rule, *table.frame.to_numpy()):
         cells = [cell.replace("|", "\\|") for cell in row]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
-from attnexp.analysis.answer import Answer, Comparison, MeanDifference
+from attnexp.analysis.answer import Answer, MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
+from attnexp.report.figures import render_figure
 from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.result import Run
@@ -30,17 +31,16 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     """Write the page; the same results give the same bytes. readings: stand side by side."""
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"cells": cells, "figures": figures}
-    template = environment.get_template("page.html")
-    text = template.render(
+    environment.globals |= {"cells": cells, "figures": figures, "tables": tables}
+    environment.globals |= {"difference_tables": difference_tables, "terminal": terminal}
+    environment.globals |= {"draw_forests": _draw_forests, "describe_settings": _describe_settings}
+    environment.filters["svg"] = lambda figure: b64encode(render_figure(figure, "svg")).decode()
+    text = environment.get_template("page.html").render(
         title=_title(answer),
-        sections=[_describe_comparison(answer, row) for row in answer.comparisons],
-        means=difference_tables.tabulate_means_over_data(answer.means) if answer.means else None,
-        forests_of_means=_draw_forests(answer.means),
-        several=len(answer.comparisons) > 1,
+        answer=answer,
+        parts=[answer.select([row]) for row in answer.comparisons],
         readings=readings,
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),
-        svg=lambda figure: b64encode(figures.render_figure(figure, "svg")).decode(),
     )
     with atomic_write(path) as file:
         file.write(text.encode())
@@ -60,30 +60,13 @@ def _title(answer: Answer) -> str:
     return f"{len(others)} variants against {title}" if others else title
 
 
-def _describe_comparison(answer: Answer, comparison: Comparison) -> dict[str, Any]:
-    """What the template shows of one data set and protocol."""
-    group = comparison.group
-    part = answer.select([comparison])
-    has_curve = (comparison.epochs["metric"] == "val_accuracy").any()
-    return {
-        "data": group.data,
-        "differences": comparison.differences,
-        "forests": _draw_forests(comparison.differences),
-        "lines": list(terminal.describe_comparisons(part)),
-        "means": tables.tabulate_means(part),
-        "curves": figures.draw_curves([comparison]) if has_curve else None,
-        "configs": _differing_settings(group.configs),
-        "provenance": _list_provenance(comparison),
-    }
-
-
 def _draw_forests(rows: Sequence[Difference | MeanDifference]) -> list[Figure]:
     """A forest for each metric."""
     metrics = dict.fromkeys(row.metric for row in rows)
     return [figures.draw_forest([row for row in rows if row.metric == m]) for m in metrics]
 
 
-def _differing_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
+def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Settings in which each variant differs from the first, as words."""
     baseline: dict[str, Any] | None = None
     words = {}
@@ -95,15 +78,6 @@ def _differing_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
         texts = [as_word(key, value) for key, value in differing]
         words[name] = ", ".join(texts) or "the baseline's settings"
     return words
-
-
-def _list_provenance(comparison: Comparison) -> list[dict[str, Any]]:
-    """Version, commit and torch of the runs on disk, once for each commit."""
-    by_commit: dict[str, dict[str, Any]] = {}
-    for folder in comparison.group.runs.reindex(columns=["folder"])["folder"].dropna():
-        provenance = store.load_result(folder).provenance
-        by_commit.setdefault(provenance["commit"], provenance)
-    return list(by_commit.values())
 
 
 def load_readers(

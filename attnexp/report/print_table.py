@@ -4,8 +4,7 @@ Nothing breaks within a word while a heading could take a column's place or a ce
 between its words.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import pandas as pd
@@ -16,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from attnexp.base.errors import escape_controls
+from attnexp.base.errors import escape_name
 from attnexp.report.difference_tables import PLACES
 from attnexp.report.table import Table
 
@@ -31,51 +30,42 @@ VERDICT_WIDTH = 12  # down to which a verdict wraps before anything else does
 INDENT = "  "  # of rows below a heading
 
 Section = tuple[str, pd.DataFrame]  # a heading, or nothing, and its rows
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Rows of texts, some of them below a heading, and the width of each column."""
-
-    sections: list[Section]
-    widths: dict[str, int]
-    gap: int  # spaces between columns
-
-    @property
-    def width(self) -> int:
-        """Characters of the whole table."""
-        return sum(self.widths.values()) + self.gap * (len(self.widths) - 1)
+Widths = dict[str, int]  # characters of each column
 
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table of texts: numbers to the right, the verdict coloured."""
     console.print(table.title)
-    frame = table.frame.map(escape_controls).rename(columns=escape_controls)
-    layout = choose_layout(frame, console.width)
-    console.print(_render(layout, frame.iloc[:0], has_header=True))
-    for heading, rows in layout.sections:
+    frame = table.frame.map(escape_name).rename(columns=escape_name)
+    sections, widths = choose_layout(frame, console.width)
+    gap = 2 if _width_of_table(widths, gap=2) <= console.width else 1
+    console.print(_render(frame.iloc[:0], widths, gap, has_header=True))
+    for heading, rows in sections:
         if heading:
             console.print(heading)
-        console.print(_render(layout, rows, has_header=False))
+        console.print(_render(rows, widths, gap, has_header=False))
     console.print()
 
 
-def choose_layout(frame: pd.DataFrame, width: int) -> Layout:
+def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Widths]:
     """The first layout that fits: all columns; headings in place of the columns `PLACES`;
     cells that wrap between words; names as headings, too."""
     below_places = list(_sections_by_place(frame, width))
     below_names = list(_sections_by_name(below_places))
-    for sections in ([("", frame)], below_places):
-        widths = {name: _width_of_cells(sections, name) for name in sections[0][1]}
-        for gap in (2, 1):
-            layout = Layout(sections, widths, gap)
-            if layout.width <= width:
-                return layout
-    for sections in (below_places, below_names):
-        layout = _wrap(sections, width)
-        if layout.width <= width:
-            return layout
-    return _cut_words(layout, width)
+    layouts = [
+        ([("", frame)], _width_of_cells),
+        (below_places, _width_of_cells),
+        (below_places, _width_of_words),
+    ]
+    for sections, least in layouts:
+        widths = _choose_widths(sections, width, least)
+        if _width_of_table(widths) <= width:
+            return sections, widths
+    return below_names, _cut_words(_choose_widths(below_names, width, _width_of_words), width)
+
+
+def _width_of_table(widths: Widths, gap: int = 1) -> int:
+    return sum(widths.values()) + gap * (len(widths) - 1)
 
 
 def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
@@ -120,45 +110,43 @@ def _width_of_words(sections: Sequence[Section], name: str) -> int:
     return max(widths)
 
 
-def _wrap(sections: list[Section], width: int) -> Layout:
-    """The layout with columns that wrap between words: the verdict, then names, then numbers."""
+def _choose_widths(
+    sections: list[Section], width: int, least: Callable[[list[Section], str], int]
+) -> Widths:
+    """Widths of columns that give way where the table is too wide, the verdict first, then names,
+    then numbers. least: the width down to which a column does."""
     columns = list(sections[0][1])
-    layout = Layout(sections, {name: _width_of_cells(sections, name) for name in columns}, gap=1)
-    excess = layout.width - width
-    names = [name for name in columns if name in TEXTS and name != "verdict"]
-    numbers = [name for name in columns if name not in TEXTS]
-    for name in ["verdict", *names, *numbers]:
-        if name in columns and excess > 0:
-            least = _width_of_words(sections, name)
-            if name == "verdict":
-                least = max(least, VERDICT_WIDTH)
-            cut = min(excess, max(layout.widths[name] - least, 0))
-            layout.widths[name] -= cut
-            excess -= cut
-    return layout
+    widths = {name: _width_of_cells(sections, name) for name in columns}
+    # False comes before True, and equal ones keep their order
+    for name in sorted(columns, key=lambda name: (name != "verdict", name not in TEXTS)):
+        excess = _width_of_table(widths) - width
+        fewest = max(least(sections, name), VERDICT_WIDTH if name == "verdict" else 0)
+        if excess > 0 and fewest < widths[name]:
+            widths[name] = max(widths[name] - excess, fewest)
+    return widths
 
 
-def _cut_words(layout: Layout, width: int) -> Layout:
-    """The layout with its widest columns made narrower, within words."""
-    widths = dict(layout.widths)
-    for _ in range(layout.width - width):
+def _cut_words(widths: Widths, width: int) -> Widths:
+    """Widths of which the largest give way, within words, where a table is still too wide."""
+    widths = dict(widths)
+    for _ in range(_width_of_table(widths) - width):
         widest = max(widths, key=widths.__getitem__)
         widths[widest] = max(widths[widest] - 1, 1)
-    return replace(layout, widths=widths)
+    return widths
 
 
-def _render(layout: Layout, rows: pd.DataFrame, *, has_header: bool) -> RichTable:
+def _render(rows: pd.DataFrame, widths: Widths, gap: int, *, has_header: bool) -> RichTable:
     table = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=has_header)
-    table.padding = (0, layout.gap - 1, 0, 0)
-    for name, width in layout.widths.items():
+    table.padding = (0, gap - 1, 0, 0)
+    for name, width in widths.items():
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
         table.add_column(Text(name), justify=side, width=width, overflow="fold")
     for row in rows.to_dict("records"):
         verdict = row.get("verdict", "").partition(" ")[0]
-        style = VERDICT_STYLES.get(verdict, "")
         cells = []
         for name, text in row.items():
-            cell = Text(text.removeprefix(INDENT), style if name == "verdict" else "")
+            style = VERDICT_STYLES.get(verdict, "") if name == "verdict" else ""
+            cell = Text(text.removeprefix(INDENT), style)
             cells.append(Padding.indent(cell, 2) if text.startswith(INDENT) else cell)
         table.add_row(*cells)
     return table

@@ -1,6 +1,7 @@
 """Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pandas as pd
@@ -9,9 +10,11 @@ from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import SHARES
+from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.report import difference_tables
+from attnexp.base.files import reading
 from attnexp.report.cells import NONE, format_mean, format_number
+from attnexp.report.difference_tables import QUOTED, tabulate_differences, tabulate_means_over_data
 from attnexp.report.table import Table, TableName, drop_constant
 from attnexp.runs import predictions, store
 from attnexp.runs.result import Run
@@ -26,15 +29,16 @@ PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-o
 
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
-    makers: dict[TableName, Callable[[Answer], Table]] = {
-        "differences": difference_tables.tabulate_all_differences,
-        "epochs": tabulate_epochs,
-        "metrics": tabulate_metrics,
-        "classes": tabulate_classes,
-        "within": difference_tables.tabulate_within,
-        "across": lambda answer: difference_tables.tabulate_means_over_data(answer.means),
-    }
-    return makers[name](answer)
+    if name == "differences":
+        return tabulate_differences(answer.differences, QUOTED)
+    if name == "within":
+        rows = [row for row in answer.differences if row.contrast.suffix]
+        subject = "Difference within levels, and interactions,"
+        return tabulate_differences(rows, ["mean", "other seeds", "verdict"], subject)
+    if name == "across":
+        return tabulate_means_over_data(answer.means)
+    tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
+    return tabulate[name](answer)
 
 
 def tabulate_means(answer: Answer) -> Table:
@@ -47,20 +51,25 @@ def tabulate_means(answer: Answer) -> Table:
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
-    """A row for each variant: its number of seeds, its means, and K's numbers."""
+    """A row for each variant: its number of seeds, its means, and K's accuracies, where K trained
+    for as many epochs."""
     group = comparison.group
     means = {(row.variant, row.point, row.metric): row for row in comparison.endpoints.itertuples()}
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
+    last_epoch = group.epochs["epoch"].max()
     rows = []
     for variant in group.variants:
         row = {"data": group.data, "protocol": group.protocol, "variant": variant}
         row["n"] = str(num_seeds[variant])
-        for point in group.points:
-            for metric in metrics:
-                mean = means.get((variant, point.name, metric.name))
-                text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
-                row[_column_of_means(point, metric)] = text
-        rows.append(row | _k_cells(comparison, variant))
+        for point, metric in product(group.points, metrics):
+            mean = means.get((variant, point.name, metric.name))
+            text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
+            row[_column_of_means(point, metric)] = text
+        k_run = group.published[group.published["variant"] == variant]
+        if len(k_run) and k_run["epoch"].max() == last_epoch:
+            row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], is_share=True)
+            row["K best"] = format_number(k_run["val_accuracy"].max(), is_share=True)
+        rows.append(row)
     return rows
 
 
@@ -69,21 +78,6 @@ def _column_of_means(point: Endpoint, metric: MetricSpec) -> str:
     if point is RESULT:
         return metric.name
     return point.label if metric.name == "accuracy" else f"{point.label} {metric.name}"
-
-
-def _k_cells(comparison: Comparison, variant: str) -> dict[str, str]:
-    """K's accuracies of a variant, where K trained for as many epochs."""
-    group = comparison.group
-    published = group.published
-    if published.empty or published["epoch"].max() != group.epochs["epoch"].max():
-        return {}
-    accuracies = published.loc[published["variant"] == variant, "val_accuracy"]
-    if accuracies.empty:
-        return {}
-    return {
-        "K final": format_number(accuracies.iloc[-1], is_share=True),
-        "K best": format_number(accuracies.max(), is_share=True),
-    }
 
 
 def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:
@@ -125,11 +119,6 @@ def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     rows = answer.endpoints
     shares = SHARES | {metric.name for metric in answer.metrics if metric.is_share}
-    labels: dict[tuple[str, str], str] = {}
-    for group in answer.groups:
-        labels |= {(group.protocol, point.name): point.label for point in group.points}
-    places = zip(rows["protocol"], rows["point"], strict=True)
-    rows = rows.assign(at=[labels[place] for place in places])
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
@@ -145,7 +134,10 @@ def tabulate_classes(answer: Answer) -> Table:
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
             place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
+            try:
+                parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
+            except UserError as error:
+                progress.note(str(error))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     keys = ["data", "protocol", "variant", "class"]
@@ -160,8 +152,9 @@ def tabulate_classes(answer: Answer) -> Table:
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
     run = Run(path=folder, result=store.load_result(folder))
-    by_metric = by_class(*predictions.at_endpoint(run, point))
-    frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
+    with reading(folder / predictions.FILE, "Train again."):
+        by_metric = by_class(*predictions.at_endpoint(run, point))
+        frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
     macro = frame.mean()
     macro["num_texts"] = frame["num_texts"].sum()
     frame.loc["macro"] = macro

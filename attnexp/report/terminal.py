@@ -11,7 +11,6 @@ from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import Agreement
 from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
 from attnexp.report.print_table import print_table
 from attnexp.report.tables import tabulate_means
@@ -23,15 +22,16 @@ LETTERS = "abcdef"  # marks of the variants that a curve has room for
 def show_answer(answer: Answer, console: Console) -> None:
     """Print an answer, the part of each protocol for itself."""
     for protocol in dict.fromkeys(group.protocol for group in answer.groups):
-        parts = [row for row in answer.comparisons if row.group.protocol == protocol]
-        _show_part(answer.select(parts), console, with_curve=len(answer.groups) == 1)
+        part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
+        print_table(tabulate_means(part), console)
+        first = part.comparisons[0]
+        if len(answer.groups) == 1 and first.curve["epoch"].nunique() > 1:
+            console.print(draw_curve(first, console))
+        _show_verdicts(part, console)
 
 
-def _show_part(answer: Answer, console: Console, *, with_curve: bool) -> None:
-    """Print the answer of one protocol; of several data sets at the deciding endpoint alone."""
-    print_table(tabulate_means(answer), console)
-    if with_curve and answer.comparisons[0].epochs["epoch"].nunique() > 1:
-        console.print(draw_curve(answer.comparisons[0], console))
+def _show_verdicts(answer: Answer, console: Console) -> None:
+    """Print differences and remarks, of several data sets at the deciding endpoint alone."""
     points = answer.groups[0].points
     if len({group.data for group in answer.groups}) > 1:
         points = points[:1]
@@ -61,7 +61,7 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
     if len(answer.comparisons) == 1:
         yield from _describe_epochs(answer.groups[0])
     for comparison in answer.comparisons:
-        yield from map(_describe_agreement, comparison.agreements)
+        yield from map(str, comparison.agreements)
     yield from answer.notes
 
 
@@ -74,22 +74,9 @@ def _describe_epochs(group: Group) -> Iterator[str]:
             yield f"{point.name}: {point.remark} ({listed})."
 
 
-def _describe_agreement(agreement: Agreement) -> str:
-    """How many of K's values lie where one more of our seeds would."""
-    line = "K's run"
-    if agreement.unlike:
-        line += f" (ours differ by {' '.join(agreement.unlike)})"
-    line += f": {agreement.num_inside} of {agreement.num_values} values"
-    line += " within the interval of one more seed"
-    if agreement.ours:
-        line += f" (ours: {min(agreement.ours)} to {max(agreement.ours)})"
-    return line
-
-
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
-    rows = comparison.epochs[comparison.epochs["metric"] == "val_accuracy"]
-    means = 100 * rows.pivot(index="epoch", columns="variant", values="mean")
+    means = 100 * comparison.curve.pivot(index="epoch", columns="variant", values="mean")
     variants = [variant for variant in comparison.group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
     published = comparison.group.published
@@ -99,10 +86,9 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         line = means[variant].dropna()
         figure.draw(_mark(figure, line, "braille").lines())
         figure.draw(_mark(figure, line, letter))
-        if len(published):
-            k_run = published[published["variant"] == variant].set_index("epoch")
-            if len(k_run):  # without values there would be a mark at (0, 0)
-                figure.draw(_mark(figure, 100 * k_run["val_accuracy"], letter.upper()))
+        k_run = published[published["variant"] == variant].set_index("epoch")
+        if len(k_run):  # without values there would be a mark at (0, 0)
+            figure.draw(_mark(figure, 100 * k_run["val_accuracy"], letter.upper()))
     picture = figure.build().string(colorless=True).rstrip("\n")
 
     legend = [f"{letter} {variant}" for letter, variant in letters.items()]
@@ -110,15 +96,10 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         legend.append("capitals: K's run")
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
-    names = _break_legend(legend, console.width)
+    no_break = "\xa0"  # an entry stands in one line
+    names = "   ".join(entry.replace(" ", no_break) for entry in legend)
+    names = textwrap.fill(names, console.width).replace(no_break, " ")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
-
-
-def _break_legend(entries: list[str], width: int) -> str:
-    """Entries in lines, each entry in one of them."""
-    no_break = "\xa0"
-    text = "   ".join(entry.replace(" ", no_break) for entry in entries)
-    return textwrap.fill(text, width).replace(no_break, " ")
 
 
 def _make_figure(epochs: list[int], width: int) -> Any:

@@ -13,9 +13,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write
+from attnexp.base.files import atomic_write, reading
 from attnexp.runs import store
 from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
@@ -69,19 +71,13 @@ class Manifest:
 def load_manifest(folder: Path) -> Manifest | None:
     """Study of a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
-    try:
-        tree = json.loads(file.read_bytes())
-        del tree["schema"]
-        tree["runs"] = [PlannedRun(**row) for row in tree["runs"]]
-        if tree["declaration"] is not None:
-            tree["declaration"] = Declaration(**tree["declaration"])
-        return Manifest(**tree)
-    except FileNotFoundError:
+    if not file.exists():
         return None
-    except (OSError, *store.NOT_A_RESULT) as error:
-        raise UserError(
-            f"{file} cannot be read ({error}). Delete it and sweep again: finished runs are kept."
-        ) from error
+    with reading(file, "Delete it and sweep again: finished runs are kept."):
+        study = TypeAdapter(Manifest).validate_json(file.read_bytes())
+        if not {run.variant for run in study.runs} <= study.variants.keys():
+            raise ValueError("it has runs of variants that it does not name")
+        return study
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
@@ -163,7 +159,7 @@ def forget_run(folder: Path, run_id: str) -> None:
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or of another folder, under those of
     a study beside them, if any. left_out: called with a message for each run that cannot be read.
-    Raises `UserError` for a folder without any that can, and a study that cannot be read."""
+    Raises `UserError` where there is no folder, and for a study that cannot be read."""
     folder = check_folder(folder)
     runs: list[Run] = []
     for path, label, declared in _runs_of_study(folder) or _runs_below(folder):
@@ -173,8 +169,6 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
                 runs.append(Run(path=path, result=result, label=label, declared=declared))
         except UserError as error:
             left_out(str(error))
-    if not runs:
-        raise UserError(f"There is no finished run in {folder} that can be read.")
     return runs
 
 

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 
-from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write
+from attnexp.base.files import atomic_write, reading
 from attnexp.runs.result import Run
 
 FILE = "predictions.safetensors"
@@ -39,10 +37,8 @@ def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
     """Arrays of a file of a run, by name. Raises `UserError` if they cannot be read."""
-    try:
+    with reading(run.path / name, "Train again."):
         return safetensors.numpy.load(run.read(name))
-    except SafetensorError as error:
-        raise UserError(f"{run.path / name} cannot be read ({error}). Train again.") from error
 
 
 def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -53,10 +49,13 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`: none are
     stored at `best`. Raises `UserError` if they cannot be read."""
-    arrays = load_arrays(run, FILE)
-    if point == "chosen":
-        return arrays[TEST], arrays[TEST_LABELS]
-    return arrays[FINAL], arrays[VAL_LABELS]
+    names = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
+    with reading(run.path / FILE, "Train again."):
+        arrays = load_arrays(run, FILE)
+        logits, labels = (arrays[name] for name in names)
+        if logits.shape[:1] != labels.shape or logits.ndim > 2:
+            raise ValueError(f"{labels.shape} labels of {logits.shape} logits")
+        return logits, labels
 
 
 def most_probable(logits: Any) -> Any:
@@ -73,8 +72,9 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
     if run.result.config["train"]["protocol"] == "holdout":
         logits, labels = at_endpoint(run, "chosen")
         return {run.result.best.epoch: np.packbits(most_probable(logits) == labels).tobytes()}
-    return {
-        int(name.removeprefix(CORRECT)): zlib.decompress(packed.tobytes())
-        for name, packed in load_arrays(run, FILE).items()
-        if name.startswith(CORRECT)
-    }
+    with reading(run.path / FILE, "Train again."):
+        return {
+            int(name.removeprefix(CORRECT)): zlib.decompress(packed.tobytes())
+            for name, packed in load_arrays(run, FILE).items()
+            if name.startswith(CORRECT)
+        }

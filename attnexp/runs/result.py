@@ -3,9 +3,13 @@
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import MinLen
+from pydantic import AfterValidator, BaseModel, FiniteFloat
 
 from attnexp.base.errors import UserError
+from attnexp.config.schema import Count, Natural, Protocol, SeedsConfig, Share
 
 SCHEMA = 5
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
@@ -17,14 +21,14 @@ class EpochRow:
 
     epoch: int
     # Running means over the epoch, dropout on, as Keras and K show them (C29):
-    train_loss: float  # of `train.loss` if given
-    train_accuracy: float
-    train_loss_after: float | None = None  # on the same texts after the epoch, dropout off
-    train_accuracy_after: float | None = None  # None, as the loss, unless asked for
-    val_loss: float
-    val_accuracy: float
-    val_brier: float
-    val_ece: float
+    train_loss: FiniteFloat  # of `train.loss` if given
+    train_accuracy: Share
+    train_loss_after: FiniteFloat | None = None  # on the same texts after the epoch, dropout off
+    train_accuracy_after: Share | None = None  # None, as the loss, unless asked for
+    val_loss: FiniteFloat
+    val_accuracy: Share
+    val_brier: FiniteFloat
+    val_ece: Share
     seconds: float  # of training and validation, without measuring train again
     examples_per_second: float  # of training
 
@@ -33,11 +37,64 @@ class EpochRow:
 class Evaluation:
     """A model measured on n texts; `metrics.measure` says how."""
 
-    loss: float
-    accuracy: float
-    brier: float
-    ece: float
-    n: int
+    loss: FiniteFloat
+    accuracy: Share
+    brier: FiniteFloat
+    ece: Share
+    n: Count
+
+
+class Choice(BaseModel):
+    """Piece of a stored config."""
+
+    kind: str | None = None
+
+
+class StoredTraining(BaseModel):
+    """Section `train` of a stored config."""
+
+    protocol: Protocol
+
+
+class StoredConfig(BaseModel):
+    """What readers of results take from a config, which may be an earlier version's."""
+
+    seed: Natural
+    seeds: SeedsConfig
+    data: dict[str, str | float | None]
+    train: StoredTraining
+    model: Choice
+    position: Choice = Choice()
+    mask: Choice = Choice()
+
+
+class Facts(BaseModel):
+    """What readers of results take from the facts of a data set."""
+
+    name: str
+    fingerprint: str
+    n_train: Count
+    n_val: Count
+    n_test: Count
+    classes: Annotated[list[str], MinLen(2)]
+    vectors: str | None = None
+    largest_class: Share | None = None
+
+
+def _check_config(tree: dict[str, Any]) -> dict[str, Any]:
+    StoredConfig.model_validate(tree)
+    return tree
+
+
+def _check_facts(tree: dict[str, Any]) -> dict[str, Any]:
+    Facts.model_validate(tree)
+    return tree
+
+
+def _check_epochs(rows: list[EpochRow]) -> list[EpochRow]:
+    if [row.epoch for row in rows] != list(range(1, len(rows) + 1)):
+        raise ValueError("the epochs are not 1, 2, ...")
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,11 +107,11 @@ class RunResult:
     seed: int
     label: str  # of a run that belongs to no study, such as `imdb attention none mask=causal`
     departures: list[str]  # keys of its choices and settings that are not the default ones
-    config: dict[str, Any]
-    data: dict[str, Any]
+    config: Annotated[dict[str, Any], AfterValidator(_check_config)]
+    data: Annotated[dict[str, Any], AfterValidator(_check_facts)]
     parameters: int  # number of trainable ones
     flops_per_example: int | None  # of a forward pass; a multiply and an add are 2
-    epochs: list[EpochRow]
+    epochs: Annotated[list[EpochRow], MinLen(1), AfterValidator(_check_epochs)]
     best: EpochRow
     final: EpochRow
     test: Evaluation

@@ -18,16 +18,17 @@ from pathlib import Path
 
 import yaml
 from filelock import FileLock, Timeout
+from pydantic import TypeAdapter
 
 from attnexp.base.errors import Busy, UserError
-from attnexp.base.files import atomic_write, writing
+from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config import pieces
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import predictions
 from attnexp.runs.identity import Identity
 from attnexp.runs.labels import default_label, departures
-from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
+from attnexp.runs.result import SCHEMA, Run, RunResult
 
 RESULT = "result.json"
 METRICS = "metrics.jsonl"
@@ -38,7 +39,7 @@ CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 SCHEMA_WITHOUT_LABEL = 4  # it differs from 5 by `label` and `departures` alone
 NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)  # raised by half a document
-
+CHECKED_RESULT = TypeAdapter(RunResult)
 
 RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
 """Name of a run's folder."""
@@ -57,7 +58,7 @@ def has_finished(path: Path) -> bool:
 @contextmanager
 def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Lock a run or a study against other processes, until the process ends, however that ends.
-    wait: seconds. Raises `Busy` if another still holds it then, and `UserError` where the disk refuses
+    wait: seconds. Raises `Busy` if another still holds it then, `UserError` where the disk refuses
     what is written within."""
     file = _lock_file(path)
     with writing(path):
@@ -118,7 +119,8 @@ def create(path: Path, config: RunConfig) -> None:
 
 def load_vocabulary(run: Run) -> list[str]:
     """Vocabulary of a run. Raises `UserError` if it cannot be read."""
-    return run.read(VOCABULARY).decode().split("\n")[:-1]
+    with reading(run.path / VOCABULARY, "Train again."):
+        return run.read(VOCABULARY).decode().split("\n")[:-1]
 
 
 def save_result(path: Path, result: RunResult) -> None:
@@ -131,23 +133,16 @@ def save_result(path: Path, result: RunResult) -> None:
 def load_result(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
-    try:
+    if not file.exists():
+        raise UserError(f"{path} holds no finished run: there is no {RESULT}.")
+    with reading(file, f"Delete {path}; train again."):
         tree = json.loads(file.read_bytes())
         if tree["schema"] == SCHEMA_WITHOUT_LABEL:
             label = default_label(tree["config"])
             tree |= {"schema": SCHEMA, "label": label, "departures": departures(tree["config"])}
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        for name in ("best", "final"):
-            tree[name] = EpochRow(**tree[name])
-        tree["epochs"] = [EpochRow(**row) for row in tree["epochs"]]
-        tree["test"] = Evaluation(**tree["test"])
-        return RunResult(**tree)
-    except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path} holds no finished run: there is no {RESULT}.") from None
-    except (OSError, *NOT_A_RESULT) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise UserError(f"{file} cannot be read ({reason}). Delete {path}; train again.") from error
+        return CHECKED_RESULT.validate_python(tree)
 
 
 def find_runs_of_other_code(out: str | Path, identity: Identity) -> list[Path]:

@@ -15,7 +15,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs.labels import default_settings
+from attnexp.runs.labels import default_settings, settings
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 IMDB = {"n_train": 25_000, "n_test": 25_000}
@@ -81,8 +81,8 @@ def test_only_ks_experiment_is_compared_with_his_table(
     words: list[str], position: list[str]
 ) -> None:
     config = to_dict(compose(words))
-    assert [*find_k_epochs(config, IMDB)["position"].unique()] == position
-    assert find_k_epochs(config, {**IMDB, "n_train": 100}).empty
+    assert [*find_k_epochs(settings(config), IMDB)["position"].unique()] == position
+    assert find_k_epochs(settings(config), {**IMDB, "n_train": 100}).empty
 
 
 def test_settings_that_differ_from_ks_are_named() -> None:

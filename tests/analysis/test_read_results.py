@@ -10,7 +10,7 @@ import pytest
 
 import attnexp
 from attnexp.analysis.answer import compare
-from attnexp.analysis.read_results import choose_metrics, read_results
+from attnexp.analysis.read_results import read_results
 from attnexp.base.errors import UserError
 
 ROWS = [
@@ -77,14 +77,15 @@ def test_answers_by_example_make_an_accuracy() -> None:
         {"variant": v, "seed": float(s), "example": e, "correct": str(e < n)}
         for v, n in (("a", 5), ("b", 8)) for s in range(3) for e in range(10)
     ]  # fmt: skip
-    (group,) = read_results(pd.DataFrame(rows))
+    (group,), _ = read_results(pd.DataFrame(rows))
     assert group.values("result", "accuracy").to_numpy().tolist() == [[0.5, 0.8]] * 3
     assert group.num_texts == {"result": 10}
     assert [*group.values("result", "accuracy").index] == ["0", "1", "2"]  # not 0.0
-    (group,) = read_results(pd.DataFrame(rows).assign(loss=0.5), ["loss"])
+    frame = pd.DataFrame(rows).assign(loss=0.5)
+    (group,), _ = read_results(frame, lower=["loss"], margins=["loss=1"])
     assert {*group.endpoints["metric"]} == {"accuracy", "loss"}
     assert group.notes == []
-    (group,) = read_results(pd.DataFrame(rows[1:]))
+    (group,), _ = read_results(pd.DataFrame(rows[1:]))
     assert group.notes == ["Not all runs answered the same examples."]
     rows[0]["correct"] = "0.3"
     with pytest.raises(UserError, match=r"a, seed 0 on .*'0\.3, which is neither 1 nor 0"):
@@ -96,21 +97,21 @@ def test_variants_without_a_common_seed_are_named() -> None:
     with pytest.raises(UserError, match=r"a: 0, 1, 2, 3; b: 4, 5, 6, 7"):
         read_results(apart)
     third = FRAME[FRAME["variant"] == "a"].assign(variant="c")
-    groups = read_results(pd.concat([apart, third]))
+    groups, metrics = read_results(pd.concat([apart, third]))
     assert groups[0].notes == ["b has no seed in common with a, so no difference."]
-    assert compare(groups, choose_metrics(groups, [], [], [])).undecided[0] == "b − a"
+    assert compare(groups, metrics).undecided[0] == "b − a"
 
 
 @pytest.mark.parametrize("name", ["acc", "val_acc", "Test accuracy", "eval/accuracy"])
 def test_a_column_called_accuracy_is_judged(name: str) -> None:
-    (group,) = read_results(FRAME.rename(columns={"accuracy": name}))
+    (group,), _ = read_results(FRAME.rename(columns={"accuracy": name}))
     assert {*group.endpoints["metric"]} == {name}
 
 
 @pytest.mark.parametrize("name", ["inaccuracy", "grad_acc", "1-accuracy", "acc_steps", "score"])
 def test_no_other_column_is_judged_unasked(name: str) -> None:
     frame = FRAME.assign(**{name: "no number"})
-    assert {*read_results(frame)[0].endpoints["metric"]} == {"accuracy"}
+    assert {*read_results(frame)[0][0].endpoints["metric"]} == {"accuracy"}
     with pytest.raises(UserError, match=f"No column is called accuracy or acc.*{name}"):
         read_results(frame.drop(columns="accuracy"))
 
@@ -120,20 +121,19 @@ def test_seeds_of_several_files_are_numbers_where_all_of_a_file_are(tmp_path: Pa
     for rows in ("a ,1.0,.8\na,02,.81\n", "b, 1,.82\nb,2,.83\n", "c,1,.8\nc,02x,.8\n"):
         files.append(tmp_path / f"{len(files)}.csv")
         files[-1].write_text(f"variant,seed,accuracy\n{rows}")
-    (group,) = read_results(files)
+    (group,), _ = read_results(files)
     seeds = group.endpoints.groupby("variant")["seed"].agg(list)
     assert seeds.to_dict() == {"a": ["1", "2"], "b": ["1", "2"], "c": ["1", "02x"]}
 
 
 def test_a_margin_that_was_meant_as_a_share_is_refused() -> None:
-    groups = read_results(FRAME)
     with pytest.raises(UserError, match=r"0.005 points\? .*--margin accuracy=0.5"):
-        choose_metrics(groups, [], [], ["0.005"])
+        read_results(FRAME, margins=["0.005"])
 
 
 def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
     frame = pd.concat([FRAME, FRAME.assign(accuracy=float("nan"))])  # as Lightning's csv alternates
-    (group,) = read_results(frame, ["accuracy"])
+    (group,), _ = read_results(frame, ["accuracy"])
     runs = "a seed 0, a seed 1, a seed 2, a seed 3, b seed 0, ..."
     assert group.notes == [f"Left out: 8 rows with an empty cell in accuracy ({runs})."]
     assert len(group.endpoints) == 8
@@ -141,15 +141,13 @@ def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
     with pytest.raises(
         UserError, match="Every row has an empty cell in accuracy, loss"
     ):  # no row has both
-        read_results(frame, ["accuracy", "loss"])
+        read_results(frame, lower=["loss"])
 
 
 def test_the_unit_is_that_of_the_file() -> None:
-    (group,) = read_results(FRAME.assign(accuracy=100 * FRAME["accuracy"]), ["accuracy"])
-    (metric,) = choose_metrics([group], [], [], [])
+    _, (metric,) = read_results(FRAME.assign(accuracy=100 * FRAME["accuracy"]))
     assert (metric.is_share, metric.margin) == (False, 0.25)
-    (group,) = read_results(FRAME, ["accuracy"])
-    (metric,) = choose_metrics([group], [], [], ["0.5"])
+    _, (metric,) = read_results(FRAME, margins=["0.5"])
     assert (metric.is_share, metric.margin) == (True, 0.005)
 
 

@@ -1,5 +1,8 @@
 """From runs to frames: endpoints, variants and their names, groups, plans, published files."""
 
+import json
+import math
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
 from samples import but, result, save_study
 
 import attnexp
@@ -63,13 +67,6 @@ def test_only_epochs_that_all_seeds_have_can_be_the_best() -> None:
     assert group.epochs_of("best") == {"a": 2}
 
 
-def test_predictions_that_cannot_be_read_are_named(tmp_path: Path) -> None:
-    (tmp_path / predictions.FILE).write_bytes(b"half")
-    run = replace(result("a", 0, [0.6]), path=tmp_path)
-    with pytest.raises(UserError, match=f"{tmp_path / predictions.FILE} cannot be read"):
-        predictions.at_endpoint(run, "final")
-
-
 def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     run = result("a", 0, [0.6, 0.9, 0.7], "train=holdout")
     group = one(but(run, test=replace(run.result.test, accuracy=0.55)))
@@ -113,11 +110,6 @@ def test_one_name_for_two_variants_is_told_by_the_setting_or_the_code() -> None:
     assert both.variants == ["pe model.heads=8", "pe model.heads=4"]
     other = but(result("pe", 0, [0.8]), code={"a.py": "1"}, run_id="x-12345678")
     assert one(result("pe", 0, [0.8]), other).variants == ["pe", "pe (code 12345678)"]
-
-
-def test_a_run_that_is_given_twice_counts_once() -> None:
-    run = result("a", 0, [0.8])
-    assert len(one(run, run).values("final", "accuracy")) == 1
 
 
 def test_a_path_that_is_given_twice_counts_once() -> None:
@@ -208,17 +200,6 @@ def planned(*variants: str) -> list[PlannedRun]:
     return [PlannedRun(variant=variant, seed="0", run_id="") for variant in variants]
 
 
-def test_two_crossed_factors_of_a_study_are_named_by_their_levels() -> None:
-    levels = {f"{p}_{s}": {"p": p, "s": s} for p in "ab" for s in "xy"}
-    runs = [
-        result(name, 0, [0.8], f"model.heads={number}")
-        for number, name in enumerate(levels, start=1)
-    ]
-    group = one(*runs, plan=Manifest(variants=levels, runs=planned(*levels)))
-    names = [row.contrast.name for row in compare([group], [ACCURACY]).differences]
-    assert names == ["b − a within x", "b − a within y", "b − a, y − x"]
-
-
 def test_a_metric_that_no_run_has_is_left_out() -> None:
     """As published files of earlier versions lack one that is new."""
     rows = make_rows(result("a", 0, [0.8]))
@@ -272,14 +253,69 @@ def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they
         assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]
 
 
-def test_a_run_that_cannot_be_read_is_named_to_scripts_too(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def damage(folder: Path, place: str, value: Any) -> None:
+    """Put other bytes into a file, or another value at a place of `result.json`."""
+    if isinstance(value, bytes):
+        (folder / place).write_bytes(value)
+        return
+    file = folder / "result.json"
+    tree = json.loads(file.read_text())
+    *keys, last = place.split(".")
+    section = tree
+    for key in keys:
+        section = section[int(key) if key.isdigit() else key]
+    section[last] = value
+    file.write_text(json.dumps(tree))
+
+
+def answers(num_texts: int) -> bytes:
+    """A file of predictions, four of five right."""
+    is_right = np.arange(num_texts) < 0.8 * num_texts
+    return safetensors.numpy.save({"correct.1": predictions.pack(is_right)})
+
+
+DAMAGED: list[tuple[str, list[Any]]] = [
+    ("result.json", [b"", b"{", b"[]", b"null", bytes(99), b"[" * 9999, "{}".encode("utf-16")]),
+    (predictions.FILE, [b"", b"half", bytes(99), answers(50), answers(25_008)]),
+    ("epochs.0.val_accuracy", ["x", None, math.nan, 1e300]),
+    ("epochs.0.epoch", [7, "x"]),
+    ("epochs", [[], {}, None]),
+    ("config", [[], {}, None]),
+    ("config.seeds", [None, [], {"init": [1]}]),
+    ("config.train.protocol", ["none", []]),
+    ("data", [[], {}, None]),
+    ("data.n_test", ["x", -1, 10**30, 24_000]),
+    ("data.classes", [None, ["a"]]),
+    ("test", [None, []]),
+    ("label", [None, {}]),
+]
+
+
+@pytest.mark.parametrize(
+    ("place", "value"), [(place, value) for place, values in DAMAGED for value in values]
+)
+def test_a_damaged_file_leaves_its_run_out_with_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, value: Any
 ) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)])
-    (tmp_path / "runs/bloga1-0/result.json").write_text("{")
-    endpoints, _ = attnexp.results(tmp_path / "blog")
-    assert {*endpoints["seed"]} == {0}
-    assert "bloga1-0/result.json cannot be read" in capsys.readouterr().err
+    for seed in (0, 1):
+        damage(tmp_path / f"runs/bloga{seed}-0", predictions.FILE, answers(25_000))
+    damage(tmp_path / "runs/bloga1-0", place, value)
+    assert {*attnexp.results(tmp_path / "blog")[0]["seed"]} == {0}
+    (message,) = capsys.readouterr().err.splitlines()
+    assert re.match(r".*/bloga1-0/(result.json|predictions.safetensors) cannot be read", message)
+
+
+def test_a_damaged_published_file_leaves_itself_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = (PUBLISHED / "contrast.parquet").read_bytes()
+    for content in (b"", b"nope", whole[: len(whole) // 2]):
+        (tmp_path / "cut.parquet").write_bytes(content)
+        with pytest.raises(UserError, match=r"cut.parquet cannot be read .*attnexp judge"):
+            load_groups([tmp_path / "cut.parquet"])
+        assert len(load_groups([tmp_path / "cut", PUBLISHED / "contrast"])) == 1
+        assert "cut.parquet cannot be read" in capsys.readouterr().err
 
 
 def small(folder: Path, position: str, seed: int, *words: str) -> Run:

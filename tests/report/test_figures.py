@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up import made_answer, made_group, made_reading
+from matplotlib import font_manager
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
@@ -146,6 +147,19 @@ def test_a_file_is_the_same_every_time_whatever_the_readers_settings(
     assert one.read_bytes() == other.read_bytes()
     if kind == "svg" and name != "positions":
         assert ">$pe" in one.read_text()
+
+
+def test_letters_that_the_usual_font_lacks_are_there_or_a_sentence_says_where(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def draw(name: str) -> Figure:
+        return curves(made_group(name))
+
+    assert figures.render_figure(draw("\u1d81"), "png")  # which another font of matplotlib has
+    assert "无位置" in figures.render_figure(draw("无位置"), "svg").decode()
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [])
+    with pytest.raises(UserError, match=r"No font here has 位无置.*\.svg"):
+        figures.render_figure(draw("无位置"), "png")
 
 
 def test_a_file_grows_where_a_label_would_be_cut(tmp_path: Path) -> None:

@@ -5,16 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import pandas as pd
 import pytest
 from made_up import made_answer, made_group, made_reading
 from samples import result
 
 from attnexp.analysis.group import Group
-from attnexp.analysis.read_runs import load_groups
+from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
 from attnexp.base.errors import UserError
 from attnexp.report import page
-from attnexp.runs import store
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -88,13 +86,8 @@ def test_a_picture_is_of_the_first_that_has_one() -> None:
 
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
-    for seed in "01":
-        (tmp_path / seed).mkdir()
-        store.save_result(tmp_path / seed, result("a", int(seed), [0.8]).result)
-    runs = pd.DataFrame({"variant": "a", "seed": [*"01"], "folder": [tmp_path / s for s in "01"]})
-    config = result("a", 0, [0.8]).result.config
-    text = written(tmp_path, made_group("a", runs=runs, configs={"a": config}))
-    assert text.count("attnexp 0.1, commit ccccc") == 1
+    rows = [row for seed in (0, 1) for row in make_rows(result("a", seed, [0.8]))]
+    assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1, commit ccccc") == 1
 
 
 @pytest.mark.slow

@@ -49,7 +49,7 @@ def stored_study(folder: Path) -> Manifest:
         ("", "cannot be read"),
         ("[]", "cannot be read"),
         (json.dumps({"schema": 0}), "it has schema 0"),
-        (json.dumps({"schema": SCHEMA}), "cannot be read .KeyError"),
+        (json.dumps({"schema": SCHEMA}), "cannot be read .run_id: Field required"),
     ],
 )
 def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message: str) -> None:
