@@ -23,7 +23,6 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.network.build import build_model
-from attnexp.network.fast import take_fast_path
 from attnexp.runs.result import EpochRow
 from attnexp.training import device
 from attnexp.training.loop import Examples, measure_epoch, train_epoch
@@ -70,8 +69,8 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     """Take turns in attnexp's loop."""
     device.prepare(config.train)
     model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
-    if config.train.fast and kind != "fused":
-        take_fast_path(model, config.train.precision)
+    if kind != "fused":
+        device.choose_path(model, config.train)
     shuffle = torch.Generator().manual_seed(config.seed)
     optimizer = make_optimizer(model, config.train)
     state = State(model=model, optimizer=optimizer, shuffle=shuffle)

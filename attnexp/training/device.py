@@ -13,20 +13,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from attnexp import __version__
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, TrainConfig
+from attnexp.network.fast import REFERENCE, take_fast_path
 
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 """torch's switch for the precision of oneDNN's products."""
 
 
 def prepare(config: TrainConfig) -> torch.device:
-    """Set threads and libraries, find the device. Raises `UserError` for one that is not here."""
+    """Set threads, find the device. Raises `UserError` for one that is not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    _use_onednn(config.fast)
+    _matmul.fp32_precision = "none"
     kind = str(config.device)
     if config.device is Device.auto:
         kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -60,7 +62,6 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
         "platform": platform.platform(),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "products": "oneDNN" if _matmul.fp32_precision == "bf16" else "default",
         "argv": ["attnexp", *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "resumed": [],
@@ -78,21 +79,35 @@ def commit_of(folder: Path) -> str | None:
     return answer.stdout.strip() or None
 
 
-def _use_onednn(fast: bool) -> None:
-    """Let oneDNN multiply fp32 matrices where it is faster than MKL and keeps fp32.
+def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
+    """Take the path of a model, and the library that multiplies its matrices; return their names.
 
-    It does so when asked for bf16 on a processor that has bf16 instructions and no AMX, which would
-    really round; a product is compared before anything rests on it. Only AMD's are asked: there a
-    step of training takes two thirds of the time, on Intel's a tenth more (benchmarks/LOG.md).
+    On AMD oneDNN takes 0.9 of MKL's time in a single pooled layer, 1.2 of it by hand on two threads
+    and 1.6 to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md).
     """
     _matmul.fp32_precision = "none"
+    path = take_fast_path(model, config.precision) if config.fast else REFERENCE
+    classifier: Any = model
+    products = "default"
+    if path == "pooled" and len(classifier.layers) == 1 and _take_onednn():
+        products = "oneDNN"
+    return {"path": path, "products": products}
+
+
+def _take_onednn() -> bool:
+    """Let oneDNN multiply fp32 matrices, on AMD, where it keeps fp32; whether it does.
+
+    It does when asked for bf16 on a processor that has bf16 instructions and no AMX, which would
+    really round; a product is compared before anything rests on it.
+    """
     cpu = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(cpu.get("cpu_name"))
-    keeps_fp32 = cpu.get("avx512_bf16") and not cpu.get("amx_tile")
-    if not (fast and is_amd and keeps_fp32):
-        return
+    if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):
+        return False
     x = torch.randn(256, 128, generator=torch.Generator().manual_seed(0))
     expected = x @ x.T
     _matmul.fp32_precision = "bf16"
-    if not torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4):  # bf16 is off by 0.1
+    keeps_fp32 = torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4)  # bf16 is off by 0.1
+    if not keeps_fp32:
         _matmul.fp32_precision = "none"
+    return keeps_fp32

@@ -11,7 +11,6 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.network.build import build_model
-from attnexp.network.fast import take_fast_path
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import load_config
 from attnexp.runs.result import Evaluation, Run
@@ -48,8 +47,7 @@ def evaluate_run(
         config, model, test = load_trained(
             run, [threads, *words], trust_code=trust_code, any_code=any_code
         )
-        if config.train.fast:
-            take_fast_path(model, config.train.precision)
+        device.choose_path(model, config.train)
         return run.result.test, measure(predict(model, test, config.train.precision), test.truth)
 
 

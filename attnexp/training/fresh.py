@@ -20,7 +20,6 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import Precision, RunConfig
 from attnexp.network.build import build_model
 from attnexp.network.check import check_logits, check_pieces
-from attnexp.network.fast import take_fast_path
 from attnexp.network.guard import guard
 from attnexp.training import device
 from attnexp.training.loop import autocast
@@ -93,8 +92,7 @@ def compare_logits(trained: Trained) -> None:
         model = build_model(config, trained.num_classes).to(where)
         weights = {name: from_numpy(array) for name, array in trained.weights.items()}
         model.load_state_dict(weights)
-        if config.train.fast:
-            take_fast_path(model, config.train.precision)
+        device.choose_path(model, config.train)
         check_pieces(model, ids)
         check_logits(model, ids, trained.num_classes)
         with autocast(where, config.train.precision):

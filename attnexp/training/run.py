@@ -31,7 +31,6 @@ from attnexp.network.build import build_model, try_to_build
 from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
-from attnexp.network.fast import REFERENCE, take_fast_path
 from attnexp.network.guard import guard
 from attnexp.network.trial import try_training, weights_of
 from attnexp.runs import predictions, store
@@ -241,8 +240,7 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     """Train all epochs, from the checkpoint on where there is one."""
     options = config.train
     train, val, _ = splits
-    path = take_fast_path(model, options.precision) if options.fast else REFERENCE
-    record.provenance["path"] = path
+    record.provenance |= device.choose_path(model, options)
     check_pieces(model, train.ids[:3])
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
