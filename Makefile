@@ -39,6 +39,8 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=heads 'seed=range(100,116)'
 	$(BIN)/attnexp sweep study=baselines 'seed=range(100,112)'
 	$(BIN)/attnexp sweep study=variance 'seed=range(100,103)'
+	$(BIN)/attnexp sweep study=blog_unscaled_holdout 'seed=range(100,200)' --until decided
+	$(BIN)/attnexp sweep study=blog_holdout 'seed=range(100,200)' --until decided
 	$(BIN)/attnexp sweep study=blog $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=blog_scaled $(DATA_SETS) 'seed=range(200,210)' out=outputs/data
 	$(BIN)/attnexp sweep study=position_x_embedding $(DATA_SETS) 'seed=range(200,206)' out=outputs/data
@@ -46,6 +48,7 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=blog data.limit_train=3000,10000 'seed=range(200,206)' out=outputs/sizes
 	$(BIN)/attnexp sweep study=blog data.max_len=20,40 'seed=range(200,206)' out=outputs/lengths
 	$(BIN)/attnexp sweep study=blog data=trec,cr,irony train.epochs=20 'seed=range(200,206)' out=outputs/epochs
+	$(BIN)/attnexp probe outputs/blog --do shuffle,no_positions,uniform,no_head,attention --limit 10000
 
 test: setup  ## The tests, slow ones left out
 	$(BIN)/python -m pytest -q -n auto --dist worksteal

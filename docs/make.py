@@ -228,9 +228,19 @@ def studies(*names: str) -> Iterator[str]:
 
 
 def means(study: str) -> Iterator[str]:
-    """Means over data sets of the differences within each level of the second factor."""
-    answer = compare_published(study)
-    return table([row_of_mean(row) for row in answer.means if row.contrast.within])
+    """Means over data sets: a row for each difference, a column for each level of the second factor
+    and each endpoint."""
+    sizes: dict[str, dict[str, str]] = {}
+    for row in compare_published(study).means:
+        if row.contrast.within:
+            name = f"{row.contrast.variant_level} − {row.contrast.baseline_level}"
+            column = f"{row.contrast.within}, {TITLES[row.endpoint.name]}"
+            sizes.setdefault(name, {})[column] = size_of(row)
+    columns = list(dict.fromkeys(column for by_column in sizes.values() for column in by_column))
+    yield f"| difference | {' | '.join(columns)} |"
+    yield f"|---|{'---:|' * len(columns)}"
+    for name, by_column in sizes.items():
+        yield f"| {name} | {' | '.join(by_column[column] for column in columns)} |"
 
 
 COLUMNS = {"size": "", "texts": "other texts too", "verdict": "verdict"}
@@ -335,17 +345,21 @@ class Setting:
 
 
 def settings() -> Iterator[str]:
-    """Every key: its default, its meaning with its bounds, and what it needs."""
+    """Every key: its default, its meaning with its bounds, and what it needs; a row for keys that
+    differ in name alone."""
     rows: dict[str, Setting] = {}
     for place in ("data", *PLACES):
         for option in groups()[place]:
             add_settings(rows, place, option)
     yield "| key | default | meaning and bounds | needs |"
     yield "|---|---|---|---|"
+    keys: dict[str, list[str]] = {}
     for key, row in rows.items():
         defaults = " or ".join(dict.fromkeys(row.defaults))
         needs = ", ".join(dict.fromkeys(row.needs))
-        yield f"| `{key}` | {defaults} | {row.meaning} | {needs} |"
+        keys.setdefault(f"{defaults} | {row.meaning} | {needs}", []).append(f"`{key}`")
+    for cells, same_keys in keys.items():
+        yield f"| {', '.join(same_keys)} | {cells} |"
 
 
 def add_settings(rows: dict[str, Setting], place: str, option: str) -> None:

@@ -102,7 +102,15 @@ def commands(page: str) -> list[str]:
     return found + re.findall(r"\| `(attnexp [^`]*)`", TEXTS[page] * (page == "README.md"))
 
 
-COMMANDS = list(dict.fromkeys(line for name in TEXTS for line in commands(name)))
+def studies() -> list[str]:
+    """The commands of `make studies`."""
+    make = ["make", "--dry-run", "studies"]
+    printed = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"^\S*/(attnexp .*)$", printed, re.MULTILINE)
+
+
+IN_PAGES = [line for name in TEXTS for line in commands(name)]
+COMMANDS = list(dict.fromkeys([*IN_PAGES, *studies()]))
 FILES = {
     "class Decay": "decay.py",
     "def of_words": "pairs.py",
