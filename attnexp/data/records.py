@@ -39,10 +39,21 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     if repeated:
         raise ValueError(
             f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
-            f"data.header=false if its first row holds no names"
+            f"{guess_columns(pd.DataFrame(rows))} if its first row holds no names"
         )
     _fill_rows(rows, lines, len(names))
     return pd.DataFrame(rows, columns=names, index=pd.Index(lines, name=LINE), dtype=str)
+
+
+def guess_columns(rows: pd.DataFrame) -> str:
+    """Settings for a csv without names: texts are the longest cells; of the other columns with more
+    than one value, labels have the fewest."""
+    cells = rows.set_axis(range(rows.shape[1]), axis="columns").fillna("").astype(str)
+    text = cells.apply(lambda column: column.str.len()).mean().idxmax()
+    num_values = cells.drop(columns=text).nunique()
+    num_values = num_values[num_values > 1]
+    label = num_values.idxmin() if len(num_values) else "NUMBER"
+    return f"data.header=false data.text={text} data.label={label}"
 
 
 def _fill_rows(rows: list[list[str]], lines: list[int], num_names: int) -> None:

@@ -12,7 +12,7 @@ from pyarrow import parquet  # noqa: TID253
 
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
-from attnexp.data.records import parse_csv, parse_json
+from attnexp.data.records import guess_columns, parse_csv, parse_json
 
 TABLE = re.compile(r"[^._].*?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """The name of a file that holds a table."""
@@ -118,12 +118,15 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
             what = f"that is plainly the {key}"
             if setting:
                 what = f"named {join_names([setting])}"
-            file = join_names(list(tables)[:1])
+            file, rows = next(iter(tables.items()))
+            cure = f"Name it: data.{key}=COLUMN."
+            if kind_of(Path(file)) in ("csv", "tsv"):
+                cure += (
+                    f" If these are no names, but the first row of {join_names([file])} is a text "
+                    f"like the others, count columns from 0: {guess_columns(rows)}"
+                )
             raise UserError(
-                f"{source} has no column {what}; its columns are {join_names(names)}. Name it: "
-                f"data.{key}=COLUMN. Where {file} is a csv and its first row, which is taken for "
-                f"names, is a text like the others, count columns from 0: data.header=false "
-                f"data.text=NUMBER data.label=NUMBER."
+                f"{source} has no column {what}; its columns are {join_names(names)}. {cure}"
             )
         columns.append(column)
     return columns

@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     ),
     "no header": (
         "a.csv", "4,x,what a film\n0,y,so dull\n",
-        ["columns are 4, x, what a film", "a.csv is a csv and its first row", "data.header=false"],
+        ["columns are 4, x, what a film", "the first row of a.csv is a text", "data.header=false"],
     ),
     "latin-1": ("a.csv", b"text,label\nna\xefve,1", ["line 2: 'utf-8' codec", "iconv -f cp1252"]),
     "UTF-16 without its mark": ("a.csv", GOOD.encode("utf-16-le"), ["line 1: a NUL character"]),
@@ -225,6 +225,27 @@ READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
     },
     "columns as lists": ("a.json", json.dumps(frame(FILMS).to_dict("list")), {}, FILMS[3][0]),
 }  # fmt: skip
+
+
+NO_NAMES = {
+    "Sentiment140": '"{label}","14678103{i}","NO_QUERY","u{i}","film {i}, so fine"\n',
+    "AG News": '"{label}","Film {i}","film {i}, so fine"\n',
+    "AG News with a title twice": '"{label}","{label}","film {i}, so fine"\n',
+    "a text and a label": "film {i} so fine\t{label}\n",
+}
+
+
+@pytest.mark.parametrize("kind", NO_NAMES)
+def test_the_cure_for_a_file_without_names_works_when_typed(tmp_path: Path, kind: str) -> None:
+    lines = [NO_NAMES[kind].format(i=i, label=i % 2 * 4) for i in range(10)]
+    path = tmp_path / ("a.tsv" if "\t" in lines[0] else "a.csv")
+    path.write_text("".join(lines))
+    message = refusal(on_disk(path))
+    cure = dict(re.findall(r"data\.(header|text|label)=(\w+)", message))
+    rows = rows_of(on_disk(path, **cure))
+    texts = [text.replace(",", "") for text, _ in rows["train"] + rows["test"]]
+    assert sorted(texts) == [f"film {i} so fine" for i in range(10)]
+    assert {label for _, label in rows["train"]} == {"0", "4"}
 
 
 @pytest.mark.parametrize("case", READ)
