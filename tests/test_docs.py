@@ -1,11 +1,14 @@
 """What README.md and docs/ say is what the commands in them say and do now."""
 
+import json
 import re
 import runpy
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock, call
 
 import pandas as pd
 import pytest
@@ -184,6 +187,66 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
         if done.returncode:
             failed[line] = done.stderr
     assert not failed
+
+
+def snippet(mark: str) -> str:
+    """The Python block of the guide that holds `mark`."""
+    blocks = re.findall(r"^```python\n(.*?)```", TEXTS["guide.md"], re.DOTALL | re.MULTILINE)
+    (block,) = [block for block in blocks if mark in block]
+    return str(block)
+
+
+EPOCHS = pd.DataFrame(
+    [
+        (variant, seed, epoch, metric, seed + epoch / 10)
+        for variant in ("none", "pe")
+        for seed in (0, 1)
+        for epoch in (1, 2)
+        for metric in ("accuracy", "val_loss")
+    ],
+    columns=["variant", "seed", "epoch", "metric", "value"],
+)
+
+
+def test_epochs_go_to_trackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.chdir(tmp_path)
+    exec(snippet("SummaryWriter"), {"epochs": EPOCHS})
+    log = accumulators.EventAccumulator("tensorboard/pe/1").Reload()
+    assert log.Tags()["scalars"] == ["accuracy", "val_loss"]
+    assert [(event.step, event.value) for event in log.Scalars("accuracy")] == [
+        (1, pytest.approx(1.1)),
+        (2, pytest.approx(1.2)),
+    ]
+    wandb = MagicMock()  # needs an account, so what it is called with is looked at
+    monkeypatch.setitem(sys.modules, "wandb", wandb)
+    exec(snippet("wandb"), {"epochs": EPOCHS})
+    calls = wandb.init.return_value.__enter__.return_value.log.call_args_list
+    assert len(calls) == 8
+    assert calls[-1] == call({"accuracy": 1.2, "val_loss": 1.2}, step=2)
+
+
+def test_files_of_other_trainers_are_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of Lightning, whose rows of train and validation alternate, and of Hugging Face."""
+    for seed in range(3):
+        folder = tmp_path / "lightning" / f"base-{seed}"
+        folder.mkdir(parents=True)
+        rows = f"0,9,0.7,\n0,9,,0.1\n1,19,0.5,\n1,19,,0.8{seed}\n"
+        (folder / "metrics.csv").write_text(f"epoch,step,train_loss,val_acc\n{rows}")
+        folder = tmp_path / "trainer" / f"new-model-{seed}"
+        folder.mkdir(parents=True)
+        log = [{"eval_accuracy": 0.1}, {"loss": 0.5}, {"eval_accuracy": 0.9 + seed / 100}]
+        log.append({"train_runtime": 9.0})
+        (folder / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+    monkeypatch.chdir(tmp_path)
+    block = snippet("trainer_state").replace("judge(pd", "difference = judge(pd")
+    names: dict[str, Any] = {}
+    exec(block, names)
+    (row,) = names["difference"].itertuples()
+    assert (row.variant, row.baseline, row.n) == ("new-model", "base", 3)
+    assert row.mean == pytest.approx(0.1)
 
 
 def test_pages_are_short() -> None:
