@@ -208,7 +208,7 @@ def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
     assert own.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
     assert own.final.val_loss != usual.final.val_loss
     for name, said in (("torch:sub", "must return one"), ("torch:ones", "failed: TypeError")):
-        with pytest.raises(UserError, match=f"train.loss={name} {said}"):
+        with pytest.raises(UserError, match=f"{name} .*{said}"):
             train_run(config_in(tmp_path, f"train.loss={name}"))
 
 
