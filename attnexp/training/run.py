@@ -262,13 +262,11 @@ def _fit_baseline(
     started = time.perf_counter()
     if foreign_code(to_dict(config)):
         _seed_other_draws(config, epoch=0)
-        model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
-        check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
-    else:
-        model.fit(train.ids, train.labels)
+    model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+    check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     fitted = measure(loop.predict(model, train, options.precision), train.truth)
     seconds = time.perf_counter() - started
-    running = (fitted.loss, fitted.accuracy, seconds)
+    running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     record.add(row, logits, val.truth, model)
 
