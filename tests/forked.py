@@ -39,7 +39,7 @@ def _act(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
-    sys.argv = [PROGRAM, *words]
+    sys.argv = [PROGRAM, *map(str, words)]
     main()
 
 
