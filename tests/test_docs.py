@@ -135,8 +135,6 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     write_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setitem(sys.modules, "decay", None)  # and gone after this test
-    del sys.modules["decay"]
     known = get_command(app).commands  # type: ignore[attr-defined]
     for line in COMMANDS:
         _, name, *words = shlex.split(line, comments=True)

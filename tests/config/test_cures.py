@@ -29,7 +29,7 @@ CURES = {
     "hydra/launcher=submitit_slurm": "attnexp sweep executor=slurm",
     "hydra.run.dir=/x": "out=/x",
     "+hydra.job.name=x": "attnexp config",
-    "position._target_=decay.Decay": "position=decay:Decay",
+    "position._target_=fading.Decay": "position=fading:Decay",
     "executor=local,ray": "local",
     "train.loss=": "train.loss=null",
     "~model.hidden": "model.hidden=null",
@@ -42,7 +42,7 @@ CURES = {
     "--batch-size 3": "train.batch_size=3",
     "--dropout 0.3": "model.dropout=0.3 or position.dropout=0.3",
     "--data my.csv": "data=files data.path=my.csv",
-    "position=decay:Bias": "model.score=decay:Bias",
+    "position=fading:Bias": "model.score=fading:Bias",
 }
 """What is typed, and what is to be written instead."""
 
@@ -73,7 +73,7 @@ class Loose(nn.Module):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "decay.py").write_text(DECAY)
+    (tmp_path / "fading.py").write_text(DECAY)
     (tmp_path / "my_texts").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -126,11 +126,11 @@ def test_a_setting_that_one_variant_lacks_makes_a_study(folder: Path) -> None:
 def test_an_option_that_is_not_there_says_where_it_would_lie(folder: Path) -> None:
     (place,) = re.findall(r"conf/\S+\.yaml", answer("position=kerp"))
     (folder / place).parent.mkdir(parents=True)
-    (folder / place).write_text("kind: decay:Decay\n")
-    assert plan(["data=contrast", "position=kerp"]).jobs[0].config.position.kind == "decay:Decay"
+    (folder / place).write_text("kind: fading:Decay\n")
+    assert plan(["data=contrast", "position=kerp"]).jobs[0].config.position.kind == "fading:Decay"
 
 
 def test_a_class_that_fills_no_seam_is_told_which_it_looks_like() -> None:
-    message = answer("model.score=decay:Loose")
+    message = answer("model.score=fading:Loose")
     assert "It looks like a ScoreBias: make it a subclass, and choose it by position=" in message
     assert "docs/extending.md" in message
