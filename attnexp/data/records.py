@@ -48,11 +48,16 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
 def guess_columns(rows: pd.DataFrame) -> str:
     """Settings for a csv without names: texts are the longest cells; of the other columns with more
     than one value, labels have the fewest."""
-    cells = rows.set_axis(range(rows.shape[1]), axis="columns").fillna("").astype(str)
-    text = cells.apply(lambda column: column.str.len()).mean().idxmax()
-    num_values = cells.drop(columns=text).nunique()
-    num_values = num_values[num_values > 1]
-    label = num_values.idxmin() if len(num_values) else "NUMBER"
+    lengths = []
+    num_values = []
+    for number in range(rows.shape[1]):
+        column = rows.iloc[:, number].fillna("")
+        lengths.append(column.str.len().mean())
+        num_values.append(column.nunique())
+    text = lengths.index(max(lengths))
+    num_values[text] = 0
+    candidates = [num for num in num_values if num > 1]
+    label = num_values.index(min(candidates)) if candidates else "NUMBER"
     return f"data.header=false data.text={text} data.label={label}"
 
 
