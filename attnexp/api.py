@@ -12,13 +12,14 @@ from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
+from attnexp.inspect.insight import load_model
 from attnexp.report.formats import difference_frame
 from attnexp.runs.labels import settings
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.run import train_run
 
-__all__ = ["compare", "compose", "judge", "results", "train_run"]
+__all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
 
 File = str | PathLike[str]
 

@@ -47,7 +47,7 @@ def sweep(
         study = search.study
     else:
         study = plan(words)
-    for line in watch.notes_on_seeds(study):
+    for line in watch.notes_on_plan(study):
         progress.note(line)
     first = choose_folder(search.search if search else study)
     if dry_run:
@@ -70,8 +70,9 @@ def _run_study(
     study: "Sweep", margin: float, any_code: bool, until: Until, as_json: bool
 ) -> "list[SweepEntry]":
     """Run the runs that are judged, and print the answer of those that have finished."""
+    from attnexp.base import progress
     from attnexp.cli.report import print_answer
-    from attnexp.report.advice import foresee_seeds
+    from attnexp.report.advice import foresee_seeds, note_few_steps
     from attnexp.runs.result import Run
     from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps import sequential
@@ -84,7 +85,10 @@ def _run_study(
         run = partial(run, choose=partial(sequential.rounds, study))
     with Watch(lambda finished: foresee_seeds(answer(finished))) as view:
         entries = run(observe=view)
-    if any(isinstance(entry.outcome, Run) for entry in entries):
+    results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
+    for line in note_few_steps(results):
+        progress.note(line)
+    if results:
         print_answer(answer(entries), None, "json" if as_json else "table")
         if not as_json:
             report = shlex.join(["attnexp", "report", str(study.directory)])

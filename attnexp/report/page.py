@@ -19,7 +19,6 @@ from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import render_figure
 from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
-from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -83,16 +82,17 @@ def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
 def load_readers(
     folders: Sequence[Path], *, trust_code: bool, any_code: bool
 ) -> "list[tuple[str, Callable[[str], Reading]]]":
-    """Names of finished runs, and what reads a text with their models, as `make_reader` does."""
+    """Names of finished runs, and what reads a text with their models, as `load_model` does."""
     if not folders:
         return []
-    from attnexp.inspect.insight import make_reader  # imports torch
+    from attnexp.inspect.insight import load_model  # imports torch
 
-    readers = []
+    readers: list[tuple[str, Callable[[str], Reading]]] = []
     for folder in folders:
-        run = Run(path=folder, result=store.load_result(folder))
-        name = f"{default_label(run.result.config)}, seed {replicate(run.result.config)}"
-        readers.append((name, make_reader(run, trust_code=trust_code, any_code=any_code)))
+        config = store.load_result(folder).config
+        name = f"{default_label(config)}, seed {replicate(config)}"
+        trained = load_model(folder, trust_code=trust_code, any_code=any_code)
+        readers.append((name, trained.read))
     return readers
 
 

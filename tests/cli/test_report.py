@@ -102,6 +102,8 @@ def test_runs_show_the_accuracy_of_the_last_epoch_never_the_best_on_test(
     save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
     (found,) = here_json("runs", "outputs")["runs"]
     assert (found["accuracy"], found["state"], found["seed"]) == (0.7, "finished", "0")
+    folder = tmp_path / found["folder"]
+    assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
 
 
 def test_judge_answers_and_exits_with_1_where_it_is_not_decided(
