@@ -66,6 +66,7 @@ class Manifest:
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     declaration: Declaration | None = None  # of a study that adds seeds because of its results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
+    metric: str = "accuracy"  # that is judged
 
 
 def load_manifest(folder: Path) -> Manifest | None:
@@ -88,6 +89,8 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     parts: list[str] = []
     if stored.seed_kind != planned.seed_kind:
         parts.append(f"seeds by {stored.seed_kind}")
+    if stored.metric != planned.metric:
+        parts.append(f"--metric {stored.metric}")
     baseline = next(iter(stored.variants))
     if baseline != next(iter(planned.variants)):
         parts.append(f"baseline {baseline}")
