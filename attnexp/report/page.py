@@ -17,6 +17,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import render_figure
+from attnexp.report.methods import describe_in_words, describe_studies
 from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 
@@ -39,6 +40,7 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
         answer=answer,
         parts=[answer.select([row]) for row in answer.comparisons],
         readings=readings,
+        methods=map(describe_in_words, describe_studies(answer)),
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),
     )
     with atomic_write(path) as file:
