@@ -1,15 +1,15 @@
 """attnexp: which piece of an attention model matters, and how sure are we?
 
-From Python: `from attnexp import compose, train_run, results, compare, judge`.
+From Python: `from attnexp import compose, train_run, results, compare, judge, load_model`.
 """
 
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
-__all__ = ["compare", "compose", "judge", "results", "train_run"]
+__all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
 
 if TYPE_CHECKING:
-    from attnexp.api import compare, compose, judge, results, train_run
+    from attnexp.api import compare, compose, judge, load_model, results, train_run
 else:
 
     def __dir__() -> list[str]:

@@ -8,17 +8,18 @@ from typing import Any
 import pandas as pd
 
 from attnexp.analysis import answer
+from attnexp.analysis.metrics import choose_metric
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
+from attnexp.inspect.insight import load_model
 from attnexp.report.formats import difference_frame
 from attnexp.runs.labels import settings
 from attnexp.statistics.defaults import MARGIN
-from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.run import train_run
 
-__all__ = ["compare", "compose", "judge", "results", "train_run"]
+__all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
 
 File = str | PathLike[str]
 
@@ -60,11 +61,12 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def compare(*paths: File, margin: float = 100 * MARGIN) -> pd.DataFrame:
+def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = None) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin: in percentage points. Raises `UserError`."""
+    runs, or published files. margin: in percentage points. metric: the one that studies declare if
+    None. Raises `UserError`."""
     groups = load_groups([Path(path) for path in paths])
-    return difference_frame(answer.compare(groups, [MetricSpec(margin=margin / 100)]))
+    return difference_frame(answer.compare(groups, [choose_metric(metric, margin, groups)]))
 
 
 def judge(

@@ -31,7 +31,8 @@ SHARED = ("config", "code", "parameters")
 ABOUT_RUN = [
     *SHARED,
     *("label", "study", "default_label", "num_departures", "declared"),
-    *("settings", "key", "made_by", "facts", "fingerprint", "n_test", "seed_kind", "folder"),
+    *("settings", "key", "made_by", "command", "facts", "fingerprint", "n_test"),
+    *("seed_kind", "folder"),
 ]
 """Columns of rows that are not published as they are."""
 

@@ -127,7 +127,7 @@ def _compare_group(group: Group, metrics: Sequence[MetricSpec]) -> Comparison:
         epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
         differences=[row for row in rows if row is not None],
         agreements=agreements_with_k(group),
-        notes=[*_notes_on_seeds(group), *group.notes],
+        notes=[*_notes_on_metrics(group, metrics), *_notes_on_seeds(group), *group.notes],
     )
 
 
@@ -176,6 +176,14 @@ def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference
 def has_verdict(row: Difference) -> bool:
     """Whether the seeds and the accuracies allow for a verdict, be it undecided."""
     return row.verdict not in ("", TOO_FEW)
+
+
+def _notes_on_metrics(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
+    names = {metric.name for metric in metrics}
+    for name in sorted({*group.declared} - names):
+        yield f"Declared before the first run: {name}. This judges {', '.join(sorted(names))}."
+    for name in sorted(names - {*group.endpoints["metric"]}):
+        yield f"{group.data}: these results hold no {name}."
 
 
 def _notes_on_seeds(group: Group) -> Iterator[str]:

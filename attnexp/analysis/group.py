@@ -36,7 +36,10 @@ class Group:
     # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
-    made_by: list[dict[str, Any]] = field(default_factory=list)  # version, commit, torch of runs
+    made_by: list[dict[str, Any]] = field(default_factory=list)  # `read_published.MADE_BY`
+    commands: list[str] = field(default_factory=list)  # that planned these runs
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the data, by variant
+    declared: list[str] = field(default_factory=list)  # metrics that its studies judge
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: float | None = None  # accuracy of always guessing the largest class
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
@@ -62,7 +65,8 @@ class Group:
     def step(self, point: str, metric: str) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""
         if self.num_texts:
-            return 1 / self.num_texts[point] if metric == "accuracy" else 0.0
+            # one text moves macro-F1 by about as much
+            return 1 / self.num_texts[point] if metric in ("accuracy", "macro_f1") else 0.0
         return smallest_step(self.endpoints.loc[self.endpoints["metric"] == metric, "value"])
 
     def missing(self) -> dict[str, list[str]]:

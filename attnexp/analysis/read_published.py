@@ -11,6 +11,8 @@ from attnexp.base.files import reading
 from attnexp.runs.labels import settings
 from attnexp.runs.manifest import Manifest, PlannedRun
 
+MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
+
 METADATA = b"attnexp"
 """Key of what a file holds besides its rows: the study, and what runs of a variant share."""
 
@@ -30,14 +32,15 @@ def load_published(file: Path, study: str) -> tuple[list[dict[str, Any]], Manife
             about_variants[place] = about
         about_study = {"study": study, "declared": tree["declaration"] is not None}
         about_study |= {"default_label": "", "num_departures": 0}
-        about_study |= {"folder": None, "made_by": None}
+        made_by = [tuple(made.get(key) for key in MADE_BY) for made in tree["made_by"]]
+        about_study |= {"folder": None, "made_by": made_by}
         rows = []
         for row in table.rename_columns({"variant": "label"}).to_pylist():
             about = about_variants[row["data"], row["protocol"], row["label"]]
             rows.append(row | about | about_study)
         check_answers(rows)
         runs = [PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]]
-        keys = {"variants", "settings", "seed_kind", "added_seeds"} & tree.keys()
+        keys = {*"variants settings seed_kind added_seeds commands metric".split()} & tree.keys()
         return rows, Manifest(**{key: tree[key] for key in keys}, runs=runs)
 
 

@@ -12,6 +12,7 @@ import pandas as pd
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import differences_from
 from attnexp.analysis.group import Bits, Group
+from attnexp.analysis.metrics import METRICS
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.options import did_you_mean
 from attnexp.data.tables import read_rows
@@ -123,8 +124,9 @@ def _words(name: str) -> set[str]:
 
 
 def _is_accuracy(name: str) -> bool:
-    """Whether a column that is judged holds an accuracy: `test_acc`, but not `inaccuracy`."""
-    return not ACCURACY.isdisjoint(_words(name))
+    """Whether a judged column is like an accuracy: `test_acc`, `macro_f1`, not `inaccuracy`."""
+    similar = [metric.name for metric in METRICS if metric.is_share and metric.higher_is_better]
+    return name in similar or not ACCURACY.isdisjoint(_words(name))
 
 
 def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> list[str]:

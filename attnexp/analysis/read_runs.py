@@ -1,5 +1,6 @@
 """Groups of runs on disk and of published studies, by way of a row for each run and epoch."""
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import find_k_epochs
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
-from attnexp.analysis.read_published import check_answers, describe_run, load_published
+from attnexp.analysis.read_published import MADE_BY, check_answers, describe_run, load_published
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -25,13 +26,11 @@ from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
-MADE_BY = ("version", "commit", "torch")  # of the provenance of a run
-
 Row = dict[str, Any]
 """A run and epoch. Of the run: label (of its variant, or empty), study (key of its manifest),
-declared (as in `Run`), default_label, num_departures, parameters, made_by, seed, run_id, folder,
-and what `describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the chosen
-epoch of a holdout run), correct: bits of the test texts."""
+declared (as in `Run`), default_label, num_departures, parameters, made_by, command, seed, run_id,
+folder, and what `describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the
+chosen epoch of a holdout run), correct: bits of the test texts."""
 
 
 def load_groups(
@@ -85,7 +84,8 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
         "default_label": result.label,
         "num_departures": len(result.departures),
         "parameters": result.parameters,
-        "made_by": tuple(result.provenance.get(key) for key in MADE_BY),
+        "made_by": [tuple(result.provenance.get(key) for key in MADE_BY)],
+        "command": shlex.join(result.provenance.get("argv", ())),
         "seed": replicate(result.config),
         "run_id": result.run_id,
         "folder": run.path,
@@ -139,7 +139,9 @@ def _make_group(
     rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
     """The group of all these rows. planned: as `_list_planned` gives them."""
-    added = [studies[key].added_seeds for key in rows["study"].unique() if key in studies]
+    plans = [studies[key] for key in rows["study"].unique() if key in studies]
+    added = [plan.added_seeds for plan in plans]
+    commands = [command for plan in plans for command in plan.commands]
     rows = rows.drop_duplicates(["run_id", "epoch"])
     protocol = str(rows["protocol"].iloc[0])
     facts = rows["facts"].iloc[0]
@@ -167,8 +169,12 @@ def _make_group(
         right=_unpack_answers(at_points, points, facts["n_test"]),
         runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder"]],
         made_by=[
-            dict(zip(MADE_BY, values, strict=True)) for values in rows["made_by"].dropna().unique()
+            dict(zip(MADE_BY, values, strict=True))
+            for values in rows["made_by"].explode().dropna().unique()
         ],
+        commands=commands if plans else list(rows["command"].unique()),
+        facts=firsts["facts"].to_dict(),
+        declared=list(dict.fromkeys(plan.metric for plan in plans)),
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=facts.get("largest_class"),
         sequential=frozenset(rows.loc[rows["declared"], "variant"]),

@@ -11,15 +11,16 @@ from attnexp.cli.report import Format, Html, Table, print_answer
 
 Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
+Columns = typer.Option("--columns", "--metric", metavar="NAME,...", help="Else accuracies.")
 Margins = typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
-MetricNames = typer.Option(metavar="METRIC", help="MetricSpec to judge, and its direction.")
+MetricNames = typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
 
 
 @app.command()
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="csv, jsonl or parquet.")],
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
-    columns: Annotated[Words, typer.Option(metavar="NAME,...", help="Else accuracies.")] = None,
+    columns: Annotated[Words, Columns] = None,
     variant_column: Annotated[str, Name] = "variant",
     seed_column: Annotated[str, Name] = "seed",
     higher: Annotated[Words, MetricNames] = None,

@@ -25,14 +25,11 @@ def predict(
 
     Example: attnexp predict outputs/runs/RUN "the cast was superb but the plot was dreadful"
     """
-    from attnexp.inspect.insight import make_reader
+    from attnexp.inspect.insight import load_model
     from attnexp.report.reading import as_line, as_record
-    from attnexp.runs.result import Run
-    from attnexp.runs.store import load_result
 
-    run = Run(path=run_dir, result=load_result(run_dir))
-    read = make_reader(run, trust_code=trust_code, any_code=any_code)
-    readings = (read(line) for line in read_lines(text, sys.stdin.buffer))
+    trained = load_model(run_dir, trust_code=trust_code, any_code=any_code)
+    readings = (trained.read(line) for line in read_lines(text, sys.stdin.buffer))
     if as_json:
         emit({"schema": 1, "texts": [as_record(reading, head) for reading in readings]})
         return

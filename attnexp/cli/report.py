@@ -27,6 +27,7 @@ def report(
     table: Table = None,
     format: Format = "table",
     margin: Margin = 0.25,
+    metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
     show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
@@ -46,13 +47,14 @@ def report(
     Example: attnexp report outputs/blog --html blog.html --run outputs/runs/RUN
     """
     from attnexp.analysis.answer import compare
+    from attnexp.analysis.metrics import choose_metric
     from attnexp.analysis.read_runs import load_groups
-    from attnexp.statistics.verdict import MetricSpec
 
     run_dirs = run or []
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
-    answer = compare(load_groups(paths, left_out.append), [MetricSpec(margin=margin / 100)])
+    groups = load_groups(paths, left_out.append)
+    answer = compare(groups, [choose_metric(metric, margin, groups)])
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
     if has_file:
@@ -92,7 +94,7 @@ def print_answer(
     from attnexp.report.tables import make_table
     from attnexp.report.terminal import show_answer
 
-    if format != "table" and table is not None:
+    if table == "study" or (format != "table" and table is not None):
         emit(formats.format_table(answer, table, format))
     elif format != "table":
         emit(formats.format_answer(answer, format))

@@ -1,6 +1,7 @@
 """`attnexp sweep`. Heavy imports are inside, so that --help is fast."""
 
 import shlex
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,7 @@ import typer
 from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Margin, Overrides, Until, app, emit, stop
 
 if TYPE_CHECKING:
+    from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps.plan import Sweep
     from attnexp.sweeps.schedule import SweepEntry
 
@@ -20,6 +22,7 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
     any_code: AnyCode = False,
     margin: Margin = 0.25,
+    metric: Annotated[str, typer.Option(metavar="NAME", help="What is judged.")] = "accuracy",
     until: Annotated[Until, typer.Option(help="Add seeds until each has a verdict.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -32,6 +35,7 @@ def sweep(
 
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
     """
+    from attnexp.analysis.metrics import choose_metric
     from attnexp.base import progress
     from attnexp.sweeps import sequential, tuning, watch
     from attnexp.sweeps.folder import choose_folder
@@ -39,17 +43,18 @@ def sweep(
     from attnexp.sweeps.schedule import run_sweep
 
     words = overrides or []
+    judged = choose_metric(metric, margin)
     search = None
     if until:
-        study = sequential.plan_until_decided(words, margin=margin / 100)
+        study = sequential.plan_until_decided(words, margin=judged.margin)
     elif any(map(tuning.is_tuning, words)):
         search = tuning.plan_tuning(words)
         study = search.study
     else:
         study = plan(words)
-    for line in watch.notes_on_seeds(study):
+    for line in watch.notes_on_plan(study):
         progress.note(line)
-    first = choose_folder(search.search if search else study)
+    first = choose_folder(search.search if search else replace(study, metric=judged.name))
     if dry_run:
         emit("\n".join(watch.preview_sweep(first, any_code=any_code)))
         return
@@ -58,33 +63,37 @@ def sweep(
             searched = run_sweep(first, any_code=any_code, observe=view)
         study, lines = tuning.choose_settings(search, searched)
         progress.note("\n".join(lines))
-        entries = searched + _run_study(choose_folder(study), margin, any_code, until, as_json)
+        study = choose_folder(replace(study, metric=judged.name))
+        entries = searched + _run_study(study, judged, any_code, until, as_json)
     else:
-        entries = _run_study(first, margin, any_code, until, as_json)
+        entries = _run_study(first, judged, any_code, until, as_json)
     failures = [f"{e.job}: {e.outcome}" for e in entries if isinstance(e.outcome, str)]
     if failures:
         stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
 
 
 def _run_study(
-    study: "Sweep", margin: float, any_code: bool, until: Until, as_json: bool
+    study: "Sweep", metric: "MetricSpec", any_code: bool, until: Until, as_json: bool
 ) -> "list[SweepEntry]":
     """Run the runs that are judged, and print the answer of those that have finished."""
+    from attnexp.base import progress
     from attnexp.cli.report import print_answer
-    from attnexp.report.advice import foresee_seeds
+    from attnexp.report.advice import foresee_seeds, note_few_steps
     from attnexp.runs.result import Run
-    from attnexp.statistics.verdict import MetricSpec
     from attnexp.sweeps import sequential
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.watch import Watch
 
-    answer = partial(sequential.answer_of_sweep, study, metric=MetricSpec(margin=margin / 100))
+    answer = partial(sequential.answer_of_sweep, study, metric=metric)
     run = partial(run_sweep, study, any_code=any_code)
     if until:
         run = partial(run, choose=partial(sequential.rounds, study))
     with Watch(lambda finished: foresee_seeds(answer(finished))) as view:
         entries = run(observe=view)
-    if any(isinstance(entry.outcome, Run) for entry in entries):
+    results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
+    for line in note_few_steps(results):
+        progress.note(line)
+    if results:
         print_answer(answer(entries), None, "json" if as_json else "table")
         if not as_json:
             report = shlex.join(["attnexp", "report", str(study.directory)])

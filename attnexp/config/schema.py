@@ -7,10 +7,10 @@ classes, where `pieces` reads them.
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import Field, fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass, replace
 from enum import StrEnum
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints
@@ -92,7 +92,7 @@ class DataConfig:
     val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
     test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", USERS)
     max_len: Count = setting(80, "Number of tokens of a text.")
-    vocab_size: Annotated[int, Ge(4)] = setting(20_000, "With pad, start and unknown (0, 1, 2).")
+    vocab_size: Annotated[int, Ge(4)] = setting(20_000, "At most, pad, start and unknown included.")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
     pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
     tokenizer: Tokenizer = setting(
@@ -208,6 +208,10 @@ class RunConfig:
         """The seed of a source of chance: "init", "order" or "split"."""
         seed: int | None = getattr(self.seeds, source)
         return self.seed if seed is None else seed
+
+    def sized(self, vocab_size: int) -> Self:
+        """The config of a model of so many words, which may be fewer than `data.vocab_size`."""
+        return replace(self, data=replace(self.data, vocab_size=vocab_size))
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)

@@ -39,6 +39,7 @@ class Dataset:
     test: Encoded
     val: Encoded | None = None  # the data set's own, where `data.val_split` asks for it
     words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
+    vocab_size: int  # number of ids that texts may have, `data.vocab_size` at most
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
     files: dict[str, Any]  # what was read, as in `Corpus`
@@ -74,9 +75,11 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
         split: _limit(ids[part], labels[part], split, limits[split])
         for split, part in corpus.parts.items()
     }
+    words = words[: config.vocab_size - text.INDEX_FROM - 1]  # ranks count from 1
     return Dataset(
         **splits,
-        words=words[: max(config.vocab_size - text.INDEX_FROM - 1, 0)],  # ranks count from 1
+        words=words,
+        vocab_size=len(words) + text.INDEX_FROM + 1 if words else config.vocab_size,
         classes=corpus.classes,
         source=corpus.source,
         files=corpus.files,

@@ -3,9 +3,10 @@
 Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig
+from attnexp.config.schema import Precision, RunConfig
 from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
 from attnexp.network.build import build_model
@@ -22,6 +23,7 @@ from attnexp.runs import store
 from attnexp.runs.identity import load_config
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_weights
+from attnexp.training.loop import Examples, predict
 
 START = "⟨start⟩"  # shown in front of a text
 SUMMARY = "⟨cls⟩"  # shown in front of the start with `model.pooling=cls`
@@ -93,53 +95,81 @@ class Reading:
         return Attention(weights=attention.weights[place], to_padding=attention.to_padding[place])
 
 
-def make_reader(
-    run: Run, *, trust_code: bool = False, any_code: bool = False
-) -> Callable[[str], Reading]:
-    """Function that reads a text with the run's model. Raises `UserError` where the folder holds no
-    weights or no words, and as `load_config` does."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainedModel:
+    """Model of a finished run, on the CPU, with all that it takes to read texts."""
+
+    model: nn.Module  # in eval mode: ids (B, T) -> logits, (B,) or (B, C)
+    classes: list[str]  # C names, in the order of their labels
+    vocabulary: list[str]  # most frequent first
+    config: RunConfig
+
+    def encode(self, texts: Sequence[str]) -> Tensor:
+        """Ids of texts as the model takes them: (n, T). Raises `UserError` for a single text."""
+        if isinstance(texts, str):
+            raise UserError("encode and predict_proba take a list of texts. Give [text].")
+        data = self.config.data
+        ranks = rank_with(self.vocabulary, texts, tokenizer_of(data))
+        return torch.from_numpy(to_ids(ranks, data)).long()
+
+    def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Probabilities of the classes of each text: (n, C). Raises as `encode`."""
+        ids = self.encode(texts)
+        unlabelled = Examples(ids, torch.zeros(len(ids)))
+        logits = predict(self.model, unlabelled, Precision.fp32)
+        return to_probabilities(torch.from_numpy(logits)).numpy()
+
+    def read(self, text: str) -> Reading:
+        """The prediction for a text, with its attention."""
+        ids = self.encode([text])
+        logits, maps = forward(self.model, ids)
+        probabilities = to_probabilities(logits)[0].tolist()
+
+        words = tokenizer_of(self.config.data)(text)
+        tokens = [START, *words][kept_part(self.config.data)]
+        num_kept = len(tokens) - tokens.count(START)
+        is_real = (ids[0] != PAD).numpy()
+        known = (ids[0] != UNKNOWN).numpy()[is_real].tolist()
+        if maps and maps[0].shape[-1] > len(is_real):  # a summary token in front
+            tokens = [SUMMARY, *tokens]
+            known = [True, *known]
+            is_real = np.append(True, is_real)
+        layers = []
+        for weights in maps:  # (1, H, T queries, T keys)
+            by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
+            to_padding = by_tokens[:, :, ~is_real].sum(axis=-1)
+            layers.append(Attention(weights=by_tokens[:, :, is_real], to_padding=to_padding))
+        return Reading(
+            tokens=tokens,
+            known=known,
+            num_cut=len(words) - num_kept,
+            probabilities=dict(zip(self.classes, probabilities, strict=True)),
+            layers=layers,
+            table=_position_table(self.model),
+        )
+
+
+def load_model(
+    path: str | PathLike[str], *, trust_code: bool = False, any_code: bool = False
+) -> TrainedModel:
+    """The model of a finished run, of its folder. The options are those of `attnexp predict`.
+    Raises `UserError` where the folder holds no weights or no words, and as `load_config` does."""
+    run = Run(path=Path(path), result=store.load_result(Path(path)))
     config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes
     model = build_model(config, len(classes))
     load_weights(run, model)
     vocabulary = store.load_vocabulary(run)
     if not vocabulary:
-        raise UserError(f"{run.path} was trained on ranks without words, and reads no sentence.")
-    return partial(_read, config, model.eval(), vocabulary, classes)
+        raise UserError(f"{path} was trained on ranks without words, and reads no sentence.")
+    return TrainedModel(model=model.eval(), classes=classes, vocabulary=vocabulary, config=config)
 
 
-def _read(
-    config: RunConfig, model: nn.Module, vocabulary: list[str], classes: Sequence[str], text: str
-) -> Reading:
-    tokenize = tokenizer_of(config.data)
-    (ids,) = to_ids(rank_with(vocabulary, [text], tokenize), config.data)
-    logits, maps = forward(model, torch.from_numpy(ids).long()[None])
+def to_probabilities(logits: Tensor) -> Tensor:
+    """Probabilities (n, C) of logits (n,) or (n, C)."""
     if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
-    probabilities = logits[0].double().softmax(dim=-1).tolist()
-
-    words = tokenize(text)
-    tokens = [START, *words][kept_part(config.data)]
-    num_kept = len(tokens) - tokens.count(START)
-    is_real = ids != PAD
-    known = (ids[is_real] != UNKNOWN).tolist()
-    if maps and maps[0].shape[-1] > len(ids):  # a summary token in front
-        tokens = [SUMMARY, *tokens]
-        known = [True, *known]
-        is_real = np.append(True, is_real)
-    layers = []
-    for weights in maps:  # (1, H, T queries, T keys)
-        by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
-        to_padding = by_tokens[:, :, ~is_real].sum(axis=-1)
-        layers.append(Attention(weights=by_tokens[:, :, is_real], to_padding=to_padding))
-    return Reading(
-        tokens=tokens,
-        known=known,
-        num_cut=len(words) - num_kept,
-        probabilities=dict(zip(classes, probabilities, strict=True)),
-        layers=layers,
-        table=_position_table(model),
-    )
+    return logits.double().softmax(dim=-1)
 
 
 def _position_table(model: nn.Module) -> NDArray[np.float32] | None:

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -10,11 +10,42 @@ from attnexp.analysis.answer import Answer
 from attnexp.analysis.metrics import format_margin
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
-from attnexp.config.schema import RunConfig, to_dict
+from attnexp.config.options import name_of
+from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.runs.result import RunResult
 from attnexp.statistics.planning import MOST_SEEDS
 from attnexp.statistics.verdict import FEWEST_SEEDS
 
 FEW = 4  # a sweep that takes so many times its planned seeds is told so
+FEWEST_STEPS = 200  # a training of fewer is told so
+BLIND = {*"none attention mean tfidf dot additive uniform masked_mean max cls".split()}
+"""Pieces, as one types them, to which the order of words makes no difference."""
+
+
+def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
+    """A line on runs of the embedded corpus, whose labels hang on the order of words, where no
+    model has a piece that sees it."""
+    shares = []
+    names = set()
+    for config in configs:
+        if config.data.order_fraction:  # of data=contrast alone
+            shares.append(config.data.order_fraction)
+            settings = flatten(to_dict(config))
+            names |= {name_of(settings[key]) for key in settings if key.endswith(".kind")}
+    if shares and names <= BLIND:
+        yield f"Blind to word order: {100 - 50 * min(shares):g} % is its ceiling on data=contrast."
+
+
+def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
+    """A line on runs of which one has had too few steps to learn much."""
+    fewest = FEWEST_STEPS
+    for result in results:
+        batch_size = result.config["train"].get("batch_size")  # a baseline has none
+        if batch_size:
+            num_steps = len(result.epochs) * math.ceil(result.data["n_train"] / batch_size)
+            fewest = min(fewest, num_steps)
+    if fewest < FEWEST_STEPS:
+        yield f"Trained for {fewest} steps, in which few models learn much. Raise train.epochs."
 
 
 def foresee_seeds(answer: Answer) -> Iterator[str]:

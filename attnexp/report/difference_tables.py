@@ -39,11 +39,13 @@ def tabulate_differences(
 def _describe_rows(rows: Sequence[Difference]) -> str:
     """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`; and
     how many are judged together, of families of different sizes in the largest."""
+    metrics = list(dict.fromkeys(row.metric for row in rows))
     text = ""
+    if len(metrics) == 1 and metrics[0].name != "accuracy":
+        text += f" in {metrics[0].name}"
     labels = {row.endpoint.label for row in rows} - {RESULT.label}
     if len(labels) == 1:
         text += f" at {labels.pop()}"
-    metrics = list(dict.fromkeys(row.metric for row in rows))
     if all(metric.is_share for metric in metrics):
         text += " in points"
     text += f", {cells.format_margins(metrics)}, "

@@ -9,9 +9,11 @@ import pandas as pd
 
 from attnexp.analysis.answer import ENDPOINT_KEYS, Answer
 from attnexp.analysis.contrasts import FIELDS
+from attnexp.base.errors import UserError
 from attnexp.report.difference_tables import tabulate_differences
+from attnexp.report.methods import describe_in_words, describe_studies
 from attnexp.report.table import Table, TableName
-from attnexp.report.tables import make_table, tabulate_means
+from attnexp.report.tables import make_table, mean_by_class, tabulate_means
 
 SCHEMA = 6  # of the JSON document
 
@@ -40,6 +42,14 @@ def format_answer(answer: Answer, format: str) -> str:
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:
     """One of the tables of an answer in a format."""
+    if name == "study":
+        studies = describe_studies(answer)
+        if not studies:
+            raise UserError("--table study takes results of attnexp, which say how they were made.")
+        text = "\n\n".join(map(describe_in_words, studies))
+        return json.dumps({name: studies}, indent=1) if format == "json" else text
+    if name == "classes" and format == "json":
+        return json.dumps({name: to_records(mean_by_class(answer))}, indent=1)
     table = make_table(name, answer)
     if format == "json":
         return json.dumps({name: to_records(table.frame)}, indent=1)

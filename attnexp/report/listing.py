@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
+from rich.filesize import decimal
 
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
@@ -13,7 +14,7 @@ from attnexp.report.table import Table
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
-SHOWN = ["run", "state", "data", "seed", "accuracy", "settings"]
+SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 
 def list_runs(root: Path) -> pd.DataFrame:
@@ -45,6 +46,8 @@ def _find_runs(root: Path) -> list[Path]:
 def _describe_run(folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
     try:
+        files = [file for file in folder.rglob("*") if file.is_file()]
+        row["bytes"] = sum(file.stat().st_size for file in files)
         if store.has_finished(folder):
             result = store.load_result(folder)
             config = result.config
@@ -71,7 +74,10 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     counts = ", ".join(f"{n} {state}" for state, n in runs["state"].value_counts().items())
-    shown = runs[SHOWN].rename(columns={"data": "data set"}).fillna("")
+    shown = runs[SHOWN].fillna("")
+    sizes = runs["bytes"].astype(float).fillna(0.0)
+    shown["bytes"] = [decimal(int(size), precision=0) for size in sizes]
+    shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     accuracies = runs["accuracy"].astype(float)
     shown["accuracy"] = [format_number(value, is_share=True) for value in accuracies]
-    return Table(f"Runs: {counts}", shown)
+    return Table(f"Runs: {counts}; {decimal(int(sizes.sum()))}", shown)

@@ -17,9 +17,9 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import render_figure
+from attnexp.report.methods import describe_in_words, describe_studies
 from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
-from attnexp.runs.result import Run
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -40,6 +40,7 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
         answer=answer,
         parts=[answer.select([row]) for row in answer.comparisons],
         readings=readings,
+        methods=map(describe_in_words, describe_studies(answer)),
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),
     )
     with atomic_write(path) as file:
@@ -83,16 +84,17 @@ def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
 def load_readers(
     folders: Sequence[Path], *, trust_code: bool, any_code: bool
 ) -> "list[tuple[str, Callable[[str], Reading]]]":
-    """Names of finished runs, and what reads a text with their models, as `make_reader` does."""
+    """Names of finished runs, and what reads a text with their models, as `load_model` does."""
     if not folders:
         return []
-    from attnexp.inspect.insight import make_reader  # imports torch
+    from attnexp.inspect.insight import load_model  # imports torch
 
-    readers = []
+    readers: list[tuple[str, Callable[[str], Reading]]] = []
     for folder in folders:
-        run = Run(path=folder, result=store.load_result(folder))
-        name = f"{default_label(run.result.config)}, seed {replicate(run.result.config)}"
-        readers.append((name, make_reader(run, trust_code=trust_code, any_code=any_code)))
+        config = store.load_result(folder).config
+        name = f"{default_label(config)}, seed {replicate(config)}"
+        trained = load_model(folder, trust_code=trust_code, any_code=any_code)
+        readers.append((name, trained.read))
     return readers
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 if TYPE_CHECKING:
     import pandas as pd
 
-TableName = Literal["differences", "epochs", "metrics", "classes", "within", "across"]
+TableName = Literal["differences", "epochs", "metrics", "classes", "within", "across", "study"]
 """A table that `--table` takes, and `tables.make_table` makes."""
 
 

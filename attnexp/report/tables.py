@@ -9,7 +9,7 @@ import pandas as pd
 from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.kexue import METRICS as K_METRICS
-from attnexp.analysis.metrics import SHARES
+from attnexp.analysis.metrics import ACCURACY, SHARES
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -21,6 +21,7 @@ from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class
 
+CLASS_KEYS = ["data", "protocol", "variant", "class"]
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
@@ -42,10 +43,13 @@ def make_table(name: TableName, answer: Answer) -> Table:
 
 
 def tabulate_means(answer: Answer) -> Table:
-    """Means of every variant at every endpoint, with K's where they belong."""
+    """Means of every variant at every endpoint, last of accuracy, with K's where they belong."""
+    metrics = list(answer.metrics)
+    if answer.groups[0].protocol and ACCURACY.name not in [metric.name for metric in metrics]:
+        metrics.append(ACCURACY)
     rows = []
     for comparison in answer.comparisons:
-        rows += _rows_of_means(comparison, answer.metrics)
+        rows += _rows_of_means(comparison, metrics)
     frame = pd.DataFrame(rows).fillna("")
     return Table(_title_of_means(answer, frame), drop_constant(frame, ["data", "protocol", "n"]))
 
@@ -61,10 +65,10 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
     for variant in group.variants:
         row = {"data": group.data, "protocol": group.protocol, "variant": variant}
         row["n"] = str(num_seeds[variant])
-        for point, metric in product(group.points, metrics):
+        for metric, point in product(metrics, group.points):
             mean = means.get((variant, point.name, metric.name))
             text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
-            row[_column_of_means(point, metric)] = text
+            row[_column_of_means(point, metric, len(metrics))] = text
         k_run = group.published[group.published["variant"] == variant]
         if len(k_run) and k_run["epoch"].max() == last_epoch:
             row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], is_share=True)
@@ -73,11 +77,11 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
     return rows
 
 
-def _column_of_means(point: Endpoint, metric: MetricSpec) -> str:
-    """`final`, `final loss`; of results without endpoints the metric alone."""
+def _column_of_means(point: Endpoint, metric: MetricSpec, num_metrics: int) -> str:
+    """`final`, of several metrics `final loss`; of results without endpoints the metric alone."""
     if point is RESULT:
         return metric.name
-    return point.label if metric.name == "accuracy" else f"{point.label} {metric.name}"
+    return point.label if num_metrics == 1 else f"{point.label} {metric.name}"
 
 
 def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:
@@ -126,9 +130,9 @@ def tabulate_metrics(answer: Answer) -> Table:
     return Table(f"{title})", frame)
 
 
-def tabulate_classes(answer: Answer) -> Table:
-    """Precision, recall and F1 of each class at the deciding endpoint, and their means over
-    classes. Raises `UserError` where no run is on disk, with its predictions."""
+def mean_by_class(answer: Answer) -> pd.DataFrame:
+    """Precision, recall and F1 (shares) of each class at the deciding endpoint, and their means
+    over classes: n, mean and sd over seeds. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
@@ -140,13 +144,19 @@ def tabulate_classes(answer: Answer) -> Table:
                 progress.note(str(error))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
-    keys = ["data", "protocol", "variant", "class"]
-    rows = pd.concat(parts).melt(keys, var_name="metric")
-    means = mean_over_seeds(rows, [*keys, "metric"])
+    return mean_over_seeds(
+        pd.concat(parts).melt(CLASS_KEYS, var_name="metric"), [*CLASS_KEYS, "metric"]
+    )
+
+
+def tabulate_classes(answer: Answer) -> Table:
+    """`mean_by_class` as texts."""
+    means = mean_by_class(answer)
     is_count = means["metric"] == "num_texts"
     num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    return Table(title, _pivot_means(means[~is_count], keys, {*CLASS_METRICS}).assign(n=num_texts))
+    frame = _pivot_means(means[~is_count], CLASS_KEYS, {*CLASS_METRICS})
+    return Table(title, frame.assign(n=num_texts))
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:

@@ -56,7 +56,7 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
 def load_config(
     run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
-    """The config of a finished run, with some settings set anew.
+    """The config of a finished run, with some settings set anew, and as many words as it had.
 
     Raises `UserError` where its model is not attnexp's, without `trust_code`, and where the user's
     code has changed since, without `any_code`.
@@ -72,7 +72,7 @@ def load_config(
             f"{join_names(changed)} changed since {run.path} was trained, which kept its code in "
             f"{run.path / PREFIX}. Train again, or add --any-code to take the code of today."
         )
-    return config
+    return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 
 
 @functools.cache

@@ -66,6 +66,7 @@ class Manifest:
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     declaration: Declaration | None = None  # of a study that adds seeds because of its results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
+    metric: str = "accuracy"  # that is judged
 
 
 def load_manifest(folder: Path) -> Manifest | None:
@@ -99,6 +100,7 @@ def _describe_shape(study: Manifest) -> dict[str, object]:
     return {
         f"seeds by {study.seed_kind}": None,
         f"baseline {next(iter(study.variants))}": None,
+        f"--metric {study.metric}": None,
         f"variants {', '.join(sorted(study.variants))}": study.variants,
         f"data {', '.join(sorted({*itertools.chain(*study.settings.values())}))}": None,
     }

@@ -29,6 +29,7 @@ class EpochRow:
     val_accuracy: Share
     val_brier: FiniteFloat
     val_ece: Share
+    val_macro_f1: Share | None = None  # None in earlier runs
     seconds: float  # of training and validation, without measuring train again
     examples_per_second: float  # of training
 
@@ -41,6 +42,7 @@ class Evaluation:
     accuracy: Share
     brier: FiniteFloat
     ece: Share
+    macro_f1: Share | None = None  # None in earlier runs
     n: Count
 
 

@@ -57,6 +57,7 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in run_ids]
     seeds = {run.seed for run in runs}
     kind = _seed_kind(sweep.jobs)
+    option = "" if sweep.metric == "accuracy" else f" --metric {sweep.metric}"
     plan_settings: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
     for job in sweep.jobs:
         data = job.config.data.title
@@ -66,10 +67,11 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
         variants=sweep.variants,
         settings=plan_settings,
         seed_kind=" x ".join(kind),
-        commands=[sweep.command],
+        commands=[sweep.command + option],
         runs=runs,
         declaration=sweep.declaration,
         added_seeds=[seed for seed in sweep.added_seeds if seed in seeds],
+        metric=sweep.metric,
     )
 
 

@@ -62,6 +62,7 @@ class Sweep:
     command: str  # that runs this sweep
     declaration: Declaration | None = None  # of --until decided; `jobs` then holds its budget
     added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
+    metric: str = "accuracy"  # that is judged
 
 
 def plan(words: Sequence[str]) -> Sweep:

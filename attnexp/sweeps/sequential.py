@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.metrics import choose_metric
 from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -43,14 +44,15 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
     """Anytime-valid differences from the baseline at the declared endpoint."""
     assert sweep.declaration is not None
-    answer = answer_of_sweep(sweep, entries, MetricSpec(margin=sweep.declaration.margin))
+    metric = choose_metric(sweep.metric, 100 * sweep.declaration.margin)
+    answer = answer_of_sweep(sweep, entries, metric)
     endpoint = sweep.declaration.metric
     return [row for row in answer.differences if row.endpoint.name == endpoint]
 
 
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     """Plan the runs that `words` may need, and declare the first endpoint of their protocol.
-    margin: of accuracy, as a share. Raises `UserError` where nothing can be decided."""
+    margin: of the metric, as a share. Raises `UserError` where nothing can be decided."""
     if not any(word.startswith("seed=") for word in words):
         words = [*words, "seed=range(64)"]
     sweep = plan(words)

@@ -8,7 +8,8 @@ import itertools
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -104,8 +105,22 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         tuned_label = f"{variant}, {setting} of {num_settings}"
         variants[tuned_label] = factors
         jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.label == best]
+        tried = zip(*(parts[first:] for parts in parts_of.values()), strict=True)
+        lines += _notes_on_ends(variant, parts_of[best][first:], tried)
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines
+
+
+def _notes_on_ends(
+    variant: str, setting: Iterable[str], tried: Iterable[Iterable[str]]
+) -> Iterator[str]:
+    """A line for each word of a chosen setting that is the least or largest number of its grid.
+    tried: for each word, all that were tried in its place."""
+    for word, words in zip(setting, tried, strict=True):
+        with suppress(ValueError):  # names have no order
+            numbers = [float(word.partition("=")[2]) for word in words]
+            if float(word.partition("=")[2]) in (min(numbers), max(numbers)):
+                yield f"{variant}: {word} is an end of its grid; a value beyond may be better."
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:

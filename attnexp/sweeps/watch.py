@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
 from attnexp.config.schema import ExecutorKind
+from attnexp.report.advice import foresee_chance
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots
@@ -17,12 +18,15 @@ from attnexp.sweeps.schedule import SweepEntry, scan
 from attnexp.sweeps.slurm import sbatch_script
 
 
-def notes_on_seeds(sweep: Sweep) -> list[str]:
-    """A line on a sweep whose seeds are too few to decide anything."""
+def notes_on_plan(sweep: Sweep) -> list[str]:
+    """A line on a sweep whose seeds are too few to decide anything, and one on blind models."""
+    notes = [*foresee_chance(job.config for job in sweep.jobs)]
     fewest = min(Counter(job.title for job in sweep.jobs).values())
-    if len(sweep.variants) == 1 or fewest >= 3:
-        return []
-    return [f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."]
+    if len(sweep.variants) > 1 and fewest < 3:
+        notes.append(
+            f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
+        )
+    return notes
 
 
 def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:

@@ -53,6 +53,7 @@ def restore_threads() -> Iterator[None]:
 def describe_provenance(device: torch.device) -> dict[str, Any]:
     """Versions, machine and command that produce a result."""
     root = Path(__file__).parents[2]  # of a source checkout
+    cpu = torch.cpu.get_capabilities()
     return {
         "version": __version__,
         "commit": commit_of(root) if (root / ".git").exists() else None,
@@ -60,6 +61,7 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
         "torch": str(torch.__version__),
         "numpy": np.__version__,
         "platform": platform.platform(),
+        "processor": torch.cuda.get_device_name() if device.type == "cuda" else cpu.get("cpu_name"),
         "device": str(device),
         "threads": torch.get_num_threads(),
         "argv": ["attnexp", *sys.argv[1:]],

@@ -21,7 +21,7 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     loss: mean negative log-likelihood in nats. brier: mean squared distance between probability and
     label; of more than two classes the sum over them, as in Brier 1950, which for two would be
     twice as much. ece: expected calibration error of the predicted class over 15 bins of equal
-    width (Guo et al. 2017).
+    width (Guo et al. 2017). macro_f1: mean over classes, as `by_class` says.
     """
     x = np.asarray(logits, np.float64)
     y = np.asarray(labels)
@@ -42,6 +42,7 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
         accuracy=float(right.mean()),
         brier=float(brier.mean()),
         ece=_calibration_error(confidence, right),
+        macro_f1=float(by_class(x, y)[2].mean()),
         n=len(x),
     )
 

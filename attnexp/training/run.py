@@ -137,13 +137,12 @@ def _train(
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
     num_classes = len(inputs.dataset.classes)
     code = foreign_code(to_dict(config))
+    sized = config.sized(inputs.dataset.vocab_size)  # an id counts the setting, a model the words
     with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
-            try_training(config, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
-        model = build_model(config, num_classes).to(where)
-        if inputs.vectors is not None:
-            _set_vectors(model, inputs.vectors, record)
+            try_training(sized, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
+        model = _make_model(config, inputs, record).to(where)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
             _fit_baseline(model, config, num_classes, splits, record)
@@ -155,7 +154,7 @@ def _train(
             rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)
             ids = splits.test.ids[torch.from_numpy(rows)].cpu().numpy()
             weights = weights_of(model)
-            fresh.check_in(process, config, num_classes, weights, ids, test_logits[rows])
+            fresh.check_in(process, sized, num_classes, weights, ids, test_logits[rows])
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -207,6 +206,7 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
         "n_val": len(splits.val),
         "n_test": len(splits.test),
         "classes": list(dataset.classes),
+        "vocab_size": dataset.vocab_size,
         "largest_class": float(class_sizes.max() / len(splits.test)),
         "quality": dataset.quality,
         "vectors": getattr(inputs.vectors, "fingerprint", None),
@@ -214,11 +214,18 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
     }
 
 
-def _set_vectors(model: nn.Module, vectors: Vectors, record: Record) -> None:
-    """Give the words of a vector file its vectors, and tell how many they are."""
-    assert isinstance(model, Classifier)  # a baseline takes no vectors
-    record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
-    model.set_word_vectors(vectors.rows, vectors.in_file)
+def _make_model(config: RunConfig, inputs: Inputs, record: Record) -> nn.Module:
+    """The untrained model, with its pretrained vectors where it has some, and told how many."""
+    dataset, vectors, _ = inputs
+    num_classes = len(dataset.classes)
+    with torch.random.fork_rng(devices=[]):
+        model = build_model(config.sized(dataset.vocab_size), num_classes)
+    build_model(config, num_classes)  # torch's layers draw, and dropout goes on from there
+    if vectors is not None:
+        assert isinstance(model, Classifier)  # a baseline takes no vectors
+        record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
+        model.set_word_vectors(vectors.rows, vectors.in_file)
+    return model
 
 
 def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:

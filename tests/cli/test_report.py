@@ -102,6 +102,54 @@ def test_runs_show_the_accuracy_of_the_last_epoch_never_the_best_on_test(
     save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
     (found,) = here_json("runs", "outputs")["runs"]
     assert (found["accuracy"], found["state"], found["seed"]) == (0.7, "finished", "0")
+    folder = tmp_path / found["folder"]
+    assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
+
+
+def store_macro_f1(root: Path, metric: str) -> None:
+    """Give each run a macro-F1, the better the lower its accuracy, and the study this metric."""
+    for file in root.glob("runs/*/result.json"):
+        stored = json.loads(file.read_text())
+        for row in (*stored["epochs"], stored["best"], stored["final"]):
+            row["val_macro_f1"] = 1 - row["val_accuracy"]
+        file.write_text(json.dumps(stored))
+    plan = root / "blog" / "study.json"
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"metric": metric}))
+
+
+def test_a_study_is_judged_by_the_metric_that_it_declares(
+    here: Command, here_json: Json, study: str, tmp_path: Path
+) -> None:
+    earlier = here("report", study, "--metric", "macro_f1").stdout
+    assert "imdb: these results hold no macro_f1." in earlier
+    assert re.search(r"none +– +80.10 ± 0.10", earlier)
+    store_macro_f1(tmp_path / "outputs", "macro_f1")
+    text = here("report", study).stdout
+    assert re.search("variant +final macro_f1 +final accuracy", text)
+    assert re.search(r"in macro_f1 at final in points, margin ±0.25[^$]*pe +-2.00.*hurts", text)
+    other = here_json("report", study, "--metric", "accuracy")
+    assert {row["metric"] for row in other["differences"]} == {"accuracy"}
+    assert other["notes"][0].startswith("Declared before the first run: macro_f1.")
+
+
+def test_judge_knows_unit_and_direction_of_macro_f1(here_json: Json, tmp_path: Path) -> None:
+    rows = [("a", 0, 0.5), ("a", 1, 0.52), ("b", 0, 0.6), ("b", 1, 0.61)]
+    frame = pd.DataFrame(rows, columns=["variant", "seed", "macro_f1"])
+    frame.assign(accuracy=0.5).to_csv(tmp_path / "f1.csv", index=False)
+    (difference,) = here_json("judge", "f1.csv", "--metric", "macro_f1")["differences"]
+    assert (difference["metric"], difference["mean"]) == ("macro_f1", pytest.approx(0.095))
+
+
+def test_the_study_table_is_a_text_and_its_fields(
+    here: Command, here_json: Json, study: str
+) -> None:
+    text = here("report", study, "--table", "study").stdout
+    assert text == here("report", study, "--table", "study", "--format", "markdown").stdout
+    assert "imdb (fingerprint imdb), 25,000 train texts, 25,000 val texts, 25,000 test" in text
+    assert "none, pe, 2 epochs, 3 seeds (0, 1, 2), protocol blog, validated on test" in text
+    assert text.endswith("Command: attnexp sweep\n")
+    (fields,) = here_json("report", study, "--table", "study")["study"]
+    assert (fields["seeds"], fields["n_test"], fields["epochs"]) == (["0", "1", "2"], [25_000], [2])
 
 
 def test_judge_answers_and_exits_with_1_where_it_is_not_decided(
@@ -134,6 +182,8 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", "nowhere"], "There is no folder nowhere"),
         (["report", BLOG, "--margin", "0"], "--margin"),
         (["report", BLOG, "--table", "across"], "two data sets"),
+        (["report", BLOG, "--metric", "loss"], "one of accuracy, macro_f1, ece, gap"),
+        (["judge", "r.csv", "--table", "study"], "results of attnexp"),
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),

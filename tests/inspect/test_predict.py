@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import attnexp
 from attnexp.base import SENTENCE
 from attnexp.cli import app
 from attnexp.cli.predict import read_lines
@@ -19,7 +20,7 @@ from attnexp.inspect import insight
 from attnexp.inspect.insight import Attention, Reading
 from attnexp.report.cells import describe_padding
 from attnexp.report.reading import as_line, shade
-from attnexp.runs import predictions, store
+from attnexp.runs import predictions
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
 
@@ -31,10 +32,6 @@ def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
     """Exit code, stdout, and stderr on one line."""
     done = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
     return done.exit_code, done.stdout, " ".join(done.stderr.split())
-
-
-def run_of(path: Path) -> Run:
-    return Run(path=path, result=store.load_result(path))
 
 
 def a_reading(**other: Any) -> Reading:
@@ -61,18 +58,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
     mirror = "the cast was dreadful but the plot was superb"
-    read = insight.make_reader(run)
+    read = insight.load_model(run.path).read
     assert (read(SENTENCE).label, read(mirror).label) == ("negative", "positive")
 
 
-def test_probabilities_are_those_of_the_run(run: Run) -> None:
-    read = insight.make_reader(run)
+def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
+    trained = attnexp.load_model(run.path)
     corpus = contrast.generate_corpus(run.result.config["data"]["order_fraction"])
-    reviews = corpus.rows.text[corpus.parts["test"]][:50]
-    probabilities = [read(review).probabilities["positive"] for review in reviews]
+    reviews = corpus.rows.text[corpus.parts["test"]][:50].tolist()
     logits = predictions.load_arrays(run, predictions.FILE)[predictions.FINAL][:50]
     expected = 1 / (1 + np.exp(-logits))
-    assert probabilities == pytest.approx(expected, abs=1e-5)
+    probabilities = trained.predict_proba(reviews)
+    np.testing.assert_allclose(probabilities[:, 1], expected, atol=1e-5)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert trained.read(reviews[0]).probabilities["positive"] == pytest.approx(expected[0])
+    assert trained.classes == ["negative", "positive"]
+    assert not trained.model.training
+    np.testing.assert_allclose(trained.model(trained.encode(reviews)).detach(), logits, atol=1e-5)
+    with pytest.raises(ValueError, match="take a list of texts"):
+        trained.predict_proba(reviews[0])
 
 
 def test_the_largest_weight_that_is_shown_has_the_full_colour() -> None:
@@ -94,7 +98,7 @@ def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None
     words = [*SMALL, "model.score=uniform", "data.max_len=80", f"out={tmp_path}"]
     for mask, share in (([], 75 / 80), (["mask=padding"], 0)):
         path, _ = train_run(compose([*words, *mask]))
-        reading = insight.make_reader(run_of(path))("the plot was superb")
+        reading = insight.load_model(path).read("the plot was superb")
         assert reading.attention().padding_share == pytest.approx(share)
         assert reading.attention(head=3).padding_share == pytest.approx(share)
         _, out, _ = command("predict", path, "the plot was superb")
@@ -106,7 +110,7 @@ def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None
 def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
     words = "model.pooling=cls model.layers=2 data.max_len=6 position=learned".split()
     path, _ = train_run(compose([*SMALL, *words, f"out={tmp_path}"]))
-    reading = insight.make_reader(run_of(path))("the cast was superb but the plot was dreadful")
+    reading = insight.load_model(path).read("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
     assert reading.table is not None

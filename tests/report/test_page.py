@@ -87,7 +87,7 @@ def test_a_picture_is_of_the_first_that_has_one() -> None:
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
     rows = [row for seed in (0, 1) for row in make_rows(result("a", seed, [0.8]))]
-    assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1, commit ccccc") == 1
+    assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1 (commit ccccc") == 1
 
 
 @pytest.mark.slow

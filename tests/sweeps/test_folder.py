@@ -1,6 +1,7 @@
 """Folders of sweeps: each holds one plan, to which seeds may be added."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_seeds_given_to_a_complete_study_are_recorded_as_added(
     pretend(fails=lambda config: config.seed == 6)
     assert run(tmp_path, AXIS, "seed=range(7)").added_seeds == ["4", "5", "6"]
     assert run(tmp_path, AXIS, "seed=range(8)").added_seeds == ["4", "5", "6", "7"]
+
+
+def test_the_metric_is_of_the_plan(tmp_path: Path) -> None:
+    sweep = replace(small(tmp_path, AXIS, THREE, "name=mine"), metric="macro_f1")
+    study = stored(finish(sweep))
+    assert study.metric == "macro_f1"
+    assert study.commands[0].endswith("name=mine --metric macro_f1")
+    with pytest.raises(UserError, match=r"holds another plan \(--metric macro_f1\)"):
+        choose_folder(small(tmp_path, AXIS, THREE, "name=mine"))
 
 
 def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:

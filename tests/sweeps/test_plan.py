@@ -6,7 +6,7 @@ import pytest
 
 from attnexp.base.errors import UserError
 from attnexp.sweeps.plan import plan
-from attnexp.sweeps.watch import notes_on_seeds
+from attnexp.sweeps.watch import notes_on_plan
 
 
 def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
@@ -92,7 +92,29 @@ def test_seeds_apart_are_no_variants_and_one_given_twice_is_one_run() -> None:
 
 
 def test_a_sweep_that_cannot_decide_says_so() -> None:
-    (line,) = notes_on_seeds(plan(["study=blog", "data=contrast,trec", "seed=0,1"]))
+    (line,) = notes_on_plan(plan(["study=blog", "data=contrast,trec", "seed=0,1"]))
     assert line.startswith("A verdict takes three seeds, and this has 2.")
-    assert not notes_on_seeds(plan(["study=blog", "seed=0,1,2"]))
-    assert not notes_on_seeds(plan(["data=contrast"]))  # nothing to compare
+    assert not notes_on_plan(plan(["study=blog", "seed=0,1,2"]))
+    assert not notes_on_plan(plan(["data=trec"]))  # nothing to compare
+
+
+@pytest.mark.parametrize(
+    ("words", "ceiling"),
+    [
+        (["model=mean,attention"], "50 %"),
+        (["mask=padding", "model.pooling=cls"], "50 %"),
+        (["model=tfidf"], "50 %"),
+        (["data.order_fraction=0.5", "model.pooling=max"], "75 %"),
+        (["model=mean,lstm"], None),
+        (["position=none,rotary"], None),
+        (["mask=causal"], None),
+        (["model.pooling=last"], None),
+        (["data=trec"], None),
+    ],
+)
+def test_a_plan_of_models_that_see_no_order_is_told_their_ceiling(
+    words: list[str], ceiling: str | None
+) -> None:
+    notes = "".join(notes_on_plan(plan(["data=contrast", "seed=0,1,2", *words])))
+    assert notes.startswith(f"Blind to word order: {ceiling} is its ceiling" if ceiling else "")
+    assert bool(notes) == bool(ceiling)

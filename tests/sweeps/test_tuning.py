@@ -31,7 +31,8 @@ def test_each_variant_runs_as_chosen_on_held_out_data_and_nothing_runs_twice(
     ]  # fmt: skip
     study, lines = choose_settings(tuning, searched)
     assert [*study.variants] == ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
-    assert len(lines) == 4
+    ends = [line for line in lines if "train.lr=0.05 is an end of its grid" in line]
+    assert (len(lines), len(ends)) == (6, 2)
     runs = [
         (run.label[:5], run.result.seed, run.result.config["train"]["lr"])
         for run in finished(run_sweep(study))
@@ -59,7 +60,8 @@ def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
         entry.outcome = Run(path=entry.path, result=result)
         if (entry.job.config.seed, entry.job.config.train.lr) == (1001, 3e-2):
             entry.outcome = "the loss is nan"
-    study, _ = choose_settings(tuning, entries)
+    study, lines = choose_settings(tuning, entries)
+    assert not any("end of its grid" in line for line in lines)
     assert [*study.variants] == [f"{name}, train.lr={best} of 4" for name in ("no_pe", "pe")]
     assert {job.config.train.lr for job in study.jobs} == {float(best)}
     for entry in entries:

@@ -85,6 +85,7 @@ def test_a_sweep_ends_with_the_answer_and_fails_with_its_runs(
     code, out, err = sweep(*words)
     assert code == 1
     assert f"More: attnexp report {tmp_path}/blog" in out
+    assert err.count("Trained for 4 steps, in which few models learn much.") == 1
     assert "2 of 6 runs failed.\nno_pe on contrast, seed 0: the loss is nan\n" in err
     pretend()
     code, out, _ = sweep(*words, "--json")

@@ -16,6 +16,8 @@ def test_every_figure_is_scikit_learns(num_classes: int) -> None:
     squares = np.square(probability - np.eye(num_classes)[labels]).sum(1)
     assert found.loss == pytest.approx(metrics.log_loss(labels, probability))
     assert found.brier == pytest.approx(squares.mean() / (2 if num_classes == 2 else 1))
+    f1 = metrics.f1_score(labels, logits.argmax(1), average="macro")
+    assert found.macro_f1 == pytest.approx(f1)
     assert (found.n, found.accuracy) == (500, metrics.accuracy_score(labels, logits.argmax(1)))
 
 

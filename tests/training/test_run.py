@@ -192,6 +192,27 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     assert np.abs(table[1::2]).max() <= 0.05
 
 
+def test_a_word_table_has_a_row_for_each_word_and_all_else_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
+
+    def train(name: str) -> tuple[dict[str, Any], RunResult]:
+        path, result = train_run(config_in(tmp_path / name))
+        assert evaluate_run(path) == (result.test, result.test)
+        return predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS), result
+
+    weights, result = train("sized")
+    monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
+    whole, expected = train("whole")
+    num_rows = len(weights["embedding.weight"])
+    assert num_rows == 4 + len(run.load_data(config_in(tmp_path).data).words)
+    assert len(whole["embedding.weight"]) == 1000
+    for name in weights:
+        np.testing.assert_array_equal(weights[name], whole[name][:num_rows])
+    assert result.test == expected.test
+
+
 def test_patience_ends_training_where_the_held_out_accuracy_no_longer_rises(tmp_path: Path) -> None:
     words = ["train=holdout", "train.epochs=9", "train.patience=2"]
     accuracies = [row.val_accuracy for row in train_run(config_in(tmp_path, *words))[1].epochs]
