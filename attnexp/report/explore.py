@@ -51,6 +51,8 @@ def serve(
         if reading.layers:
             attention = reading.attention()
             ui.label(describe_colours(attention.received, attention))
+        else:
+            ui.label("This model has no attention to show.")
         for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
                 for head in range(1, 1 + len(attention.weights)):
