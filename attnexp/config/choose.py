@@ -53,8 +53,9 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
         load(config.train.loss)
     if data.path is not None and data.name != "hub":
         data.path = _absolute(data.path)
+    model: Any = config.model
     if config.vectors is not None:
-        config.model.vectors = _absolute(config.vectors)
+        model.vectors = _absolute(config.vectors)
     return config
 
 

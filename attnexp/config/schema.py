@@ -61,7 +61,7 @@ class When(NamedTuple):
 
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
-PIECEWISE = When("a model that is a network of pieces", lambda run: isinstance(run.model, ModelConfig))
+PIECEWISE = When("a model that is a network of pieces", lambda run: run.has_pieces)
 ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
 JOINED = When("a position table", lambda run: run.position.fills(_seams().JoinedPosition))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
@@ -206,9 +206,14 @@ class RunConfig:
         return not self.model.fills(_seams().Baseline)
 
     @property
+    def has_pieces(self) -> bool:
+        """Whether the model is a network of pieces, rather than the user's whole network."""
+        return isinstance(self.model, ModelConfig)
+
+    @property
     def vectors(self) -> str | None:
-        """File of pretrained embeddings, which models of pieces alone take."""
-        return self.model.vectors if isinstance(self.model, ModelConfig) else None
+        """File of pretrained embeddings, which networks of pieces alone take."""
+        return self.model.vectors if self.has_pieces else None
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""

@@ -95,9 +95,8 @@ class Layers(nn.ModuleList):
 
 
 class Network(nn.Module):
-    """Classifies, in place of all other pieces: ids (B, T), int32 and 0 at padding -> logits (B, C),
-    or of two classes (B,), the log-odds of the second. Given vocab_size, num_tokens and num_classes.
-    """
+    """Classifies, in place of all other pieces: ids (B, T), 0 at padding -> logits (B, C), or (B,)
+    for two classes. Given vocab_size, num_tokens and num_classes."""
 
 
 class Baseline(nn.Module):

@@ -34,8 +34,7 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
     if not isinstance(model, Classifier | seams.Network):
         return
     with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
-        if isinstance(model, Classifier) and model.pattern is not None:
-            _check_mask(model, model.pattern, ids)
+        _check_mask(model, ids)
         first = _outputs(model, ids)
         second = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
@@ -74,9 +73,12 @@ def differ(output: Tensor, expected: Tensor) -> bool:
     return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
-def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
-    """Raise `UserError` where a mask does not give what its seam asks for, or leaves a query of
-    ids (B, T) no key."""
+def _check_mask(model: nn.Module, ids: Tensor) -> None:
+    """Raise `UserError` where a mask, if there is one, does not give what its seam asks for, or
+    leaves a query of ids (B, T) no key."""
+    if not isinstance(model, Classifier) or model.pattern is None:
+        return
+    mask = model.pattern
     place = grid(ids.shape[-1], ids.device)
     pattern = mask(*place)
     _check_output(mask, place, pattern)

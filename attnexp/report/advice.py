@@ -11,7 +11,7 @@ from attnexp.analysis.metrics import format_margin
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import ModelConfig, RunConfig, to_dict
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.statistics.planning import MOST_SEEDS
 from attnexp.statistics.verdict import FEWEST_SEEDS
 
@@ -41,7 +41,7 @@ def next_commands(
     yield f"Results: {run_dir}\nNext:"
     key = "model"
     values = [_as_choice(config.model), "attention"]
-    if isinstance(config.model, ModelConfig):
+    if config.has_pieces:
         key = "position"
         values = ["none", _as_choice(config.position) if config.position.kind else "sinusoidal"]
         opening = " ".join(text.split()[:24])
