@@ -14,7 +14,7 @@ from forked import PROGRAM
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.runs import store
+from attnexp.runs import predictions, store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
@@ -60,6 +60,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             )  # fmt: skip
             path = store.run_dir(job.config.out, identity.run_id)
             shutil.copytree(template.path, path)
+            (path / predictions.FILE).unlink()  # answers that have another accuracy
             store.save_result(path, result)
             return Run(path=path, result=result, label=job.label)
 

@@ -36,6 +36,8 @@ def reading(file: Path, cure: str) -> Iterator[None]:
         yield
     except UserError:
         raise
+    except OSError as error:  # the content may be all right
+        raise UserError(f"{file} cannot be read: {error.strerror or error}.") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

@@ -31,9 +31,8 @@ def tabulate_differences(
     if not rows:
         raise UserError("No two variants, or levels of two factors, can be compared here.")
     title = subject + _name_baseline(rows) + _describe_rows(rows)
-    frame = _make_frame(rows, [_format_difference(row) for row in rows])
-    frame = frame[[*PLACES, "difference", *columns]]
-    frame = frame.loc[:, (frame != cells.NONE).any()]
+    texts = [_format_difference(row) for row in rows]
+    frame = _make_frame(rows, texts, [*PLACES, "difference", *columns])
     return Table(title, drop_constant(frame, [*PLACES, "n"] if "verdict" in columns else PLACES))
 
 
@@ -64,9 +63,9 @@ def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
 
 
 def _make_frame(
-    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]]
+    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """These texts beside what differences are about."""
+    """Those of these columns that are not empty, of what differences are about and these texts."""
     name = "short_name" if _name_baseline(rows) else "name"
     for row, cells_of_row in zip(rows, texts, strict=True):
         cells_of_row["data"] = row.data
@@ -74,7 +73,8 @@ def _make_frame(
         cells_of_row["at"] = row.endpoint.label
         cells_of_row["metric"] = row.metric.name
         cells_of_row["difference"] = getattr(row.contrast, name)
-    return pd.DataFrame(texts)
+    frame = pd.DataFrame(texts, columns=list(columns))
+    return frame.loc[:, (frame != cells.NONE).any()]
 
 
 def _format_difference(row: Difference) -> dict[str, str]:
@@ -100,9 +100,9 @@ def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
             "A mean needs two data sets with the same variants, three seeds of each, where some "
             "variant is above chance."
         )
-    frame = _make_frame(rows, [_format_mean_difference(row) for row in rows])
-    columns = ["data sets", "mean", "95 %", "next data set"]
-    frame = frame[[*PLACES[1:], "difference", *columns]]
+    texts = [_format_mean_difference(row) for row in rows]
+    columns = [*PLACES[1:], "difference", "data sets", "mean", "95 %", "next data set"]
+    frame = _make_frame(rows, texts, columns)
     over = "over data sets (random effects), and the next one's"
     return Table(f"Mean difference{_name_baseline(rows)} {over}", drop_constant(frame, PLACES))
 

@@ -53,15 +53,6 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
 
 
-def changed_user_code(run: Run) -> list[str]:
-    """Files of the user's code that are not as they were when a run was trained."""
-    now: dict[str, str] = {}
-    for kind in foreign_code(run.result.config):
-        now |= pieces.code_of(kind)
-    changes = run.result.code.items() ^ now.items()
-    return sorted({name for name, _ in changes if name.startswith(PREFIX)})
-
-
 def load_config(
     run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
@@ -71,7 +62,11 @@ def load_config(
     code has changed since, without `any_code`.
     """
     config = overlay(run.result.config, words, trust_code=trust_code)
-    changed = [name.removeprefix(PREFIX) for name in changed_user_code(run)]
+    code: dict[str, str] = {}
+    for kind in foreign_code(run.result.config):
+        code |= pieces.code_of(kind)
+    names = {name for name, _ in run.result.code.items() ^ code.items()}
+    changed = sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
     if changed and not any_code:
         raise UserError(
             f"{join_names(changed)} changed since {run.path} was trained, which kept its code in "

@@ -7,8 +7,7 @@ settings, data or kinds of seeds may not.
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
 
 FILE = "study.json"
+LOCK_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,25 +85,27 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     plan of fixed seeds joins a study that adds seeds by its results."""
     if planned.settings and not stored.settings:
         return "of an earlier version, which did not record it"
-    parts: list[str] = []
-    if stored.seed_kind != planned.seed_kind:
-        parts.append(f"seeds by {stored.seed_kind}")
-    baseline = next(iter(stored.variants))
-    if baseline != next(iter(planned.variants)):
-        parts.append(f"baseline {baseline}")
-    if stored.variants != planned.variants:
-        parts.append(f"variants {', '.join(stored.variants)}")
-    data = dict.fromkeys(itertools.chain(*stored.settings.values()))
-    if data.keys() != set(itertools.chain(*planned.settings.values())):
-        parts.append(f"data {', '.join(data)}")
-    parts += _differing_settings(stored, planned)
+    in_plan = _describe_shape(planned).items()
+    parts = [item[0] for item in _describe_shape(stored).items() if item not in in_plan]
+    if not parts:
+        parts = _differing_settings(stored, planned)
     if stored.declaration and planned.declaration not in (None, stored.declaration):
         parts.append(str(stored.declaration))
     return ", ".join(dict.fromkeys(parts))
 
 
+def _describe_shape(study: Manifest) -> dict[str, object]:
+    """What makes a study besides its settings: its parts in words, with levels of variants."""
+    return {
+        f"seeds by {study.seed_kind}": None,
+        f"baseline {next(iter(study.variants))}": None,
+        f"variants {', '.join(sorted(study.variants))}": study.variants,
+        f"data {', '.join(sorted({*itertools.chain(*study.settings.values())}))}": None,
+    }
+
+
 def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
-    """Stored settings that are others in the plan, of variants and data sets that both have."""
+    """Stored settings that are others in a plan of the same variants and data sets."""
     words: list[str] = []
     for variant, by_data in stored.settings.items():
         for data, settings in by_data.items():
@@ -120,7 +122,8 @@ def record_runs(folder: Path, planned: Manifest) -> None:
     """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
     what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
     the study cannot be read or written."""
-    with _editing(folder):
+    with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
+        folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
                 raise UserError(f"{folder} holds another plan ({difference}). Give name=NAME.")
@@ -148,7 +151,7 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
 
 def forget_run(folder: Path, run_id: str) -> None:
     """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
-    with _editing(check_folder(folder)):
+    with store.lock(check_folder(folder), wait=LOCK_SECONDS):
         study = load_manifest(folder)
         if study is None or run_id not in [run.run_id for run in study.runs]:
             raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
@@ -180,7 +183,7 @@ def _runs_of_study(folder: Path) -> list[tuple[Path, str, bool]]:
 
 
 def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
-    """Runs in a folder, each with its name and whether it is declared, by the studies near it."""
+    """The same of runs in a folder, by the studies near it."""
     labels: dict[str, str] = {}
     declared: set[str] = set()
     # Beside the folder's parent, beside it and in it; the nearest comes last, and counts.
@@ -201,14 +204,6 @@ def check_folder(folder: Path) -> Path:
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
     return Path(os.path.abspath(folder)) if folder.name in ("", "..") else folder
-
-
-@contextmanager
-def _editing(folder: Path) -> Iterator[None]:
-    """Lock the study of a folder, which is made if need be: two sweeps of it may begin at once."""
-    with store.lock(folder, wait=60):
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
 
 
 def _write(folder: Path, study: Manifest) -> None:

@@ -81,14 +81,9 @@ class Facts(BaseModel):
     largest_class: Share | None = None
 
 
-def _check_config(tree: dict[str, Any]) -> dict[str, Any]:
-    StoredConfig.model_validate(tree)
-    return tree
-
-
-def _check_facts(tree: dict[str, Any]) -> dict[str, Any]:
-    Facts.model_validate(tree)
-    return tree
+def _fits(model: type[BaseModel]) -> AfterValidator:
+    """A check that a dict fits a model, which leaves it as it is."""
+    return AfterValidator(lambda tree: model.model_validate(tree) and tree)
 
 
 def _check_epochs(rows: list[EpochRow]) -> list[EpochRow]:
@@ -107,8 +102,8 @@ class RunResult:
     seed: int
     label: str  # of a run that belongs to no study, such as `imdb attention none mask=causal`
     departures: list[str]  # keys of its choices and settings that are not the default ones
-    config: Annotated[dict[str, Any], AfterValidator(_check_config)]
-    data: Annotated[dict[str, Any], AfterValidator(_check_facts)]
+    config: Annotated[dict[str, Any], _fits(StoredConfig)]
+    data: Annotated[dict[str, Any], _fits(Facts)]
     parameters: int  # number of trainable ones
     flops_per_example: int | None  # of a forward pass; a multiply and an add are 2
     epochs: Annotated[list[EpochRow], MinLen(1), AfterValidator(_check_epochs)]

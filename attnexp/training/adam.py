@@ -59,14 +59,14 @@ class SparseAdam(KerasAdam):
     def __init__(self, model: nn.Module, embedding: nn.Embedding, **options: Any) -> None:
         super().__init__(model.parameters(), **options)
         self.embedding = embedding
+        weight = embedding.weight  # whose gradient torch never sees
+        zeros = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
+        self.state[weight] = {"step": torch.zeros(()), **zeros}
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
         """Steps of an epoch; at its end, however it ends, every row is to date."""
         weight = self.embedding.weight
-        if not self.state[weight]:
-            zeros = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-            self.state[weight] = {"step": torch.zeros(()), **zeros}
         moments = self.state[weight]["exp_avg"], self.state[weight]["exp_avg_sq"]
         rows = TouchedRows(weight.detach(), *moments, self.defaults["betas"], self.defaults["eps"])
         hook = self.embedding.register_forward_hook(lambda _, inputs, stale: rows.read(*inputs))

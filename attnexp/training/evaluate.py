@@ -62,21 +62,15 @@ def load_trained(
     if has_other_texts:
         settings = run.result.config
         as_ids = {key: settings["data"][key] for key in AS_IDS}
-        result = replace(run.result, config=settings | {"data": {"name": "files", **as_ids}})
-        run = replace(run, result=result)
+        settings = settings | {"data": {"name": "files", **as_ids}}
+        run = replace(run, result=replace(run.result, config=settings))
     config = load_config(run, words, trust_code=trust_code, any_code=any_code)
     where = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(where)
     load_weights(run, model)  # which may be missing, so before the data are read
     if has_other_texts:
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
-    else:
-        test = _load_same_test(run, config)
-    return config, model, on_device(test, where)
-
-
-def _load_same_test(run: Run, config: RunConfig) -> encode.Encoded:
-    """The test set of a run. Raises `UserError` where its data are no longer the same."""
+        return config, model, on_device(test, where)
     dataset = load_data(config.data, config.seeds.resample)
     fingerprint = run.result.data["fingerprint"]
     if dataset.fingerprint != fingerprint:
@@ -84,7 +78,7 @@ def _load_same_test(run: Run, config: RunConfig) -> encode.Encoded:
             f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
             f"then {fingerprint}). Give the reviews of then as data.path=."
         )
-    return dataset.test
+    return config, model, on_device(dataset.test, where)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

@@ -20,7 +20,6 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
-from attnexp.network.guard import place_of
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
 from attnexp.training.adam import clip_gradients, epoch_of
@@ -49,19 +48,11 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch, and leave its means in `state.running`. Raises as `take_steps`."""
-    started = time.perf_counter()
-    with epoch_of(state.optimizer):
-        loss, accuracy = take_steps(state, train, config)
-    state.running = loss, accuracy, time.perf_counter() - started
-    state.epoch += 1
-
-
-def take_steps(state: State, train: Examples, config: TrainConfig) -> tuple[float, float]:
-    """Mean loss and accuracy of the steps of an epoch, each before its step.
+    """Train for one epoch, and leave its means, each taken before a step, in `state.running`.
 
     Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
     """
+    started = time.perf_counter()
     device = train.ids.device
     compute_loss = choose_loss(config)
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
@@ -69,31 +60,34 @@ def take_steps(state: State, train: Examples, config: TrainConfig) -> tuple[floa
     num_right = torch.zeros((), dtype=torch.int64, device=device)
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
-    epoch = state.epoch + 1
     num_before = state.epoch * len(batches)
+    epoch = state.epoch + 1
     tracked = progress.track(batches, total=len(batches), label=f"epoch {epoch}/{config.epochs}")
     state.model.train()
-    for step, rows in enumerate(tracked, start=1):
-        batch = train[rows]
-        with autocast(device, config.precision):
-            logits = state.model(batch.ids).float()
-        num_right += (most_probable(logits) == batch.labels).sum()  # before a loss changes them
-        loss = compute_loss(logits, batch.labels)
-        state.optimizer.zero_grad()
-        loss.backward()
-        loss_sum += (loss.detach() * len(batch)).to(exact)
-        is_check = device.type == "cpu" or step == len(batches)  # a GPU would make the host wait
-        if is_check and not math.isfinite(float(loss_sum)):
-            raise RunFailed(
-                f"The loss is not finite in epoch {epoch}, by step {step}. A smaller train.lr (now "
-                f"{config.lr:g}) usually helps."
-            )
-        if config.clip is not None:
-            clip_gradients(state.optimizer, config.clip)
-        for group in state.optimizer.param_groups:
-            group["lr"] = learning_rate(config, num_before + step, config.epochs * len(batches))
-        state.optimizer.step()
-    return float(loss_sum) / len(train), int(num_right) / len(train)
+    with epoch_of(state.optimizer):
+        for step, rows in enumerate(tracked, start=1):
+            batch = train[rows]
+            with autocast(device, config.precision):
+                logits = state.model(batch.ids).float()
+            num_right += (most_probable(logits) == batch.labels).sum()  # before a loss changes them
+            loss = compute_loss(logits, batch.labels)
+            state.optimizer.zero_grad()
+            loss.backward()
+            loss_sum += (loss.detach() * len(batch)).to(exact)
+            is_check = device.type == "cpu" or step == len(batches)  # a GPU would make us wait
+            if is_check and not math.isfinite(float(loss_sum)):
+                raise RunFailed(
+                    f"The loss is not finite in epoch {epoch}, by step {step}. A smaller "
+                    f"train.lr (now {config.lr:g}) usually helps."
+                )
+            if config.clip is not None:
+                clip_gradients(state.optimizer, config.clip)
+            for group in state.optimizer.param_groups:
+                group["lr"] = learning_rate(config, num_before + step, config.epochs * len(batches))
+            state.optimizer.step()
+    seconds = time.perf_counter() - started
+    state.running = float(loss_sum) / len(train), int(num_right) / len(train), seconds
+    state.epoch = epoch
 
 
 def measure_epoch(
@@ -113,8 +107,8 @@ def measure_epoch(
     logits = predict(model, val, config.precision)
     if not np.isfinite(logits).all():
         raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
-    found = measure(logits, val.truth)
-    both = seconds + time.perf_counter() - started
+    on_val = measure(logits, val.truth)
+    total_seconds = seconds + time.perf_counter() - started
     after = None
     if config.measure_train:
         after = measure(predict(model, train, config.precision), train.truth)
@@ -124,35 +118,27 @@ def measure_epoch(
         train_accuracy=accuracy,
         train_loss_after=after.loss if after else None,
         train_accuracy_after=after.accuracy if after else None,
-        **{f"val_{name}": value for name, value in asdict(found).items() if name != "n"},
-        seconds=both,
+        **{f"val_{name}": value for name, value in asdict(on_val).items() if name != "n"},
+        seconds=total_seconds,
         examples_per_second=len(train) / seconds,
     )
     return row, logits
 
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of a config: the user's, or cross-entropy."""
-    return own_loss(config.loss) if config.loss else cross_entropy
+    """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
+    floats, which raises `UserError` where it gives no number with a gradient."""
+    if config.loss is None:
+        return cross_entropy
+    function = pieces.load(config.loss)
 
+    def compute_loss(logits: Tensor, labels: Tensor) -> Tensor:
+        loss = function(logits, labels.clone())  # which it may change in place
+        if not (isinstance(loss, Tensor) and loss.shape == () and loss.requires_grad):
+            raise UserError(f"train.loss={config.loss} must return one number with a gradient.")
+        return loss
 
-def own_loss(name: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """The user's `module:function`, of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as floats.
-    It raises `UserError` where it fails, or gives no number with a gradient."""
-    function = pieces.load(name)
-
-    def loss(logits: Tensor, labels: Tensor) -> Tensor:
-        try:
-            found = function(logits, labels.clone())  # which it may change in place
-        except (Exception, SystemExit) as error:  # whatever anyone's code may do
-            what = f"{type(error).__name__}: {error}"
-            place = place_of(error, name)
-            raise UserError(f"train.loss={name} failed: {what} ({place}).") from error
-        if not (isinstance(found, Tensor) and found.shape == () and found.requires_grad):
-            raise UserError(f"train.loss={name} must return one number with a gradient.")
-        return found
-
-    return loss
+    return compute_loss
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ import random
 import time
 import traceback
 import zlib
-from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,7 +37,6 @@ from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, fresh, loop
-from attnexp.training.fresh import FreshProcess, Trained
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
@@ -138,21 +136,25 @@ def _train(
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
     num_classes = len(inputs.dataset.classes)
     code = foreign_code(to_dict(config))
-    with guard(code), FreshProcess() if code else nullcontext() as fresh_process:
+    with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
             try_training(config, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
-        model = _make_model(config, inputs, where, record)
+        model = build_model(config, num_classes).to(where)
+        if inputs.vectors is not None:
+            _set_vectors(model, inputs.vectors, record)
         cost = cost_of(model, config.data.max_len)
-        _fit(model, config, num_classes, splits, record)
+        if isinstance(model, Baseline):
+            _fit_baseline(model, config, num_classes, splits, record)
+        else:
+            _train_network(model, config, splits, record)
         test_logits = _predict_test(model, config, splits.test, record)
-        _add_labels(inputs.dataset.classes, config, splits, record)
-        _write_files(model, inputs.dataset, record)
-        if fresh_process is not None:
+        _write_files(model, inputs.dataset, splits, record)
+        if process is not None:
             rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)
             ids = splits.test.ids[torch.from_numpy(rows)].cpu().numpy()
-            trained = Trained(config, code, num_classes, weights_of(model), ids, test_logits[rows])
-            fresh_process.check(trained)
+            weights = weights_of(model)
+            fresh.check_in(process, config, num_classes, weights, ids, test_logits[rows])
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -206,33 +208,16 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
         "classes": list(dataset.classes),
         "largest_class": float(class_sizes.max() / len(splits.test)),
         "quality": dataset.quality,
-        "vectors": inputs.vectors.fingerprint if inputs.vectors else None,
-        "vectors_coverage": inputs.vectors.coverage if inputs.vectors else None,
+        "vectors": getattr(inputs.vectors, "fingerprint", None),
+        "vectors_coverage": getattr(inputs.vectors, "coverage", None),
     }
 
 
-def _make_model(
-    config: RunConfig, inputs: Inputs, where: torch.device, record: Record
-) -> nn.Module:
-    """The untrained model, with its pretrained vectors where it has some."""
-    model = build_model(config, len(inputs.dataset.classes)).to(where)
-    vectors = inputs.vectors
-    if vectors is not None:
-        assert isinstance(model, Classifier)  # others take no vectors
-        num_words = len(vectors.in_file)
-        record.note(f"vectors: {vectors.coverage:.1%} of {num_words:,} words found")
-        model.set_word_vectors(vectors.rows, vectors.in_file)
-    return model
-
-
-def _fit(
-    model: nn.Module, config: RunConfig, num_classes: int, splits: Splits, record: Record
-) -> None:
-    """Train a network, or fit a baseline."""
-    if isinstance(model, Baseline):
-        _fit_baseline(model, config, num_classes, splits, record)
-    else:
-        _train_network(model, config, splits, record)
+def _set_vectors(model: nn.Module, vectors: Vectors, record: Record) -> None:
+    """Give the words of a vector file its vectors, and tell how many they are."""
+    assert isinstance(model, Classifier)  # others take no vectors
+    record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
+    model.set_word_vectors(vectors.rows, vectors.in_file)
 
 
 def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
@@ -276,13 +261,11 @@ def _fit_baseline(
     started = time.perf_counter()
     if foreign_code(to_dict(config)):
         _seed_other_draws(config, epoch=0)
-        model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
-        check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
-    else:
-        model.fit(train.ids, train.labels)
+    model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+    check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     fitted = measure(loop.predict(model, train, options.precision), train.truth)
     seconds = time.perf_counter() - started
-    running = (fitted.loss, fitted.accuracy, seconds)
+    running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     record.add(row, logits, val.truth, model)
 
@@ -300,22 +283,16 @@ def _predict_test(
     return logits
 
 
-def _add_labels(classes: Sequence[str], config: RunConfig, splits: Splits, record: Record) -> None:
-    """Add the true labels of the logits that are stored."""
-    smallest_type = np.min_scalar_type(len(classes) - 1)
+def _write_files(model: nn.Module, dataset: encode.Dataset, splits: Splits, record: Record) -> None:
+    """Write weights, predictions with the true labels, and the vocabulary."""
+    smallest_type = np.min_scalar_type(len(dataset.classes) - 1)
     record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(smallest_type)
-    if config.train.protocol is Protocol.holdout:  # else the test set validates
+    if predictions.TEST in record.predicted:  # else the test set validates
         record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(smallest_type)
-
-
-def _write_files(model: nn.Module, dataset: encode.Dataset, record: Record) -> None:
-    """Write weights, predictions and the vocabulary."""
     predictions.save_arrays(record.folder / predictions.WEIGHTS, weights_of(model))
     predictions.save_arrays(record.folder / predictions.FILE, record.predicted)
-    vocabulary = record.folder / store.VOCABULARY
-    with vocabulary.open("w", encoding="utf-8", newline="\n") as file:
-        for word in dataset.words:
-            file.write(f"{word}\n")
+    vocabulary = "".join(f"{word}\n" for word in dataset.words)
+    (record.folder / store.VOCABULARY).write_bytes(vocabulary.encode())
     record.provenance["checksums"] = {
         name: zlib.crc32((record.folder / name).read_bytes())
         for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY)

@@ -118,7 +118,12 @@ class Record:
         saved = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
-        self._set_streams(state, saved["streams"])
+        cpu, shuffle, *on_device = saved["streams"]
+        torch.set_rng_state(cpu)
+        state.shuffle.set_state(shuffle)
+        device = self.provenance["device"]
+        if device != "cpu" and on_device:
+            torch.get_device_module(device).set_rng_state(on_device[0])
         state.epoch = saved["epoch"]
         state.running = saved["running"]
         self.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
@@ -127,15 +132,6 @@ class Record:
         self.started -= saved["seconds"]
         self.epochs += [EpochRow(**row) for row in saved["epochs"]]
         self.note(f"goes on from {state}")
-
-    def _set_streams(self, state: State, streams: Sequence[Tensor]) -> None:
-        """Set the random streams of CPU, order and device to where a checkpoint left them."""
-        cpu, shuffle, *on_device = streams
-        torch.set_rng_state(cpu)
-        state.shuffle.set_state(shuffle)
-        device = self.provenance["device"]
-        if device != "cpu" and on_device:
-            torch.get_device_module(device).set_rng_state(on_device[0])
 
 
 def _checksum(content: memoryview) -> bytes:

@@ -16,6 +16,28 @@ def test_every_option_is_listed_with_what_it_is() -> None:
     assert all(about for options in describe().values() for about in options.values())
 
 
+OPTIONS = [
+    (group, option)
+    for group, options in groups().items()
+    for option in options
+    if group not in ("experiment", "study", "executor")
+]
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_every_option_composes(group: str, option: str) -> None:
+    needs = {"files": ["data.path=reviews.csv"], "hub": ["data.path=someone/reviews"]}
+    config = compose([f"{group}={option}", *needs.get(option, [])])
+    for name in group.split("."):
+        config = getattr(config, name)
+    assert config is not None
+
+
+@pytest.mark.parametrize("executor", groups()["executor"])
+def test_every_executor_composes(executor: str) -> None:
+    assert plan([f"executor={executor}", "seed=0,1"]).executor.kind == executor
+
+
 @pytest.mark.parametrize("study", groups()["study"])
 def test_every_study_plans_runs_of_every_variant(study: str) -> None:
     planned = plan([f"study={study}", "seed=0"])

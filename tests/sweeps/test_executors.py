@@ -154,11 +154,11 @@ class PretendedRay(ModuleType):
         return lambda function: function
 
 
-@pytest.mark.parametrize(("words", "max_calls"), [([], 0), (["train.loss=made_up:loss"], 1)])
+@pytest.mark.parametrize(("words", "max_calls"), [([], 0), (["train.loss=unused_loss:loss"], 1)])
 def test_ray_gives_user_code_a_process_for_each_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], max_calls: int
 ) -> None:
-    (tmp_path / "made_up.py").write_text("def loss(logits, labels): ...")
+    (tmp_path / "unused_loss.py").write_text("def loss(logits, labels): ...")
     monkeypatch.chdir(tmp_path)
     pretended = PretendedRay("")
     monkeypatch.setitem(sys.modules, "ray", pretended)

@@ -58,7 +58,7 @@ def test_a_sweep_without_a_name_gets_the_first_folder_of_its_plan(
             is_first = name == "sweep_position"
             assert ("sweep_position holds another plan (" in message) != is_first
             assert ("train.epochs=1" in message) != is_first
-    assert {path.name for path in tmp_path.iterdir()} == {"runs", *commands}
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", *commands}
     assert all(len(stored_runs(tmp_path / name)) == 6 for name in commands)
 
 
@@ -80,7 +80,7 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(UserError, match=rf"mine holds another plan \({difference}"):
             choose_folder(small(tmp_path, *words, other))
-    assert {path.name for path in tmp_path.iterdir()} == {"runs", "mine"}
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
 
 
 @pytest.mark.parametrize("name", ["runs", "a/b", "", ".a", "a b", "a,b"])
