@@ -118,6 +118,7 @@ FILES = {
     "class Decay": "decay.py",
     "def of_words": "pairs.py",
     "def label_smoothing": "smooth.py",
+    "class Gru": "gru.py",
     "baseline: none": "mine.yaml",
 }
 

@@ -1,19 +1,25 @@
 """Pieces of one's own: the page that shows them, and what is refused."""
 
+import json
 import math
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from conftest import ROOT, Command, Refused
 from samples import exit_code
 
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
+from attnexp.sweeps.plan import plan
+from attnexp.training import loop
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
 
@@ -25,11 +31,12 @@ BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
 def test_the_page_works_from_an_empty_file_to_a_verdict(
     attnexp: Command, refused: Refused, tmp_path: Path
 ) -> None:
-    module, tokenizer, loss = (text for language, text in BLOCKS if language == "python")
+    module, tokenizer, loss, network = (text for language, text in BLOCKS if language == "python")
     (study,) = [text for language, text in BLOCKS if language == "yaml"]
     (tmp_path / "decay.py").write_text(module)
     (tmp_path / "pairs.py").write_text(tokenizer)
     (tmp_path / "smooth.py").write_text(loss)
+    (tmp_path / "gru.py").write_text(network)
     (tmp_path / "mine.yaml").write_text(study)
     said = []
     for language, text in BLOCKS:
@@ -39,12 +46,13 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
             done = attnexp(*shlex.split(line)[1:], *once)
             assert done.returncode == 0, done.stderr
             said.append(done.stdout)
-    config, _, sweep, _, study_sweep, _, losses = said
+    config, _, sweep, _, study_sweep, _, losses, networks = said
     assert "kind: decay:Decay" in config
     assert "rate: 0.5" in config
     assert "position=decay:Decay" in sweep.partition("\nDifference from position=none ")[2]
     assert "train.loss=smooth" in losses.partition("\nDifference from train.loss=null ")[2]
     assert "fast" in study_sweep.partition("\nDifference from none ")[2]
+    assert "model=gru:Gru  +50.00" in networks
     page = (tmp_path / "page.html").read_text()
     assert "decay:Decay" in page
     (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
@@ -127,6 +135,150 @@ def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
     assert (len(result.epochs), result.parameters, result.test.accuracy) == (1, 1, 0.5)
     assert result.final.train_loss == pytest.approx((math.log1p(math.e**2) * 2 - 2) / 2)
     assert evaluate_run(run_dir, trust_code=True) == (result.test, result.test)
+
+
+NETWORK = """
+import torch
+from torch import Tensor, nn
+from attnexp.model.seams import Network
+
+class Bag(Network):
+    def __init__(self, vocab_size: int, num_tokens: int, num_classes: int, *, heads: int = 4,
+                 vectors: str = "none", keep: float = 0.9) -> None:
+        super().__init__()
+        self.position = nn.Embedding(num_tokens, heads)
+        self.layers = nn.ModuleList([nn.EmbeddingBag(vocab_size, heads), nn.Dropout(1 - keep)])
+        self.output = nn.Linear(heads, num_classes)
+    def forward(self, ids: Tensor) -> Tensor:
+        vectors = self.layers[0](ids) + self.position(torch.arange(ids.shape[1])).mean(0)
+        return self.output(self.layers[1](vectors))
+
+class LogOdds(Bag):
+    def forward(self, ids: Tensor) -> Tensor:
+        logits = super().forward(ids)
+        return logits[:, 1] - logits[:, 0]
+
+class Shaped(Bag):
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids)[:, :1]
+
+class Double(Bag):
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids).double()
+
+class Mixing(Bag):
+    def forward(self, ids: Tensor) -> Tensor:
+        logits = super().forward(ids)
+        return logits - logits.mean(0)
+
+class Infinite(Bag):
+    def forward(self, ids: Tensor) -> Tensor:
+        return super().forward(ids) / 0
+
+class WithoutPlace(Network):
+    def __init__(self, vocab_size: int) -> None:
+        super().__init__()
+
+class Loose(nn.Module):
+    def __init__(self, vocab_size: int, num_classes: int) -> None:
+        super().__init__()
+    def forward(self, ids: Tensor) -> Tensor:
+        return ids
+"""
+FEW = "data=contrast data.limit_train=64 data.limit_test=64 train.threads=1 train.epochs=2".split()
+
+
+@pytest.fixture
+def own_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A module with whole networks, of another name in each test."""
+    name = f"{tmp_path.name}_net"
+    (tmp_path / f"{name}.py").write_text(NETWORK)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield name
+    sys.modules.pop(name, None)
+
+
+def test_a_network_of_ones_own_is_trained_resumed_and_read_like_ours(
+    own_net: str, here: Command, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its settings and attributes have names of ours, which mean nothing there."""
+    words = [f"model={own_net}:Bag", "model.vectors=mine", *FEW]
+    measure_epoch = loop.measure_epoch
+
+    def stop_after_one_epoch(*args: Any) -> Any:
+        if args[4] == 2:
+            raise KeyboardInterrupt
+        return measure_epoch(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "measure_epoch", stop_after_one_epoch)
+        assert here("train", *words).returncode == 130
+    trained = here("train", *words)
+    assert trained.returncode == 0, trained.stderr
+    (folder,) = re.findall(r"^Results: (.*)$", trained.stdout, re.MULTILINE)
+    (proposed,) = re.findall(r"^  attnexp sweep (.*)$", trained.stdout, re.MULTILINE)
+    models = [job.config.model for job in plan(shlex.split(proposed)).jobs[:2]]
+    assert [model.name for model in models] == ["Bag", "attention"]
+    assert models[0].vectors == "mine"
+    result = json.loads(here("train", *words, "--json").stdout)
+    assert result["provenance"]["resumed"] == ["the end of epoch 2"]
+    assert (result["provenance"]["path"], result["label"].split()[1]) == ("reference", "Bag")
+    stored, measured = here("evaluate", folder, "--trust-code").stdout.splitlines()
+    assert stored.removeprefix("stored   ") == measured.removeprefix("measured ")
+    answer = here("predict", folder, "the cast was superb", "--trust-code").stdout
+    assert re.match(r"(positive|negative) 0\.\d{4} .* superb", answer)
+    assert "Bag" in here("report", folder).stdout
+    assert "no attention" in refused("probe", folder, "--do", "uniform,attention", "--trust-code")
+    assert "--trust-code" in refused("predict", folder, "the cast was superb")
+
+
+def test_logits_of_two_classes_are_two_or_their_difference(own_net: str) -> None:
+    both = [build_model(compose(f"model={own_net}:{name}", *FEW)) for name in ("Bag", "LogOdds")]
+    both[1].load_state_dict(both[0].state_dict())
+    ids = torch.randint(0, 99, (3, 24), dtype=torch.int32)
+    pair, log_odds = (model.eval()(ids) for model in both)
+    assert pair.shape == (3,)
+    assert torch.equal(pair, log_odds)
+    of_five = build_model(compose(f"model={own_net}:Bag", *FEW), num_classes=5)
+    assert of_five(ids).shape == (3, 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("model=NET:Shaped", "NET:Shaped (Network) returned (3, 1), wanted (3,)."),
+        ("model=NET:Double", "returned torch.float64, wanted torch.float32."),
+        ("model=NET:Mixing", "NET:Mixing (Network) mixes the texts of a batch"),
+        ("model=NET:Infinite", "NET:Infinite (Network) returned logits that are not finite."),
+        ("model=NET:WithoutPlace", "NET:WithoutPlace cannot be built"),
+        ("model=NET:Loose", "It looks like a Network: make it a subclass, and choose it by model="),
+        ("model=NET:Bag model.width=3", "There is no key 'model.width'."),
+        ("model=NET:Bag model.d_model=3", "'model.d_model' belongs to"),
+        ("model=NET:Bag position=sinusoidal", "position would do nothing"),
+        ("model=NET:Bag mask=causal", "mask would do nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_network_is_said(
+    words: str, message: str, own_net: str, refused: Refused
+) -> None:
+    said = refused("train", *words.replace("NET", own_net).split(), *FEW)
+    assert message.replace("NET", own_net) in said
+
+
+@pytest.mark.parametrize(
+    ("word", "lacking"), [("position=rotary", "{}:Bag"), ("model.keep=1", "attention"),
+                          ("model.norm=pre", "{}:Bag"), ("mask.padding=true", "{}:Bag")],
+)  # fmt: skip
+def test_a_setting_that_the_other_model_lacks_makes_a_study(
+    word: str, lacking: str, own_net: str
+) -> None:
+    with pytest.raises(UserError, match=f"Variants without it: model={lacking.format(own_net)}"):
+        plan([f"model=attention,{own_net}:Bag", word, "seed=0", *FEW])
+
+
+def test_an_experiment_of_settings_that_a_network_lacks_is_refused(own_net: str) -> None:
+    with pytest.raises(UserError, match="belongs to"):
+        plan([f"model=attention,{own_net}:Bag", "experiment=blog_pe", "seed=0"])
 
 
 BROKEN = """

@@ -26,10 +26,10 @@ UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 
 
 class NotChosen(UserError):
-    """Error for a setting of pieces of which none is chosen."""
+    """Error for a setting that what is chosen does not have, or that does nothing with it."""
 
-    def __init__(self, key: str, choices: Sequence[str]) -> None:
-        super().__init__(f"'{key}' belongs to {', '.join(choices)}, which is not chosen.")
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
         self.key = key
 
 
@@ -54,8 +54,8 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
     if data.path is not None and data.name != "hub":
         data.path = _absolute(data.path)
     model: Any = config.model
-    if getattr(model, "vectors", None) is not None:  # a baseline has none
-        model.vectors = _absolute(model.vectors)
+    if config.vectors is not None:
+        model.vectors = _absolute(config.vectors)
     return config
 
 
@@ -136,16 +136,17 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         raise UserError(f"{key} {message}; got {value}.") from validation
 
 
-def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
+def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
     """Error for a key that no chosen option has."""
     choices = _choices_by_key()
     if choices.get(key):
-        return NotChosen(key, choices[key])
+        return NotChosen(key, f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
     keys = dict.fromkeys([*keys_of_section, *choices])
     keys.pop(key, None)
-    return UserError(
+    return NotChosen(
+        key,
         f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
-        f"what is chosen, `attnexp config --groups` all there is to choose."
+        f"what is chosen, `attnexp config --groups` all there is to choose.",
     )
 
 
@@ -195,7 +196,7 @@ def _find_keys(name: str) -> list[str]:
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `UserError` for a setting that has no effect and another value than its default.
+    """Raise `NotChosen` for a setting that has no effect and another value than its default.
 
     prefix: of the config's keys, such as `executor.`.
     """
@@ -204,4 +205,4 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
         if acts(f, config) or getattr(section, f.name) == default:
             continue
         condition = f.metadata["when"].description
-        raise UserError(f"{key} would do nothing: it is for {condition}.")
+        raise NotChosen(key, f"{key} would do nothing: it is for {condition}.")

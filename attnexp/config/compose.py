@@ -19,7 +19,7 @@ from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.hydra_options import compose_options, escape
-from attnexp.config.options import on_one_line
+from attnexp.config.options import groups, on_one_line
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import setting_of
@@ -82,13 +82,17 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> dict[str, An
     experiments: list[str] = []
     values: list[tuple[str, Any]] = []
     for setting in map(setting_of, words):
+        value = setting.value
         if setting.key == "experiment":
-            names = setting.value if isinstance(setting.value, list) else [setting.value]
+            names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
         elif setting.is_choice:
-            choices = choices | {setting.key: str(setting.value)}
+            choices = choices | {setting.key: str(value)}
+        elif setting.key in groups() and isinstance(value, dict) and "kind" in value:
+            choices = choices | {setting.key: str(value["kind"])}  # and settings of its own
+            values += [(f"{setting.key}.{name}", value[name]) for name in value if name != "kind"]
         else:
-            values.append((setting.key, setting.value))
+            values.append((setting.key, value))
     tree = compose_options(choices, experiments)
     return _resolve(_lay_over(tree, values))
 

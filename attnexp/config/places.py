@@ -18,6 +18,7 @@ PLACES: dict[str, Allowed] = {
         seams.Layers: ModelConfig,
         seams.Mixer: ModelConfig,
         seams.Embedding: ModelConfig,
+        seams.Network: Piece,
         seams.Baseline: Piece,
     },
     "model.before": {seams.Mixer: Piece, None: Piece},
@@ -42,6 +43,7 @@ ARGUMENTS: dict[type, str] = {
     seams.Mask: "query key",
     seams.Layers: "d_input d_model context x key_padding_mask allowed positions",
     seams.Embedding: "vocab_size d_model ids",
+    seams.Network: "vocab_size num_tokens num_classes ids",
     seams.Baseline: "vocab_size num_classes ids labels",
 }
 """Names of what a piece of each seam is given, as in `attnexp.model.seams`."""

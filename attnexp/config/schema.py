@@ -61,6 +61,7 @@ class When(NamedTuple):
 
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
+PIECEWISE = When("a model that is a network of pieces", lambda run: run.has_pieces)
 ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
 JOINED = When("a position table", lambda run: run.position.fills(_seams().JoinedPosition))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
@@ -118,7 +119,7 @@ MEAN = {"seam": lambda: _seams().Pooling, "default_kind": "attnexp.model.mixers:
 
 @dataclass(kw_only=True, config=CHECKED)
 class ModelConfig(Piece):
-    """Settings that every network has besides its own."""
+    """Settings that every network of pieces has besides its own."""
 
     d_model: Count = setting(128, "Width of the embeddings.")
     vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
@@ -195,14 +196,24 @@ class RunConfig:
     out: str = setting("outputs", "Root of all results.")
     data: DataConfig = setting(DataConfig)
     model: Piece = setting(Piece)
-    position: Piece = setting(Piece, when=NETWORK)
+    position: Piece = setting(Piece, when=PIECEWISE)
     mask: MaskConfig = setting(MaskConfig, when=ATTENTION)
     train: TrainConfig = setting(TrainConfig)
 
     @property
     def is_network(self) -> bool:
         """Whether the model is a network, rather than a baseline that is fitted."""
+        return not self.model.fills(_seams().Baseline)
+
+    @property
+    def has_pieces(self) -> bool:
+        """Whether the model is a network of pieces, rather than the user's whole network."""
         return isinstance(self.model, ModelConfig)
+
+    @property
+    def vectors(self) -> str | None:
+        """File of pretrained embeddings, which networks of pieces alone take."""
+        return self.model.vectors if self.has_pieces else None
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""

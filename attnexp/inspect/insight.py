@@ -18,6 +18,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import Precision, RunConfig
 from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
 from attnexp.inspect.interventions import apply_hooks, attention_layers
+from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.identity import load_config
@@ -173,8 +174,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 
 
 def _position_table(model: nn.Module) -> NDArray[np.float32] | None:
-    position: Any = getattr(model, "position", None)
-    table = None if position is None else position.table_rows()
+    position = getattr(model, "position", None)
+    table = position.table_rows() if isinstance(position, JoinedPosition) else None
     return None if table is None else table.detach().numpy()
 
 

@@ -41,7 +41,7 @@ def probe_studies(
 
     paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
     the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
-    fails, or a run that cannot be evaluated."""
+    fails, a run that cannot be evaluated, and where nothing can be measured."""
     words = words or interventions.DEFAULT
     load = partial(load_trained, trust_code=trust_code, any_code=any_code)
     frames: list[pd.DataFrame] = []
@@ -63,7 +63,11 @@ def probe_studies(
             about = {"data": group.data, "variant": row.variant, "seed": row.seed}
             frames.append(effects.as_frame([about | row for row in rows]))
             notes += [f"{row.variant}, {line}" for line in impossible]
-    return pd.concat(frames), list(dict.fromkeys(notes))
+    notes = list(dict.fromkeys(notes))
+    frame = pd.concat(frames)
+    if frame.empty:
+        raise UserError(f"Nothing can be measured here: {'; '.join(notes)}.")
+    return frame, notes
 
 
 def probe_run(
@@ -146,6 +150,8 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
     """
     entropies: list[float] = []
     _, maps = forward(model, ids)
+    if not maps:
+        raise ValueError("the model has no attention")
     for weights in maps:  # (B, H, T queries, T keys)
         num_in_front = weights.shape[-1] - ids.shape[1]  # a summary token, which is a real one
         is_real = F.pad(ids != PAD, (num_in_front, 0), value=True)  # (B, T)

@@ -94,6 +94,11 @@ class Layers(nn.ModuleList):
     d_output: int
 
 
+class Network(nn.Module):
+    """Classifies, in place of all other pieces: ids (B, T), 0 at padding -> logits (B, C), or (B,)
+    for two classes. Given vocab_size, num_tokens and num_classes."""
+
+
 class Baseline(nn.Module):
     """Fits: in one go, then ids (B, T) -> logits (B,). Given vocab_size. Of C classes, where they
     are more than two: given num_classes too, and gives logits (B, C)."""

@@ -1,15 +1,16 @@
 """The model of a config, built."""
 
 from dataclasses import replace
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import RunConfig, SeedsConfig, to_dict
 from attnexp.model.init import init_weights
-from attnexp.model.seams import Baseline
+from attnexp.model.seams import Baseline, Network
 from attnexp.network.classifier import Classifier
 from attnexp.network.guard import explain
 from attnexp.network.pieces import build_piece
@@ -27,9 +28,22 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
             config.model, config.data.vocab_size, seed=seed, **classes
         )
         return baseline
-    classifier = Classifier(config, num_classes)
-    init_weights(classifier, seed)
-    return classifier
+    if config.model.fills(Network):
+        surroundings = config.data.vocab_size, config.data.max_len, num_classes
+        network: nn.Module = build_piece(config.model, *surroundings, seed=seed)
+        if num_classes == 2:
+            network.register_forward_hook(_as_log_odds)
+    else:
+        network = Classifier(config, num_classes)
+    init_weights(network, seed)
+    return network
+
+
+def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> Any:
+    """Logits of two classes, (B, 2), as log-odds of the second, (B,), with the same probabilities;
+    other outputs as they are."""
+    is_pair = isinstance(logits, Tensor) and logits.shape[1:] == (2,)
+    return logits[:, 1] - logits[:, 0] if is_pair else logits
 
 
 def try_to_build(config: RunConfig) -> None:

@@ -19,7 +19,7 @@ from attnexp.network.guard import name_piece
 # Every seam; a layer within `Layers` fills none itself.
 PIECES = (
     *(seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias, seams.Mask),
-    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers, seams.Baseline),
+    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers, seams.Network, seams.Baseline),
 )
 TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that passes as rounding
 
@@ -31,11 +31,10 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
     for each text what it is for this text alone; its input must stay as it was. ids: a few texts,
     (B, T). Leaves all as it is.
     """
-    if not isinstance(model, Classifier):
+    if not isinstance(model, Classifier | seams.Network):
         return
     with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
-        if model.pattern is not None:
-            _check_mask(model, model.pattern, ids)
+        _check_mask(model, ids)
         first = _outputs(model, ids)
         second = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
@@ -74,9 +73,12 @@ def differ(output: Tensor, expected: Tensor) -> bool:
     return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
-def _check_mask(model: Classifier, mask: seams.Mask, ids: Tensor) -> None:
-    """Raise `UserError` where a mask does not give what its seam asks for, or leaves a query of
-    ids (B, T) no key."""
+def _check_mask(model: nn.Module, ids: Tensor) -> None:
+    """Raise `UserError` where a mask, if there is one, does not give what its seam asks for, or
+    leaves a query of ids (B, T) no key."""
+    if not isinstance(model, Classifier) or model.pattern is None:
+        return
+    mask = model.pattern
     place = grid(ids.shape[-1], ids.device)
     pattern = mask(*place)
     _check_output(mask, place, pattern)
@@ -126,12 +128,13 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
         _check_output(module, inputs, output)
         outputs.append((module, output))
 
-    layers = [*getattr(model, "layers", [])]
+    checked = [model]  # a network is one piece, whatever it is made of
+    if isinstance(model, Classifier):
+        checked = [m for m in model.modules() if isinstance(m, PIECES) or m in model.layers]
     with ExitStack() as stack, torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, PIECES) or module in layers:
-                stack.enter_context(module.register_forward_pre_hook(before))
-                stack.enter_context(module.register_forward_hook(after))
+        for module in checked:
+            stack.enter_context(module.register_forward_pre_hook(before))
+            stack.enter_context(module.register_forward_hook(after))
         stack.callback(model.train, model.training)
         model.eval()(ids)
     return outputs
@@ -187,4 +190,7 @@ def _wanted_shape(piece: Any, inputs: Any, returned: tuple[int, ...]) -> tuple[i
             return (x.shape[0], x.shape[-1])
         case seams.Score():
             return (*x.shape[:-1], inputs[1].shape[-2])
+        case seams.Network():
+            *_, num_classes = surroundings
+            return (len(x),) if num_classes == 2 else (len(x), num_classes)
     return (*x.shape[:-1], *returned[-1:])

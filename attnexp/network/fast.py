@@ -9,6 +9,7 @@ from attnexp.model.attention import Attention
 from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbedding
 from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
+from attnexp.model.seams import Network
 from attnexp.model.window import SMALLEST_BLOCK
 
 REFERENCE = "reference"  # the path of a model that computes as its code reads
@@ -26,7 +27,7 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022); also in the
       layers below a pooled one.
     """
-    if type(getattr(model, "layers", None)) is not Attention:
+    if isinstance(model, Network) or type(getattr(model, "layers", None)) is not Attention:
         return REFERENCE
     classifier: Any = model
     can_fuse = is_dot_product(classifier)

@@ -17,7 +17,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
-from attnexp.network.check import PIECES, check_pieces, differ
+from attnexp.network.check import PIECES, check_logits, check_pieces, differ
 from attnexp.network.fast import take_fast_path
 from attnexp.network.guard import name_piece
 from attnexp.network.pieces import seeded_draws
@@ -45,6 +45,7 @@ def try_training(
                 take_fast_path(model, config.train.precision)
                 take_fast_path(twin, config.train.precision)
             check_pieces(model, ids)
+            check_logits(model, ids, num_classes)
             logits = _forward(model, ids)
             before = logits.detach().clone()  # a loss may change them in place
             loss = compute_loss(logits, labels)

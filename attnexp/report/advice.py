@@ -11,6 +11,7 @@ from attnexp.analysis.metrics import format_margin
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
+from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, flatten, to_dict
 from attnexp.runs.result import RunResult
 from attnexp.statistics.planning import MOST_SEEDS
@@ -70,11 +71,10 @@ def next_commands(
     """Where the results are, and commands worth trying next. text: one that it was tested on."""
     yield f"Results: {run_dir}\nNext:"
     key = "model"
-    values = ["tfidf", "attention"]
-    if config.is_network:
-        kind = config.position.kind or "sinusoidal"
+    values = [_as_choice(config.model), "attention"]
+    if config.has_pieces:
         key = "position"
-        values = ["none", config.position.name if kind.startswith("attnexp.") else kind]
+        values = ["none", _as_choice(config.position) if config.position.kind else "sinusoidal"]
         opening = " ".join(text.split()[:24])
         if opening and not foreign_code(to_dict(config)):
             yield "  " + shlex.join(["attnexp", "predict", str(run_dir), opening])
@@ -88,6 +88,12 @@ def next_commands(
         axis = f"{key}={','.join(values)}"
         yield "  " + shlex.join(["attnexp", "sweep", *others, axis, "seed=range(6)"])
     yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])
+
+
+def _as_choice(piece: Piece) -> str:
+    """The option of a piece of ours, or the user's class."""
+    kind = str(piece.kind)
+    return piece.name if kind.startswith("attnexp.") else kind
 
 
 def _with_settings(choice: str, key: str, words: Sequence[str]) -> str:

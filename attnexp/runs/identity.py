@@ -41,7 +41,7 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     """The identity of a run. fingerprint: of the content of all that it reads."""
     tree = to_dict(config)
     variant = settings(tree)
-    if variant.get("model.vectors"):
+    if config.vectors:
         variant["model.vectors"] = "given"  # the fingerprint says which
     seeds = asdict(config.seeds)
     for source, number in seeds.items():

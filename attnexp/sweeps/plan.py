@@ -186,14 +186,18 @@ def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
 
 
 def _known_words(words: Sequence[str]) -> list[str]:
-    """Words without the settings that the pieces they choose do not have."""
+    """Words without the settings that the pieces they choose do not have. Raises `NotChosen` where
+    an experiment gives such a setting."""
     known = list(words)
     while True:
         try:
             compose(known)
             return known
         except NotChosen as error:
-            known = [word for word in known if key_of(word) != error.key]
+            others = [word for word in known if not f"{key_of(word)}.".startswith(f"{error.key}.")]
+            if others == known:
+                raise
+            known = others
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

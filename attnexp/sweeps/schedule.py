@@ -45,7 +45,7 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     missing: list[Identity] = []
     fingerprints: dict[str, str] = {}
     for job in sweep.jobs:
-        inputs = repr((job.config.data, getattr(job.config.model, "vectors", None)))
+        inputs = repr((job.config.data, job.config.vectors))
         if inputs not in fingerprints:
             fingerprints[inputs] = read_inputs(job.config).fingerprint
         identity = identify(job.config, fingerprints[inputs])

@@ -62,10 +62,9 @@ class Splits(NamedTuple):
 def read_inputs(config: RunConfig) -> Inputs:
     """Read the inputs of a run. Raises `UserError` if they are missing."""
     dataset = load_data(config.data, config.seeds.resample)
-    path = getattr(config.model, "vectors", None)  # a baseline takes none
-    if path is None:
+    if config.vectors is None:
         return Inputs(dataset, None, dataset.fingerprint)
-    vectors = load_vectors(path, dataset.words, config.model.d_model)
+    vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 
@@ -222,7 +221,7 @@ def _make_model(config: RunConfig, inputs: Inputs, record: Record) -> nn.Module:
         model = build_model(config.sized(dataset.vocab_size), num_classes)
     build_model(config, num_classes)  # torch's layers draw, and dropout goes on from there
     if vectors is not None:
-        assert isinstance(model, Classifier)  # a baseline takes no vectors
+        assert isinstance(model, Classifier)  # others take no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
         model.set_word_vectors(vectors.rows, vectors.in_file)
     return model
