@@ -27,11 +27,9 @@ def predict(
     """
     from attnexp.inspect.insight import make_reader
     from attnexp.report.reading import as_line, as_record
-    from attnexp.runs.result import Run
-    from attnexp.runs.store import load_result
+    from attnexp.runs.manifest import load_run
 
-    run = Run(path=run_dir, result=load_result(run_dir))
-    read = make_reader(run, trust_code=trust_code, any_code=any_code)
+    read = make_reader(load_run(run_dir), trust_code=trust_code, any_code=any_code)
     readings = (read(line) for line in read_lines(text, sys.stdin.buffer))
     if as_json:
         emit({"schema": 1, "texts": [as_record(reading, head) for reading in readings]})

@@ -17,9 +17,8 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import render_figure
-from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
-from attnexp.runs.result import Run
+from attnexp.runs.manifest import load_run
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -90,7 +89,7 @@ def load_readers(
 
     readers = []
     for folder in folders:
-        run = Run(path=folder, result=store.load_result(folder))
+        run = load_run(folder)
         name = f"{default_label(run.result.config)}, seed {replicate(run.result.config)}"
         readers.append((name, make_reader(run, trust_code=trust_code, any_code=any_code)))
     return readers
