@@ -88,6 +88,19 @@ def _config_dir(folders: list[Path] | None) -> None:
     options.own_dirs += folders or []
 
 
+def _name_experiments(words: list[str] | None) -> list[str]:
+    """Words in which a finished run is `experiment=` with its config."""
+    named = []
+    for word in words or []:
+        if "=" not in word and not word.startswith("~"):
+            from attnexp.runs.manifest import NAME_OF_RUN, find_run
+
+            if NAME_OF_RUN.fullmatch(word) or "/" in word:
+                word = f"experiment={find_run(Path(word)) / 'config.yaml'}"
+        named.append(word)
+    return named
+
+
 @app.callback()
 def _options_of_all(
     version: Annotated[
@@ -101,7 +114,10 @@ def _options_of_all(
 
 
 _settings = typer.Argument(
-    metavar="OVERRIDES", help="Settings as key=value.", autocompletion=completion.settings
+    metavar="OVERRIDES",
+    help="Settings as key=value, or a finished run for its own.",
+    autocompletion=completion.settings,
+    callback=_name_experiments,
 )
 Overrides = Annotated[list[str] | None, _settings]
 RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)]

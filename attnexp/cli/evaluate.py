@@ -24,10 +24,11 @@ def evaluate(
     """
     from dataclasses import asdict, replace
 
+    from attnexp.runs.manifest import find_run
     from attnexp.training.evaluate import evaluate_run
 
     stored, measured = evaluate_run(
-        run_dir, overrides or [], trust_code=trust_code, any_code=any_code
+        find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
     )
     if as_json:
         emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})

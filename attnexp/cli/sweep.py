@@ -56,7 +56,7 @@ def sweep(
         progress.note(line)
     first = choose_folder(search.search if search else replace(study, metric=judged.name))
     if dry_run:
-        emit("\n".join(watch.preview_sweep(first, any_code=any_code)))
+        emit(watch.preview_sweep(first, study, any_code=any_code, as_json=as_json))
         return
     if search:
         with watch.Watch() as view:

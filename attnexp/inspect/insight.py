@@ -22,7 +22,7 @@ from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.identity import load_config
-from attnexp.runs.result import Run
+from attnexp.runs.manifest import load_run
 from attnexp.training.evaluate import load_weights
 from attnexp.training.loop import Examples, predict
 
@@ -153,9 +153,9 @@ class TrainedModel:
 def load_model(
     path: str | PathLike[str], *, trust_code: bool = False, any_code: bool = False
 ) -> TrainedModel:
-    """The model of a finished run, of its folder. The options are those of `attnexp predict`.
+    """The model of a finished run, by its folder or id. The options are those of `attnexp predict`.
     Raises `UserError` where the folder holds no weights or no words, and as `load_config` does."""
-    run = Run(path=Path(path), result=store.load_result(Path(path)))
+    run = load_run(Path(path))
     config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes
     model = build_model(config, len(classes))

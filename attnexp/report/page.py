@@ -18,8 +18,8 @@ from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, tables, terminal
 from attnexp.report.figures import render_figure
 from attnexp.report.methods import describe_in_words, describe_studies
-from attnexp.runs import store
 from attnexp.runs.labels import as_word, default_label, replicate, settings
+from attnexp.runs.manifest import load_run
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -91,7 +91,7 @@ def load_readers(
 
     readers: list[tuple[str, Callable[[str], Reading]]] = []
     for folder in folders:
-        config = store.load_result(folder).config
+        config = load_run(folder).result.config
         name = f"{default_label(config)}, seed {replicate(config)}"
         trained = load_model(folder, trust_code=trust_code, any_code=any_code)
         readers.append((name, trained.read))

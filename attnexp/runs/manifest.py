@@ -4,9 +4,11 @@ The runs are in `OUT/runs/`, where studies share them. A study is one plan: seed
 settings, data or kinds of seeds may not.
 """
 
+import glob
 import itertools
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -23,6 +25,7 @@ from attnexp.runs.result import Run
 
 FILE = "study.json"
 LOCK_SECONDS = 60
+NAME_OF_RUN = re.compile("[0-9a-f]{1,12}(-[0-9a-f]{0,8})?")  # the start of an id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,8 +204,35 @@ def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
     return [(path, labels.get(path.name, ""), path.name in declared) for path in paths]
 
 
+def load_run(path: Path) -> Run:
+    """The finished run that a user means, as `find_run` does. Raises `UserError` without any."""
+    folder = find_run(path)
+    return Run(path=folder, result=store.load_result(folder))
+
+
+def find_run(path: Path) -> Path:
+    """Folder of the finished run that a user means: by this folder, by one with no other run in it,
+    such as a study's, or by the start of its id, below `outputs`. Raises `UserError` without any,
+    and for several."""
+    if store.has_finished(path):
+        return path
+    if path.is_dir():
+        folders = [run for run, _, _ in _runs_of_study(path) or _runs_below(path)]
+    else:
+        out = path.parent if len(path.parts) > 1 else Path("outputs", store.RUNS)
+        folders = [*out.glob(f"{glob.escape(path.name)}*")]
+    finished = [folder for folder in folders if store.has_finished(folder)]
+    if len(finished) == 1:
+        return finished[0]
+    number = f"{len(finished)} finished runs" if finished else "no finished run"
+    raise UserError(f"{path} stands for {number}. Name one by its id: attnexp runs lists them.")
+
+
 def check_folder(folder: Path) -> Path:
-    """A folder of the user, `.` and `..` in full. Raises `UserError` if there is none."""
+    """A folder of the user, `.` and `..` in full, or that of the run whose id this is. Raises
+    `UserError` if there is none."""
+    if NAME_OF_RUN.fullmatch(str(folder)) and not folder.is_dir():
+        return find_run(folder)
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
     return Path(os.path.abspath(folder)) if folder.name in ("", "..") else folder

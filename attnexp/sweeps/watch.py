@@ -3,16 +3,16 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from statistics import fmean
+from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
 from attnexp.config.schema import ExecutorKind
 from attnexp.report.advice import foresee_chance
-from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.forecast import foresee
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import SweepEntry, scan
 from attnexp.sweeps.slurm import sbatch_script
@@ -29,26 +29,30 @@ def notes_on_plan(sweep: Sweep) -> list[str]:
     return notes
 
 
-def preview_sweep(sweep: Sweep, *, any_code: bool = False) -> list[str]:
-    """A line for each variant, the total with its expected time, and what Slurm would be sent."""
+def preview_sweep(
+    sweep: Sweep, judged: Sweep, *, any_code: bool = False, as_json: bool = False
+) -> str | dict[str, Any]:
+    """A line for each variant, the total with its expected time, what the judged sweep finds, and
+    what Slurm would be sent; or the numbers as a record."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.before]
-    finished = [entry for entry in entries if entry.before]
-    num_finished = Counter(entry.job.title for entry in finished)
+    num_finished = Counter(entry.job.title for entry in entries if entry.before)
+    slots = num_slots(sweep.executor, missing)
+    forecast = foresee(sweep, judged, missing)
     lines = [
         f"{title}: {number} runs, {num_finished[title]} finished"
         for title, number in Counter(job.title for job in sweep.jobs).items()
     ]
-    slots = num_slots(sweep.executor, missing)
     expected = "time unknown until the first run ends"
-    if finished:
-        seconds = fmean(store.load_result(entry.path).wall_seconds for entry in finished)
-        expected = f"about {progress.duration(seconds * len(missing) / slots)}"
+    if forecast["seconds"] is not None:
+        expected = f"about {progress.duration(forecast['seconds'])}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
     lines.append(f"{len(missing)} runs to do, {place}: {expected}.")
+    lines += [difference["words"] for difference in forecast["differences"]]
     if missing and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, missing))
-    return lines
+    counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
+    return {"schema": 1, **counts, **forecast} if as_json else "\n".join(lines)
 
 
 class Watch(Progress):

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import signal
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from sweeping import result_of, sweeping
 
 from attnexp.config.compose import compose
 from attnexp.report.advice import next_commands
+from attnexp.report.page import load_readers
 from attnexp.sweeps.plan import plan
 from attnexp.training.run import load_data, train_run
 
@@ -96,6 +98,43 @@ def test_evaluate_gives_the_stored_figures(here: Command, run: str, refused: Ref
     stored, measured = here("evaluate", run).stdout.splitlines()
     assert stored.removeprefix("stored   ") == measured.removeprefix("measured ")
     assert "takes only data.path" in refused("evaluate", run, "model.heads=4")
+
+
+OF_A_RUN = [
+    "train RUN", "config RUN", "evaluate RUN", "predict RUN good", "report RUN", "runs RUN",
+    "probe RUN --do shuffle --limit 8",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", OF_A_RUN)
+def test_a_run_is_named_by_its_id_its_folder_or_a_folder_without_another(
+    here: Command, tmp_path: Path, run: str, words: str
+) -> None:
+    (tmp_path / "outputs").symlink_to(Path(run).parents[1])
+    forms = (Path(run).name, Path(run).name[:7], run, "outputs/")
+    done = [here(*words.replace("RUN", form).split()) for form in forms]
+    assert {each.returncode for each in done} == {0}, done[0].stderr
+    assert len({each.stdout for each in done}) == 1
+    assert "attnexp runs lists" in here(*words.replace("RUN", "fffff").split()).stderr
+
+
+def test_runs_whose_models_are_shown_are_named_likewise(
+    tmp_path: Path, run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For `explore`, and for `report --run`."""
+    (tmp_path / "outputs").symlink_to(Path(run).parents[1])
+    monkeypatch.chdir(tmp_path)
+    paths = [Path(run), Path("outputs"), Path(Path(run).name[:7])]
+    readers = load_readers(paths, trust_code=False, any_code=False)
+    assert len({name for name, _ in readers}) == 1
+
+
+def test_a_name_of_several_runs_is_no_run(refused: Refused, tmp_path: Path, run: str) -> None:
+    for name in ("4d2a", "4d2b"):
+        shutil.copytree(run, tmp_path / "outputs/runs" / name)
+    message = "stands for 2 finished runs. Name one by its id: attnexp runs lists them."
+    assert f"4d2 {message}" in refused("predict", "4d2", "good")
+    assert f"outputs {message}" in refused("evaluate", "outputs")
 
 
 def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json) -> None:

@@ -6,14 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from rich.console import Console
 from sweeping import SMOKE, Pretend
 from typer.testing import CliRunner
 
+from attnexp.analysis.read_runs import load_groups
 from attnexp.base import progress
 from attnexp.cli.app import app
+from attnexp.config.schema import to_dict
 from attnexp.runs import store
 from attnexp.runs.result import Run
+from attnexp.sweeps.forecast import PUBLISHED_SD
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import scan
 from attnexp.sweeps.watch import Watch, preview_sweep
@@ -44,22 +48,42 @@ def test_without_a_terminal_every_run_has_its_line_once(
     ]
 
 
-def test_times_come_from_finished_runs(tmp_path: Path, template: Run) -> None:
-    words = ["study=blog", "data=contrast", "seed=range(3)", "executor.workers=2"]
-    planned = plan([*words, f"out={tmp_path}"])
-    assert preview_sweep(planned) == [
-        "no_pe on contrast: 3 runs, 0 finished",
-        "pe on contrast: 3 runs, 0 finished",
-        "6 runs to do, executor=local, 2 at a time: time unknown until the first run ends.",
-    ]
-    for entry, seconds in zip(scan(planned)[:3:2], (20.0, 30.0), strict=True):
+def test_time_and_power_come_from_finished_runs(tmp_path: Path, template: Run) -> None:
+    """The time of those with as many threads; seeds that vary by one point find two and a half."""
+    words = [*SMOKE, "study=blog", "seed=range(6)", "executor.workers=2", f"out={tmp_path}"]
+    planned = plan(words)
+    record = preview_sweep(planned, planned, as_json=True)
+    assert isinstance(record, dict)
+    assert record["differences"] == []  # nothing is known of such small data
+    assert 0 < record["seconds"] < 60  # by a trial
+    baseline = [entry for entry in scan(planned) if entry.job.label == "no_pe"]
+    for entry, seconds, points in zip(baseline, (10.0, 20.0, 30.0), (49, 50, 51), strict=False):
+        final = replace(template.result.final, val_accuracy=points / 100)
+        config = to_dict(entry.job.config)
+        result = replace(template.result, config=config, final=final, wall_seconds=seconds)
         entry.path.mkdir(parents=True)
-        store.save_result(entry.path, replace(template.result, wall_seconds=seconds))
-    assert preview_sweep(planned) == [
-        "no_pe on contrast: 3 runs, 2 finished",
-        "pe on contrast: 3 runs, 0 finished",
-        "4 runs to do, executor=local, 2 at a time: about 50 s.",
+        store.save_result(entry.path, replace(result, seed=entry.job.config.seed))
+    lines = preview_sweep(planned, planned)
+    assert str(lines).splitlines() == [
+        "no_pe on contrast: 6 runs, 3 finished",
+        "pe on contrast: 6 runs, 0 finished",
+        "9 runs to do, executor=local, 2 at a time: about 2 min.",
+        "contrast, 6 seeds, 2 variants: differences from about 2 points are found in four of five "
+        "cases, by finished runs.",
     ]
+    record = preview_sweep(planned, planned, as_json=True)
+    assert isinstance(record, dict)
+    assert (record["to_do"], record["seconds"]) == (9, 90.0)
+    (difference,) = record["differences"]
+    assert difference["sd"] == pytest.approx(0.01 * 2**0.5)
+
+
+def test_the_published_spread_is_that_of_the_published_studies() -> None:
+    for name in ("blog", "blog_data"):
+        for group in load_groups([ROOT / "outputs/published" / name]):
+            values = group.values("final", "accuracy")
+            sd = (values["pe"] - values["no_pe"]).std()
+            assert PUBLISHED_SD[group.data] == pytest.approx(sd, rel=0.03)
 
 
 def sweep(*words: str) -> tuple[int, str, str]:
