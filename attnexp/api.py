@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -34,23 +33,17 @@ def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = []
     for group in groups:
         for variant, config in group.configs.items():
-            place = dict(zip(PLACE, (group.data, group.protocol, variant), strict=True))
-            rows.append(place | _typed_settings(config))
+            place = {"data": group.data, "protocol": group.protocol, "variant": variant}
+            for key, value in settings(config).items():  # `position` in place of `position.kind`
+                is_kind = key.endswith(".kind")
+                place[key.removesuffix(".kind")] = name_of(value) if is_kind else value
+            rows.append(place)
     table = pd.DataFrame(rows)
     varying = [name for name in table if table[name].astype(str).nunique(dropna=False) > 1]
     table = table[[*PLACE, *(name for name in varying if name not in PLACE)]]
     endpoints = pd.concat([group.endpoints for group in groups])
     epochs = pd.concat([group.epochs for group in groups])
     return _add_settings(endpoints, table), _add_settings(epochs, table)
-
-
-def _typed_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """Settings as one types them: `position=none` in place of `position.kind` with a class."""
-    typed = {}
-    for key, value in settings(config).items():
-        is_kind = key.endswith(".kind")
-        typed[key.removesuffix(".kind")] = name_of(value) if is_kind else value
-    return typed
 
 
 def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -63,8 +56,8 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = None) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin: in percentage points. metric: the one that studies declare if
-    None. Raises `UserError`."""
+    runs, or published files. margin: in percentage points. metric: else that of the
+    studies. Raises `UserError`."""
     groups = load_groups([Path(path) for path in paths])
     return difference_frame(answer.compare(groups, [choose_metric(metric, margin, groups)]))
 

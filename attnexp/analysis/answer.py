@@ -180,7 +180,7 @@ def has_verdict(row: Difference) -> bool:
 
 def _notes_on_metrics(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
     names = {metric.name for metric in metrics}
-    for name in sorted({*group.declared} - names):
+    for name in sorted({study.metric for study in group.studies} - names):
         yield f"Declared before the first run: {name}. This judges {', '.join(sorted(names))}."
     for name in sorted(names - {*group.endpoints["metric"]}):
         yield f"{group.data}: these results hold no {name}."

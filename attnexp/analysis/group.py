@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Family
+from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
 
 Bits = NDArray[np.bool_]
@@ -35,11 +36,12 @@ class Group:
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
     # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, seed, run_id, folder
+    runs: pd.DataFrame = field(
+        default_factory=pd.DataFrame
+    )  # variant, seed, run_id, folder, command
     made_by: list[dict[str, Any]] = field(default_factory=list)  # `read_published.MADE_BY`
-    commands: list[str] = field(default_factory=list)  # that planned these runs
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the data, by variant
-    declared: list[str] = field(default_factory=list)  # metrics that its studies judge
+    studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: float | None = None  # accuracy of always guessing the largest class
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results

@@ -29,8 +29,8 @@ SHARES |= {f"{measured}_{name}" for measured in ("train", "val") for name in SHA
 def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ()) -> MetricSpec:
     """The metric of this name, else the one that studies declare, else accuracy. margin: in points.
     Raises `UserError` where they declare several, and for a metric that is not shown in %."""
-    declared = dict.fromkeys(metric for group in groups for metric in group.declared)
-    names = [name] if name else list(declared) or [ACCURACY.name]
+    declared = {study.metric for group in groups for study in group.studies}
+    names = [name] if name else sorted(declared or {ACCURACY.name})
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
     if len(names) > 1 or names[0] not in shares:
         raise UserError(f"Judge by {' or '.join(names)}? Give --metric one of {', '.join(shares)}.")

@@ -33,7 +33,7 @@ def load_published(file: Path, study: str) -> tuple[list[dict[str, Any]], Manife
         about_study = {"study": study, "declared": tree["declaration"] is not None}
         about_study |= {"default_label": "", "num_departures": 0}
         made_by = [tuple(made.get(key) for key in MADE_BY) for made in tree["made_by"]]
-        about_study |= {"folder": None, "made_by": made_by}
+        about_study |= {"folder": None, "command": "", "made_by": made_by}
         rows = []
         for row in table.rename_columns({"variant": "label"}).to_pylist():
             about = about_variants[row["data"], row["protocol"], row["label"]]

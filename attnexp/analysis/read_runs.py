@@ -141,7 +141,7 @@ def _make_group(
     """The group of all these rows. planned: as `_list_planned` gives them."""
     plans = [studies[key] for key in rows["study"].unique() if key in studies]
     added = [plan.added_seeds for plan in plans]
-    commands = [command for plan in plans for command in plan.commands]
+    versions = rows["made_by"].explode().dropna().unique()
     rows = rows.drop_duplicates(["run_id", "epoch"])
     protocol = str(rows["protocol"].iloc[0])
     facts = rows["facts"].iloc[0]
@@ -167,14 +167,10 @@ def _make_group(
         published=pd.concat(published),
         configs=configs,
         right=_unpack_answers(at_points, points, facts["n_test"]),
-        runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder"]],
-        made_by=[
-            dict(zip(MADE_BY, values, strict=True))
-            for values in rows["made_by"].explode().dropna().unique()
-        ],
-        commands=commands if plans else list(rows["command"].unique()),
+        runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder", "command"]],
+        made_by=[dict(zip(MADE_BY, values, strict=True)) for values in versions],
         facts=firsts["facts"].to_dict(),
-        declared=list(dict.fromkeys(plan.metric for plan in plans)),
+        studies=plans,
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=facts.get("largest_class"),
         sequential=frozenset(rows.loc[rows["declared"], "variant"]),

@@ -30,6 +30,9 @@ def tabulate_differences(
     `UserError` where there are no rows."""
     if not rows:
         raise UserError("No two variants, or levels of two factors, can be compared here.")
+    names = {row.metric.name for row in rows}
+    if len(names) == 1 and "accuracy" not in names:
+        subject += f" in {names.pop()}"
     title = subject + _name_baseline(rows) + _describe_rows(rows)
     texts = [_format_difference(row) for row in rows]
     frame = _make_frame(rows, texts, [*PLACES, "difference", *columns])
@@ -39,13 +42,11 @@ def tabulate_differences(
 def _describe_rows(rows: Sequence[Difference]) -> str:
     """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`; and
     how many are judged together, of families of different sizes in the largest."""
-    metrics = list(dict.fromkeys(row.metric for row in rows))
     text = ""
-    if len(metrics) == 1 and metrics[0].name != "accuracy":
-        text += f" in {metrics[0].name}"
     labels = {row.endpoint.label for row in rows} - {RESULT.label}
     if len(labels) == 1:
         text += f" at {labels.pop()}"
+    metrics = list(dict.fromkeys(row.metric for row in rows))
     if all(metric.is_share for metric in metrics):
         text += " in points"
     text += f", {cells.format_margins(metrics)}, "

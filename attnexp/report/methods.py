@@ -12,15 +12,17 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
     for group in answer.groups:
         facts = list(group.facts.values())
         if facts:
-            epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
+            epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max().unique()
             study = {"data": group.data, "fingerprint": facts[0]["fingerprint"]}
             for split in ("n_train", "n_val", "n_test"):
                 study[split] = sorted({fact[split] for fact in facts})
             study |= {"protocol": group.protocol, "variants": group.variants}
             study["seeds"] = list(group.endpoints["seed"].unique())
-            study["epochs"] = sorted(map(int, epochs.unique()))
+            study["epochs"] = sorted(epochs.tolist())
             study["metrics"] = [metric.name for metric in answer.metrics]
-            studies.append(study | {"made_by": group.made_by, "commands": group.commands})
+            commands = [command for plan in group.studies for command in plan.commands]
+            commands = commands or list(group.runs["command"].unique())
+            studies.append(study | {"made_by": group.made_by, "commands": commands})
     return studies
 
 

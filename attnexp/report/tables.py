@@ -144,9 +144,8 @@ def mean_by_class(answer: Answer) -> pd.DataFrame:
                 progress.note(str(error))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
-    return mean_over_seeds(
-        pd.concat(parts).melt(CLASS_KEYS, var_name="metric"), [*CLASS_KEYS, "metric"]
-    )
+    rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
+    return mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
 
 
 def tabulate_classes(answer: Answer) -> Table:

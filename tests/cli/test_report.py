@@ -126,7 +126,9 @@ def test_a_study_is_judged_by_the_metric_that_it_declares(
     store_macro_f1(tmp_path / "outputs", "macro_f1")
     text = here("report", study).stdout
     assert re.search("variant +final macro_f1 +final accuracy", text)
-    assert re.search(r"in macro_f1 at final in points, margin ±0.25[^$]*pe +-2.00.*hurts", text)
+    assert re.search(
+        r"in macro_f1 from none at final in points, margin ±0.25[^$]*pe +-2.00.*hurts", text
+    )
     other = here_json("report", study, "--metric", "accuracy")
     assert {row["metric"] for row in other["differences"]} == {"accuracy"}
     assert other["notes"][0].startswith("Declared before the first run: macro_f1.")
