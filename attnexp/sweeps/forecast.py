@@ -40,10 +40,9 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     """What a sweep takes and what the judged one finds, as a record: seconds, or None where nothing
     tells, and differences by data set. missing: jobs that are still to do."""
     results = _load_newest(sweep.jobs[0].config.out)
-    is_local = sweep.executor.kind is ExecutorKind.local
-    seconds = _foresee_seconds(missing, results, trial=is_local) / num_slots(
-        sweep.executor, missing
-    )
+    is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
+    trial = is_in_memory and sweep.executor.kind is ExecutorKind.local
+    seconds = _foresee_seconds(missing, results, trial=trial) / num_slots(sweep.executor, missing)
     jobs_of_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
         jobs_of_data[job.config.data.title].append(job)
@@ -128,8 +127,7 @@ def _foresee_seconds(jobs: Sequence[Job], results: Sequence[RunResult], *, trial
             and result.config["model"]["kind"] == config.model.kind
         ]
         is_plain = config.is_network and not foreign_code(to_dict(config))
-        is_in_memory = len({data for data, _ in firsts}) == 1
-        if all([trial, not seconds, is_plain, is_in_memory]):
+        if trial and is_plain and not seconds:
             with suppress(RunFailed):
                 seconds.append(_time_trial(config))
         total += counts[place] * (fmean(seconds) if seconds else math.nan)
