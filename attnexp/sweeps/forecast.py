@@ -126,8 +126,7 @@ def _foresee_seconds(jobs: Sequence[Job], results: Sequence[RunResult], *, trial
             if (result.provenance.get("platform"), result.provenance.get("threads")) == machine
             and result.config["model"]["kind"] == config.model.kind
         ]
-        is_plain = config.is_network and not foreign_code(to_dict(config))
-        if trial and is_plain and not seconds:
+        if trial and not seconds and config.is_network and not foreign_code(to_dict(config)):
             with suppress(RunFailed):
                 seconds.append(_time_trial(config))
         total += counts[place] * (fmean(seconds) if seconds else math.nan)
