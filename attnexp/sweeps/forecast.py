@@ -14,6 +14,7 @@ import torch
 from attnexp.analysis.families import family_of_study
 from attnexp.analysis.read_published import kind_of_seeds
 from attnexp.base.errors import RunFailed, UserError
+from attnexp.config.compose import foreign_code
 from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -21,7 +22,7 @@ from attnexp.runs.labels import replicate
 from attnexp.runs.result import RunResult
 from attnexp.statistics.planning import smallest_difference
 from attnexp.statistics.verdict import FEWEST_SEEDS
-from attnexp.sweeps.executors import has_user_code, num_slots
+from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training import device, loop
 from attnexp.training.optimizer import make_optimizer
@@ -39,8 +40,9 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     """What a sweep takes and what the judged one finds, as a record: seconds, or None where nothing
     tells, and differences by data set. missing: jobs that are still to do."""
     results = _load_newest(sweep.jobs[0].config.out)
-    is_here = sweep.executor.kind is ExecutorKind.local and not has_user_code(missing)
-    seconds = _foresee_seconds(missing, results, trial=is_here) / num_slots(sweep.executor, missing)
+    is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
+    trial = is_in_memory and sweep.executor.kind is ExecutorKind.local
+    seconds = _foresee_seconds(missing, results, trial=trial) / num_slots(sweep.executor, missing)
     jobs_of_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
         jobs_of_data[job.config.data.title].append(job)
@@ -124,8 +126,7 @@ def _foresee_seconds(jobs: Sequence[Job], results: Sequence[RunResult], *, trial
             if (result.provenance.get("platform"), result.provenance.get("threads")) == machine
             and result.config["model"]["kind"] == config.model.kind
         ]
-        is_in_memory = len({data for data, _ in firsts}) == 1
-        if trial and not seconds and is_in_memory and config.is_network:
+        if trial and not seconds and config.is_network and not foreign_code(to_dict(config)):
             with suppress(RunFailed):
                 seconds.append(_time_trial(config))
         total += counts[place] * (fmean(seconds) if seconds else math.nan)
