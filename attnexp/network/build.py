@@ -11,8 +11,9 @@ from attnexp.config.compose import foreign_code
 from attnexp.config.schema import RunConfig, SeedsConfig, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
+from attnexp.network.check import check_pieces
 from attnexp.network.classifier import Classifier
-from attnexp.network.guard import explain
+from attnexp.network.guard import explain, guard
 from attnexp.network.pieces import build_piece
 
 _tried = set[str]()  # configs, their seeds aside, of models that could be built
@@ -47,21 +48,25 @@ def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> A
 
 
 def try_to_build(config: RunConfig) -> None:
-    """Build a network once, with few words, before a run that would fail. A baseline is not tried.
-    Raises `UserError` if that fails."""
+    """Build a network once, with few words, before a run that would fail; with the user's code it
+    also reads two texts. A baseline is not tried. Raises `UserError` if that fails."""
     data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
     small = replace(config, seed=0, seeds=SeedsConfig(), data=data)
     if not config.is_network or repr(small) in _tried:
         return
+    code = foreign_code(to_dict(config))
     try:
         with torch.random.fork_rng(devices=[]):
-            build_model(small)
+            model = build_model(small)
     except UserError:
         raise
     except Exception as error:  # torch's; a `d_output` that is not set
-        explanation = explain(error, foreign_code(to_dict(config)))
+        explanation = explain(error, code)
         if explanation is None and not isinstance(error, RuntimeError):
             raise
         reason = str(explanation or error).splitlines()[0]
         raise UserError(f"The model cannot be built: {reason}") from error
+    if code:
+        with guard(code):
+            check_pieces(model, torch.ones(2, config.data.max_len, dtype=torch.int32))
     _tried.add(repr(small))
