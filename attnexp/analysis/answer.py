@@ -148,8 +148,8 @@ def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference]:
-    """Means of the differences that several data sets have, of cuts of one its first; those without
-    a verdict take no part."""
+    """Means of the differences that several data sets have. Of several cuts of one data set the
+    first counts alone; differences without a verdict take no part."""
     by_place: dict[tuple[str, ...], dict[str, Difference]] = {}
     for row in filter(has_verdict, differences):
         place = (row.protocol, row.endpoint.name, row.metric.name)

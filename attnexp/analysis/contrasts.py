@@ -148,8 +148,8 @@ def _why_no_verdict(
     endpoint: Endpoint,
     metric: MetricSpec,
 ) -> str:
-    """Why there is no verdict: fewer than half of the planned seeds finished, or no variant is
-    shown to be above always guessing the largest class. Empty where there may be one."""
+    """Why there is no verdict: fewer than half of the planned seeds finished, or no variant of
+    the group is shown to be above always guessing the largest class. Else empty."""
     planned = [set(group.planned.get(name, ())) for name in contrast.weights]
     num_planned = len(set.intersection(*planned))
     n = len(values[list(contrast.weights)].dropna())

@@ -1,4 +1,7 @@
-"""Claims about order and position encoding. The table of sines is stored in float32."""
+"""Claims about order and position encoding. The table of sines is stored in float32.
+
+The docstring of a check is the result that would refute its claim.
+"""
 
 import math
 from contextlib import suppress

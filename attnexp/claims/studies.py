@@ -4,6 +4,7 @@ A difference supports a claim if its 95 % interval lies on the claimed side of i
 are on the test set, at the endpoints `best` (one epoch for all seeds of a variant) and `final`. A
 claim is judged at `best` where its source speaks of the best that a model reaches, else at `final`;
 the other endpoint is shown beside it. This project's own claims are judged at both.
+The docstring of a check is the result that would refute its claim.
 """
 
 from collections.abc import Sequence
@@ -36,23 +37,25 @@ class Evidence(NamedTuple):
     name: str
     interval: Interval
     decides: bool = True  # whether the verdict rests on it; else it is shown in brackets
-    bound: float = 0.0  # above 0: the mean should lie within ± bound; else above 0
+    within: float | None = None  # the mean should lie within ± this; None: above 0
 
 
 def judge_evidence(parts: Sequence[Evidence]) -> Finding:
     """Finding on a claim that every part which decides must support."""
     shown = []
     verdicts = []
-    for name, interval, decides, bound in parts:
+    for name, interval, decides, within in parts:
         _, mean, _, low, high = interval
         text = f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
         if not decides:
             shown.append(f"({text})")
             continue
         shown.append(text)
-        verdicts.append(judge_interval(low, high, -bound))
-        if bound > 0:
-            verdicts.append(judge_interval(-high, -low, -bound))
+        if within is None:
+            verdicts.append(judge_interval(low, high, 0.0))
+        else:  # above the lower bound, and, with its sign turned, below the upper one
+            verdicts.append(judge_interval(low, high, -within))
+            verdicts.append(judge_interval(-high, -low, -within))
     n = min(part.interval.n for part in parts)
     return Finding(join_verdicts(verdicts), "; ".join(shown), n)
 
@@ -60,9 +63,9 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
 def find_group(
     study: Path, *families: Family, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The group with so many seeds of the variants of these families on IMDB, as_k_ran: with K's
-    settings. It has these families in place of those that the study declared. Raises `UserError`
-    where there is none."""
+    """The study's group on IMDB in which all variants of these families have `min_seeds` seeds;
+    these families are judged, in place of the study's own. as_k_ran: variants with K's settings
+    alone count. Raises `UserError` where there is none."""
     variants: list[str] = []
     for contrast in chain(*families):
         variants += [name for name in contrast.weights if name not in variants]
@@ -87,9 +90,10 @@ def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
 
 
 def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
-    """Evidence of each difference; the first endpoint or `final` decides."""
+    """Evidence of each difference. `final` decides, or with at_best `best` where that is another
+    epoch."""
     differences = compare_at_endpoints(group)
-    deciding = min(differences) if at_best else "final"
+    deciding = "best" if at_best and "best" in differences else "final"
     parts = []
     for point, rows in differences.items():
         for row in rows:
@@ -121,8 +125,8 @@ def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
 
 @claim("C20", "K", "The published table of ten epochs is reproduced", "blog")
 def published_table_is_reproduced(study: Path) -> Finding:
-    """Fewer values of K in the prediction intervals of one more seed than all but 5 % of our own
-    seeds have there, each by the others."""
+    """K's table lies in fewer prediction intervals of one more seed than 95 % of our own seeds do,
+    each against the others."""
     family = [difference("pe", "no_pe")]
     group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
     (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]

@@ -1,4 +1,7 @@
-"""Small experiments, trained on the spot: tagging and the shown train accuracy."""
+"""Small experiments, trained on the spot: tagging and the shown train accuracy.
+
+The docstring of a check is the result that would refute its claim.
+"""
 
 import math
 from contextlib import redirect_stderr

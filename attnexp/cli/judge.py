@@ -13,7 +13,8 @@ Words = list[str] | None
 Name = typer.Option(metavar="NAME", help="Name of a column.")
 Columns = typer.Option("--columns", "--metric", metavar="NAME,...", help="Else accuracies.")
 Margins = typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
-MetricNames = typer.Option(metavar="METRIC", help="Metric to judge, and its direction.")
+Higher = typer.Option(metavar="METRIC", help="Metric to judge, of which more is better.")
+Lower = typer.Option(metavar="METRIC", help="Metric to judge, of which less is better.")
 
 
 @app.command()
@@ -23,8 +24,8 @@ def judge(
     columns: Annotated[Words, Columns] = None,
     variant_column: Annotated[str, Name] = "variant",
     seed_column: Annotated[str, Name] = "seed",
-    higher: Annotated[Words, MetricNames] = None,
-    lower: Annotated[Words, MetricNames] = None,
+    higher: Annotated[Words, Higher] = None,
+    lower: Annotated[Words, Lower] = None,
     margin: Annotated[Words, Margins] = None,
     until: Annotated[Until, typer.Option(help="Exit with 1 if any is undecided.")] = None,
     table: Table = None,

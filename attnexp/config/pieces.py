@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import name_of, names_of_kinds
+from attnexp.config.options import did_you_mean, name_of, names_of_kinds
 from attnexp.config.user_code import Sources, find_sources
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
@@ -148,13 +148,18 @@ def load(kind: str) -> Any:
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
     module, _, name = kind.partition(":")
+    if module.endswith(".py"):
+        raise UserError(f"{kind} names a file. Write {module.removesuffix('.py')}:{name}.")
     is_attnexp = module.startswith("attnexp.")
     if not is_attnexp and os.getcwd() not in sys.path:
         sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # it may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
-        loaded = getattr(importlib.import_module(module), name)
+        imported = importlib.import_module(module)
+        if not hasattr(imported, name):
+            raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
+        loaded = getattr(imported, name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
         _sources[kind] = Sources({}, {}) if is_attnexp else find_sources(home)
         digests = _sources[kind].digests()

@@ -81,7 +81,7 @@ def plan(words: Sequence[str]) -> Sweep:
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
-        raise UserError(f"{error}{'' if source else _propose_study(shared)}") from error
+        raise UserError(f"{error}{'' if source else _hint_at_study(shared)}") from error
     folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
         directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
@@ -149,9 +149,9 @@ def _split_axes(words: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]
     return [axis for axis in axes if axis not in seeds], seeds
 
 
-def _propose_study(shared: Sequence[str]) -> str:
-    """The study in which each variant has only the settings that it knows, for axes of which some
-    choices lack a setting; nothing where all do."""
+def _hint_at_study(shared: Sequence[str]) -> str:
+    """The end of a message on axes of which some choices lack a setting: a file of the study in
+    which each variant has only the settings that it knows; nothing where all lack it."""
     axes = [axis for axis in expand(shared) if not is_seed(key_of(axis[0]))]
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
     moved_keys = set(varied_keys)
