@@ -36,8 +36,9 @@ def test_train_says_where_the_results_are_and_commands_that_work(
     assert done.returncode == 0, done.stderr
     (results,) = re.findall("^Results: (.*)", done.stdout, re.MULTILINE)
     assert (tmp_path / results / "result.json").exists()
-    lines = done.stderr.splitlines()
-    assert [line.split()[:2] for line in lines] == [["epoch", "1/2"], ["epoch", "2/2"]]
+    *epochs, note = done.stderr.splitlines()
+    assert [line.split()[:2] for line in epochs] == [["epoch", "1/2"], ["epoch", "2/2"]]
+    assert note.startswith("Trained for ")
     assert max(map(len, done.stdout.partition("\nResults")[0].splitlines())) <= 80
     again = here(*words)
     assert (again.returncode, again.stdout) == (0, done.stdout)

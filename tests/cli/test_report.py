@@ -147,7 +147,7 @@ def test_the_study_table_is_a_text_and_its_fields(
 ) -> None:
     text = here("report", study, "--table", "study").stdout
     assert text == here("report", study, "--table", "study", "--format", "markdown").stdout
-    assert "imdb (fingerprint imdb), 25,000 train texts, 25,000 val texts, 25,000 test" in text
+    assert "imdb (fingerprint imdb), 25,000 train texts, 25,000 test texts" in text
     assert "none, pe, 2 epochs, 3 seeds (0, 1, 2), protocol blog, validated on test" in text
     assert text.endswith("Command: attnexp sweep\n")
     (fields,) = here_json("report", study, "--table", "study")["study"]
