@@ -148,18 +148,13 @@ def load(kind: str) -> Any:
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
     module, _, name = kind.partition(":")
-    if module.endswith(".py"):
-        raise UserError(f"{kind} names a file. Write {module.removesuffix('.py')}:{name}.")
     is_attnexp = module.startswith("attnexp.")
     if not is_attnexp and os.getcwd() not in sys.path:
         sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # it may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
-        imported = importlib.import_module(module)
-        if not hasattr(imported, name):
-            raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
-        loaded = getattr(imported, name)
+        loaded = _find_in_module(module, name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
         _sources[kind] = Sources({}, {}) if is_attnexp else find_sources(home)
         digests = _sources[kind].digests()
@@ -176,6 +171,16 @@ def load(kind: str) -> Any:
             f"old one. Restart the kernel, or give the command again."
         )
     return loaded
+
+
+def _find_in_module(module: str, name: str) -> Any:
+    """A name of a module, which is imported. Raises `UserError` where it has no such name."""
+    if module.endswith(".py"):
+        raise UserError(f"{module} is a file. Write {module.removesuffix('.py')}:{name}.")
+    imported = importlib.import_module(module)
+    if not hasattr(imported, name):
+        raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
+    return getattr(imported, name)
 
 
 def code_of(kind: str) -> dict[str, str]:
