@@ -26,7 +26,7 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 	@touch $@
 
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)
-	$(if $(filter imdb,$(DATA)),@echo 'Six seeds of IMDB take about a quarter of an hour on two cores.')
+	$(if $(filter imdb,$(DATA)),@echo 'Six seeds of IMDB take about ten minutes on two idle cores.')
 	@$(BIN)/attnexp sweep study=blog name=blog_$(DATA) data=$(DATA) 'seed=range($(SEEDS))'
 
 DATA_SETS = data=trec,subj,cr,mpqa,sst2,emotion,irony
