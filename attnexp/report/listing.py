@@ -74,10 +74,11 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     counts = ", ".join(f"{n} {state}" for state, n in runs["state"].value_counts().items())
-    shown = runs[SHOWN].fillna("")
-    sizes = runs["bytes"].astype(float).fillna(0.0)
-    shown["bytes"] = [decimal(int(size), precision=0) for size in sizes]
-    shown = shown.rename(columns={"data": "data set", "bytes": "size"})
+    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
     accuracies = runs["accuracy"].astype(float)
-    shown["accuracy"] = [format_number(value, is_share=True) for value in accuracies]
-    return Table(f"Runs: {counts}; {decimal(int(sizes.sum()))}", shown)
+    shown = runs[SHOWN].fillna("")
+    shown["bytes"] = [decimal(size, precision=0) for size in sizes]
+    shown["accuracy"] = [format_number(accuracy, is_share=True) for accuracy in accuracies]
+    shown = shown.rename(columns={"data": "data set", "bytes": "size"})
+    total = decimal(int(sizes.sum()))
+    return Table(f"Runs: {counts}; {total}", shown)

@@ -113,40 +113,53 @@ def _spread(results: Iterable[RunResult]) -> float | None:
 
 
 def _foresee_seconds(jobs: Sequence[Job], results: Sequence[RunResult], *, trial: bool) -> float:
-    """Seconds of jobs one after another, by runs of this machine on the same data with the same
-    kind of model, else by a trial where it is allowed; NaN where nothing tells."""
-    counts = Counter((job.config.data, job.config.model.kind) for job in jobs)
-    firsts = {(job.config.data, job.config.model.kind): job.config for job in reversed(jobs)}
+    """Seconds of jobs one after another, by finished runs on this machine, else by a trial where it
+    is allowed; NaN where nothing tells."""
+    alike = defaultdict[Any, list[RunConfig]](list)  # on the same data, with one kind of model
+    for job in jobs:
+        alike[job.config.data, job.config.model.kind].append(job.config)
     total = 0.0
-    for place, config in firsts.items():
-        machine = (platform.platform(), config.train.threads or 1)
-        seconds = [
-            result.wall_seconds / len(result.epochs) * config.train.epochs
-            for result in _runs_like(config, results)
-            if (result.provenance.get("platform"), result.provenance.get("threads")) == machine
-            and result.config["model"]["kind"] == config.model.kind
-        ]
-        if trial and not seconds and config.is_network and not foreign_code(to_dict(config)):
-            with suppress(RunFailed):
-                seconds.append(_time_trial(config))
-        total += counts[place] * (fmean(seconds) if seconds else math.nan)
+    for configs in alike.values():
+        of_epoch = _seconds_of_epoch(configs[0], results)
+        if math.isnan(of_epoch) and trial:
+            of_epoch = _try_epoch(configs[0])
+        total += of_epoch * sum(config.train.epochs for config in configs)
     return total
 
 
-def _time_trial(config: RunConfig) -> float:
-    """Seconds of a network's run, by twenty steps and the evaluation of their texts."""
+def _seconds_of_epoch(config: RunConfig, results: Sequence[RunResult]) -> float:
+    """Seconds of an epoch, a mean over runs on this machine with as many threads; NaN without."""
+    machine = (platform.platform(), config.train.threads or 1)
+    seconds = []
+    for result in _runs_like(config, results):
+        provenance = result.provenance
+        is_here = (provenance.get("platform"), provenance.get("threads")) == machine
+        if is_here and result.config["model"]["kind"] == config.model.kind:
+            seconds.append(result.wall_seconds / len(result.epochs))
+    return fmean(seconds) if seconds else math.nan
+
+
+def _try_epoch(config: RunConfig) -> float:
+    """Seconds of an epoch, by twenty steps and the evaluation of their texts on one thread, as in a
+    sweep. NaN for a baseline, for the user's code, and where the loss is."""
+    if not config.is_network or foreign_code(to_dict(config)):
+        return math.nan
     options = config.train
     dataset = load_data(config.data, config.seeds.resample)
-    torch.set_num_threads(1)  # as in a sweep
-    train, val, _ = make_splits(config, dataset, device.prepare(options))
-    model = build_model(config, len(dataset.classes)).to(train.ids.device)
-    device.choose_path(model, options)
-    optimizer = make_optimizer(model, options)
-    state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
-    few = train[: STEPS * options.batch_size]
-    loop.train_epoch(state, few[: options.batch_size], options)  # which sets torch up
-    loop.train_epoch(state, few, options)
-    row, _ = loop.measure_epoch(model, few, few, options, 1, state.running)
-    trained = state.running[2]
-    of_epoch = len(train) * trained + len(val) * (row.seconds - trained)
-    return options.epochs * of_epoch / len(few)
+    with device.restore_threads():
+        torch.set_num_threads(1)
+        train, val, _ = make_splits(config, dataset, device.prepare(options))
+        model = build_model(config, len(dataset.classes)).to(train.ids.device)
+        device.choose_path(model, options)
+        optimizer = make_optimizer(model, options)
+        state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
+        few = train[: STEPS * options.batch_size]
+        try:
+            loop.train_epoch(state, few[: options.batch_size], options)  # which sets torch up
+            loop.train_epoch(state, few, options)
+        except RunFailed:
+            return math.nan
+        row, _ = loop.measure_epoch(model, few, few, options, 1, state.running)
+    in_training = state.running[2]
+    in_evaluation = row.seconds - in_training
+    return (len(train) * in_training + len(val) * in_evaluation) / len(few)

@@ -219,7 +219,8 @@ def _make_model(config: RunConfig, inputs: Inputs, record: Record) -> nn.Module:
     num_classes = len(dataset.classes)
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
-    build_model(config, num_classes)  # torch's layers draw, and dropout goes on from there
+    # built for its draws alone: dropout goes on in the stream where a whole table leaves it
+    build_model(config, num_classes)
     if vectors is not None:
         assert isinstance(model, Classifier)  # others take no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
