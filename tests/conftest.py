@@ -41,6 +41,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 needs_imdb = pytest.mark.skipif(not IMDB.is_dir(), reason="no copy of IMDB beside the project")
 
+Patch = pytest.MonkeyPatch
+Capture = pytest.CaptureFixture[str]
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
 Json = Callable[..., Any]

@@ -25,10 +25,10 @@ none,0,0.79,0.51
 none,1,0.80,0.50
 none,2,0.78,0.52
 none,3,0.79,0.51
-pe,0,0.82,0.48
-pe,1,0.83,0.47
 pe,2,0.80,0.50
 pe,3,0.82,0.48
+pe,1,0.83,0.47
+pe,0,0.82,0.48
 pe,9,0.99,0.01
 rotary,0,0.79,0.51
 rotary,1,0.81,0.49
@@ -60,16 +60,6 @@ def test_a_difference_is_paired_by_the_seeds_that_both_have() -> None:
     rows = differences(group(baseline="pe"))
     means = {variant: row.interval.mean for variant, row in rows.items()}
     assert means == pytest.approx({"none": -np.mean(PE), "rotary": -0.0275})
-
-
-def test_the_order_of_the_rows_changes_no_number() -> None:
-    header, *lines = TABLE.splitlines()
-    expected = differences(group())
-    for number in range(3):
-        order = np.random.default_rng(number).permutation(lines)
-        shuffled = group("\n".join([header, *order]), baseline="none")
-        for variant, row in differences(shuffled).items():
-            assert (row.interval, row.p) == (expected[variant].interval, expected[variant].p)
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
@@ -153,37 +143,24 @@ def test_there_is_no_verdict_on_half_a_study_or_at_chance(changes: Any, reason: 
     assert row.words == (reason or "helps by at least 0.25 on these texts")
 
 
-def test_one_good_seed_is_never_counted_against_a_variant() -> None:
-    """The mean is above chance by more than the sampling error of the texts, whatever its sd."""
-    text = "variant,seed,accuracy\n" + "".join(
-        f"{v},{s},{0.5 + 0.3 * (v == 'b') * (s == 0)}\n" for v in "ab" for s in range(6)
-    )
-    row = differences(replace(group(text), chance=0.5, num_texts={"result": 1000}))["b"]
-    assert (row.reason, row.verdict) == ("", "undecided")
-
-
-def test_variants_that_share_no_seed_have_no_difference() -> None:
-    assert list(differences(group(TABLE.replace("pe,", "pe,1")))) == ["rotary"]
-
-
 FACTORS = {f"{p}_{s}": {"position": p, "scale": s} for p in ("none", "pe") for s in ("raw", "big")}
 
 
-def crossed_group(extra: float = 0.0, **more: Any) -> Group:
-    """Two crossed factors: position helps by 2 points, with scaling by `extra` more."""
+def crossed_group() -> Group:
+    """Two crossed factors: position helps by 2 points, with scaling by 3."""
     rng = np.random.default_rng(0)
     rows = []
     for name, levels in FACTORS.items():
-        effect = 0.02 + extra * (levels["scale"] == "big")
+        effect = 0.03 if levels["scale"] == "big" else 0.02
         base = 0.7 + effect * (levels["position"] == "pe")
         for seed, noise in enumerate(rng.normal(0, 0.001, 6)):
             rows.append(f"{name},{seed},{base + noise:.6f}")
     text = "\n".join(["variant,seed,accuracy", *rows])
-    return replace(group(text), families=[family_of_study(FACTORS)], **more)
+    return replace(group(text), families=[family_of_study(FACTORS)])
 
 
 def test_crossed_factors_are_one_family_of_simple_effects_and_interactions() -> None:
-    rows = compare([crossed_group(0.01)], [ACCURACY]).differences
+    rows = compare([crossed_group()], [ACCURACY]).differences
     assert [row.contrast.name for row in rows] == [
         "pe − none within raw",
         "pe − none within big",
@@ -263,10 +240,8 @@ def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() ->
     one, other, third = three_data_sets()
     at_chance = replace(third, chance=0.99, num_texts={"result": 100})
     few = replace(third, endpoints=third.endpoints[third.endpoints["seed"].isin(["0", "1"])])
-    for left_out, reason in (
-        (at_chance, "not shown to be above chance"),
-        (few, "too few seeds"),
-    ):
+    reasons = {"not shown to be above chance": at_chance, "too few seeds": few}
+    for reason, left_out in reasons.items():
         answer = compare([one, other, left_out], [ACCURACY])
         assert mean_of_pe(answer).n == 2
         assert f"Not in the mean over data sets: set2 ({reason})." in answer.notes

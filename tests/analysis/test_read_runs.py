@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
+from conftest import Capture
 from samples import but, result, save_study
 
 import attnexp
@@ -45,26 +46,28 @@ def points(group: Group) -> list[str]:
     return [point.name for point in group.points]
 
 
-def test_best_is_one_epoch_for_all_seeds_of_a_variant() -> None:
-    """The best on average, the first of equals; each seed's own best epoch counts for nothing."""
-    group = one(result("a", 0, [0.6, 0.9, 0.7]), result("a", 1, [0.9, 0.5, 0.7]))
+@pytest.mark.parametrize(
+    ("seeds", "epoch"),
+    [
+        ([[0.6, 0.9, 0.7], [0.9, 0.5, 0.7]], 1),
+        ([[0.8, 0.8, 0.7]], 1),  # the first of equals
+        ([[0.6, 0.7, 0.9], [0.7, 0.8]], 2),  # of those that all seeds have
+    ],
+)
+def test_best_is_the_best_epoch_on_average(seeds: list[list[float]], epoch: int) -> None:
+    runs = [result("a", seed, values, "train.epochs=3") for seed, values in enumerate(seeds)]
+    group = one(*runs)
     assert points(group) == ["final", "best"]
-    assert group.epochs_of("best") == {"a": 1}
-    assert group.values("best", "accuracy")["a"].to_dict() == {"0": 0.6, "1": 0.9}
-    assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7, "1": 0.7}
-    equal = one(result("a", 0, [0.8, 0.8, 0.7]))
-    assert equal.epochs_of("best") == {"a": 1}
+    assert group.epochs_of("best") == {"a": epoch}
+    expected = [values[epoch - 1] for values in seeds]
+    assert group.values("best", "accuracy")["a"].tolist() == expected
+    assert group.values("final", "accuracy")["a"].tolist() == [values[-1] for values in seeds]
 
 
 def test_a_best_epoch_that_is_the_last_is_no_endpoint_of_its_own() -> None:
-    assert points(one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.6, 0.8]))) == ["final"]
-    both = one(result("a", 0, [0.6, 0.7]), result("b", 0, [0.9, 0.8]))
-    assert points(both) == ["final", "best"]
-
-
-def test_only_epochs_that_all_seeds_have_can_be_the_best() -> None:
-    group = one(result("a", 0, [0.6, 0.7, 0.9], "train.epochs=3"), result("a", 1, [0.7, 0.8, 0.6]))
-    assert group.epochs_of("best") == {"a": 2}
+    first = result("a", 0, [0.6, 0.7])
+    assert points(one(first, result("b", 0, [0.6, 0.8]))) == ["final"]
+    assert points(one(first, result("b", 0, [0.9, 0.8]))) == ["final", "best"]
 
 
 def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
@@ -81,35 +84,49 @@ def test_the_gap_is_accuracy_on_train_minus_accuracy() -> None:
     assert group.values("final", "gap")["a"].to_dict() == pytest.approx({"0": 0.2})
 
 
-def test_variants_keep_the_names_and_order_of_their_study() -> None:
-    group = one(result("pe", 0, [0.8], "position=sinusoidal"), result("no_pe", 0, [0.8]))
-    assert group.variants == ["pe", "no_pe"]
+def with_other(word: str) -> Run:
+    """A run of a variant `pe`, but of other code or other vectors."""
+    run = result("pe", 0, [0.8])
+    code = {"a.py": "1"} if word == "code" else {}
+    vectors = {"vectors": "0b"} if word == "vectors" else {}
+    return but(run, run_id="x-12345678", code=code, data=run.result.data | vectors)
 
 
-def test_runs_without_a_study_are_named_by_what_differs_the_plainest_first() -> None:
-    runs = [result("", 0, [0.8], *words) for words in (["position=rotary", "model.heads=4"], [])]
-    group = one(*runs, study="")
-    assert group.variants == ["model.heads=8 position=none", "model.heads=4 position=rotary"]
-    assert one(result("", 0, [0.8])).variants == ["imdb attention none train.epochs=1"]
+PE = result("pe", 0, [0.8])
+OTHER = result("", 0, [0.8], "position=rotary", "model.heads=4")
+NAMES: list[tuple[str, list[Run], list[str]]] = [
+    ("s", [result("b", 0, [0.8], "model.heads=4"), result("a", 0, [0.8])], ["b", "a"]),
+    ("s", [PE, result("pe", 0, [0.8], "model.heads=4")], ["pe model.heads=8", "pe model.heads=4"]),
+    ("s", [PE, with_other("code")], ["pe", "pe (code 12345678)"]),
+    ("s", [PE, with_other("vectors")], ["pe", "pe (code 12345678)"]),
+    ("s", [PE, with_other("run")], ["pe", "pe (code 12345678)"]),  # of unknown vectors
+    ("", [result("", 0, [0.8])], ["imdb attention none train.epochs=1"]),
+    (
+        "",  # without a study, what differs, the plainest first
+        [OTHER, result("", 0, [0.8])],
+        ["model.heads=8 position=none", "model.heads=4 position=rotary"],
+    ),
+]
 
 
-def test_a_bare_run_like_those_of_a_study_is_one_more_seed_of_theirs() -> None:
-    named, bare = result("no_pe", 0, [0.8]), result("", 1, [0.9])
-    group = make_groups([*make_rows(named, "s"), *make_rows(bare)], {})[0]
-    assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8, "1": 0.9}
+@pytest.mark.parametrize(("study", "runs", "names"), NAMES)
+def test_variants_are_told_apart_by_name(study: str, runs: list[Run], names: list[str]) -> None:
+    assert one(*runs, study=study).variants == names
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_bare_run_like_those_of_a_study_is_one_of_theirs_wherever_it_stands(seed: int) -> None:
+    named, bare = make_rows(result("no_pe", 0, [0.8]), "s"), make_rows(result("", seed, [0.8]))
+    for rows in ([*named, *bare], [*bare, *named]):
+        (group,) = make_groups(rows, {})
+        values = group.values("final", "accuracy")["no_pe"].to_dict()
+        assert values == {"0": 0.8, str(seed): 0.8}
 
 
 def test_variants_of_a_study_that_differ_by_seeds_alone_stay_apart() -> None:
     (group,) = load_groups([PUBLISHED / "variance"])
     seeds = group.values("final", "accuracy").count()
     assert seeds.to_dict() == {"init": 18, "order": 18, "resample": 18}
-
-
-def test_one_name_for_two_variants_is_told_by_the_setting_or_the_code() -> None:
-    both = one(result("pe", 0, [0.8]), result("pe", 0, [0.8], "model.heads=4"))
-    assert both.variants == ["pe model.heads=8", "pe model.heads=4"]
-    other = but(result("pe", 0, [0.8]), code={"a.py": "1"}, run_id="x-12345678")
-    assert one(result("pe", 0, [0.8]), other).variants == ["pe", "pe (code 12345678)"]
 
 
 def test_a_path_that_is_given_twice_counts_once() -> None:
@@ -120,39 +137,22 @@ def test_a_path_that_is_given_twice_counts_once() -> None:
         assert (once.planned, once.variants) == (twice.planned, twice.variants)
 
 
-def test_a_study_names_its_runs_wherever_its_path_stands() -> None:
-    named = result("no_pe", 0, [0.8])
-    bare = replace(named, label="")
-    for rows in (
-        [*make_rows(named, "s"), *make_rows(bare)],
-        [*make_rows(bare), *make_rows(named, "s")],
-    ):
-        (group,) = make_groups(rows, {})
-        assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8}
-
-
-def test_a_seed_that_is_planned_on_several_data_sets_is_planned_once() -> None:
-    plan = Manifest(variants={"a": {}}, runs=[PlannedRun(variant="a", seed="0", run_id="")] * 3)
-    assert one(result("a", 0, [0.8]), plan=plan).planned == {"a": ["0"]}
-
-
 def test_other_data_and_protocols_are_groups_of_their_own() -> None:
+    imdb = result("b", 0, [0.8])
     found = groups(
         result("a", 0, [0.8]),
         result("a", 0, [0.8], "data=contrast"),
         result("a", 0, [0.8], "train=holdout"),
-        but(result("b", 0, [0.8]), data={**result("b", 0, [0.8]).result.data, "fingerprint": "x"}),
+        but(imdb, data={**imdb.result.data, "fingerprint": "x"}),
     )
-    assert [(group.data, group.protocol) for group in found] == [
-        ("imdb", "blog"), ("contrast", "blog"), ("imdb", "holdout"), ("imdb #2", "blog")
-    ]  # fmt: skip
+    places = [f"{group.data} {group.protocol}" for group in found]
+    assert places == ["imdb blog", "contrast blog", "imdb holdout", "imdb #2 blog"]
 
 
 def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> None:
     runs = []
     for words in ([], ["seeds.init=3"], ["seeds.init=4"]):
-        for position in ("none", "sinusoidal"):
-            label = f"position={position}"
+        for label in ("position=none", "position=sinusoidal"):
             runs.append(result(label, len(words), [0.8], label, *words))
     group = one(*runs, study="")
     assert group.values("final", "accuracy").count().to_dict() == {
@@ -168,24 +168,15 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
     ]
 
 
-def test_runs_whose_vectors_changed_are_two_variants() -> None:
-    runs = []
-    for number, vectors in enumerate(["0a", "0b"]):
-        run = result("a", 0, [0.8])
-        runs.append(
-            but(run, run_id=f"{number}-12345678", data={**run.result.data, "vectors": vectors})
-        )
-    assert one(*runs).variants == ["a", "a (code 12345678)"]
-    earlier = [but(run, data=result("a", 0, [0.8]).result.data) for run in runs]
-    assert len(one(*earlier).variants) == 2  # of versions that did not store which vectors
+def planned(variants: str, seeds: str = "0", run_id: str = "") -> Manifest:
+    """The plan of a study, whose variants have names of one letter and seeds of one digit."""
+    runs = [PlannedRun(variant=v, seed=seed, run_id=run_id) for v in variants for seed in seeds]
+    return Manifest(variants={variant: {} for variant in variants}, runs=runs)
 
 
 def test_each_study_keeps_its_family() -> None:
     """Its baseline, and the number of its planned variants, be their runs finished or not."""
-    plans = {
-        "s": Manifest(variants={"a": {}, "b": {}}, runs=planned("a", "b")),
-        "t": Manifest(variants={"c": {}, "d": {}, "e": {}}, runs=planned("c", "d", "e")),
-    }
+    plans = {"s": planned("ab"), "t": planned("cde")}
     rows = []
     for study, labels in (("s", "ab"), ("t", "cd")):
         for label in labels:
@@ -194,10 +185,6 @@ def test_each_study_keeps_its_family() -> None:
     answer = compare(make_groups(rows, plans), [ACCURACY])
     judged = [(row.contrast.name, row.m) for row in answer.differences]
     assert judged == [("b − a", 1), ("d − c", 2)]
-
-
-def planned(*variants: str) -> list[PlannedRun]:
-    return [PlannedRun(variant=variant, seed="0", run_id="") for variant in variants]
 
 
 def test_a_metric_that_no_run_has_is_left_out() -> None:
@@ -216,35 +203,24 @@ def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     assert one(few, result("b", 0, [0.8])).data == "imdb"
 
 
+def test_planned_seeds_that_are_not_there_are_missing() -> None:
+    a = [result("a", seed, [0.8]) for seed in (0, 1)]
+    group = one(*a, result("b", 1, [0.8], "model.heads=4"), plan=planned("abc", "01"))
+    assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
+    twice = planned("a", "00")  # on two data sets
+    assert one(a[0], plan=twice).planned == {"a": ["0"]}
+
+
 def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
     runs = [result("a", 0, [0.8]), result("a", 1, [0.8], "data=contrast")]
-    entries = [
-        PlannedRun(variant="a", seed=str(i), run_id=run.result.run_id) for i, run in enumerate(runs)
-    ]
-    plan = Manifest(
-        variants={"a": {}}, runs=[*entries, PlannedRun(variant="a", seed="2", run_id="x")]
-    )
+    plan = planned("a", "012", run_id="x")
+    for number, run in enumerate(runs):
+        plan.runs[number] = replace(plan.runs[number], run_id=run.result.run_id)
     found = make_groups([row for run in runs for row in make_rows(run, "s")], {"s": plan})
     assert [group.missing() for group in found] == [{"a": ["2"]}] * 2
 
 
-def test_planned_seeds_that_are_not_there_are_missing() -> None:
-    entries = [
-        PlannedRun(variant=v, seed=s, run_id="") for v in ("a", "b", "c") for s in ("0", "1")
-    ]
-    plan = Manifest(variants={"a": {}, "b": {}, "c": {}}, runs=entries)
-    group = one(
-        result("a", 0, [0.8]),
-        result("a", 1, [0.8]),
-        result("b", 1, [0.8], "model.heads=4"),
-        plan=plan,
-    )
-    assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
-
-
-def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential_wherever_they_are_read(
-    tmp_path: Path,
-) -> None:
+def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential(tmp_path: Path) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)], "usual")
     save_study(tmp_path, [result("b", seed, [0.8]) for seed in (0, 1)], "declared")
     plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
@@ -294,9 +270,7 @@ DAMAGED: list[tuple[str, list[Any]]] = [
 @pytest.mark.parametrize(
     ("place", "value"), [(place, value) for place, values in DAMAGED for value in values]
 )
-def test_a_damaged_file_leaves_its_run_out_with_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str, value: Any
-) -> None:
+def test_a_damaged_run_is_left_out(tmp_path: Path, capsys: Capture, place: str, value: Any) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)])
     for seed in (0, 1):
         damage(tmp_path / f"runs/bloga{seed}-0", predictions.FILE, answers(25_000))
@@ -306,9 +280,7 @@ def test_a_damaged_file_leaves_its_run_out_with_its_name(
     assert re.match(r".*/bloga1-0/(result.json|predictions.safetensors) cannot be read", message)
 
 
-def test_a_damaged_published_file_leaves_itself_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_published_file_leaves_itself_out(tmp_path: Path, capsys: Capture) -> None:
     whole = (PUBLISHED / "contrast.parquet").read_bytes()
     for content in (b"", b"nope", whole[: len(whole) // 2]):
         (tmp_path / "cut.parquet").write_bytes(content)
@@ -318,34 +290,28 @@ def test_a_damaged_published_file_leaves_itself_out(
         assert "cut.parquet cannot be read" in capsys.readouterr().err
 
 
-def small(folder: Path, position: str, seed: int, *words: str) -> Run:
-    """A real run of a second."""
-    config = compose(
-        [f"position={position}", f"seed={seed}", f"out={folder}", "data=contrast",
-         "data.limit_train=64", "data.limit_test=40", "model.d_model=8", "model.heads=2",
-         "model.d_head=4", "train.epochs=2", "train.threads=1", *words]
-    )  # fmt: skip
-    path, found = train_run(config)
-    return Run(path=path, result=found, label=position)
+FEW = """data=contrast data.limit_train=64 data.limit_test=40 model.d_model=8 model.heads=2
+model.d_head=4 train.epochs=2 train.threads=1""".split()
+
+
+@pytest.fixture
+def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`docs/publish.py`, which writes to the folder of the test."""
+    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
+    monkeypatch.setitem(publish.__globals__, "PUBLISHED", tmp_path)
+    return publish
 
 
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
-def test_a_published_study_says_what_its_folder_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: str
-) -> None:
-    runs = [
-        small(tmp_path, position, seed, f"train={protocol}")
-        for seed in (0, 1)
-        for position in ("none", "sinusoidal")
-    ]
-    entries = [
-        PlannedRun(variant=run.label, seed=str(run.result.seed), run_id=run.result.run_id)
-        for run in runs
-    ]
+def test_a_published_study_equals_its_folder(tmp_path: Path, publish: Any, protocol: str) -> None:
+    entries = []
+    for seed in (0, 1):
+        for position in ("none", "sinusoidal"):
+            words = [f"position={position}", f"seed={seed}", f"train={protocol}"]
+            _, trained = train_run(compose([*FEW, f"out={tmp_path}", *words]))
+            entries.append(PlannedRun(variant=position, seed=str(seed), run_id=trained.run_id))
     record_runs(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
-    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))
-    monkeypatch.setitem(publish["publish"].__globals__, "PUBLISHED", tmp_path)
-    publish["publish"](tmp_path / "s", "p")
+    publish(tmp_path / "s", "p")
     (folder,), (file,) = load_groups([tmp_path / "s"]), load_groups([tmp_path / "p"])
     assert (folder.variants, folder.planned) == (file.variants, file.planned)
     for name in ("endpoints", "epochs"):
@@ -355,8 +321,8 @@ def test_a_published_study_says_what_its_folder_says(
         ]
         pd.testing.assert_frame_equal(*frames, check_dtype=False)
     assert folder.right.keys() == file.right.keys()
-    assert all(np.array_equal(bits, file.right[place]) for place, bits in folder.right.items())
     for (variant, seed, point), bits in folder.right.items():
+        assert np.array_equal(bits, file.right[variant, seed, point])
         assert bits.mean() == folder.values(point, "accuracy").loc[seed, variant]
     assert str(tmp_path) not in (tmp_path / "p.parquet").read_bytes().decode("latin-1")
     started = pd.read_parquet(tmp_path / "p.parquet")["started"]
@@ -365,19 +331,14 @@ def test_a_published_study_says_what_its_folder_says(
     assert bare.variants == ["none", "sinusoidal"]  # the names of the study beside it
 
 
-def test_a_label_of_two_configs_or_codes_is_not_published(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))
-    monkeypatch.setitem(publish["publish"].__globals__, "PUBLISHED", tmp_path)
-    other_code = but(result("a", 1, [0.8]), code={"model/scores.py": "1"})
-    for study, other in (
-        ("config", result("a", 1, [0.8], "model.heads=4")),
-        ("code", other_code),
-    ):
-        save_study(tmp_path, [result("a", 0, [0.8]), other], study)
-        with pytest.raises(UserError, match=r"a on imdb .* different settings or code"):
-            publish["publish"](tmp_path / study, study)
+@pytest.mark.parametrize("what", ["config", "code"])
+def test_a_label_of_two_configs_is_not_published(tmp_path: Path, publish: Any, what: str) -> None:
+    words = ["model.heads=4"] if what == "config" else []
+    code = {"model/scores.py": "1"} if what == "code" else {}
+    other = but(result("a", 1, [0.8], *words), code=code)
+    save_study(tmp_path, [result("a", 0, [0.8]), other], what)
+    with pytest.raises(UserError, match=r"a on imdb .* different settings or code"):
+        publish(tmp_path / what, what)
 
 
 def test_results_have_a_column_for_every_setting_that_varies() -> None:
@@ -392,9 +353,7 @@ def test_results_have_a_column_for_every_setting_that_varies() -> None:
     assert set(endpoints["seed"]) == set(range(100, 120))
 
 
-def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no folder"):
-        load_groups([tmp_path / "nowhere"])
+def test_a_folder_without_a_run_and_a_table_of_others_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no finished run"):
         load_groups([tmp_path])
     pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
@@ -405,7 +364,8 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda file: file.stem
 )
-def test_every_published_study_can_be_read_and_is_complete(file: Path) -> None:
+def test_every_published_study_is_complete_and_says_when_its_runs_started(file: Path) -> None:
     for group in load_groups([file.with_suffix("")]):
         assert not group.missing()
         assert len(group.variants) > 1
+    assert pd.read_parquet(file, columns=["started"])["started"].notna().all()
