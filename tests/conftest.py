@@ -46,6 +46,7 @@ Capture = pytest.CaptureFixture[str]
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Refused = Callable[..., str]
 Json = Callable[..., Any]
+OwnModule = Callable[[str], str]
 
 
 def pytest_collection_finish() -> None:
@@ -130,6 +131,20 @@ def refused(tmp_path: Path) -> Refused:
         return " ".join(done.stderr.split())
 
     return run
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: Patch) -> OwnModule:
+    """Write a module of one's own below the current folder; the name it has in this test alone."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(text: str) -> str:
+        name = f"own_{tmp_path.name}"
+        (tmp_path / f"{name}.py").write_text(text)
+        return name
+
+    return write
 
 
 @pytest.fixture(scope="session")

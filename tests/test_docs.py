@@ -66,13 +66,6 @@ def test_pictures_are_those_of_the_published_runs(
     assert (tmp_path / picture).read_bytes() == (ROOT / "docs" / picture).read_bytes()
 
 
-def test_published_runs_say_when_they_started() -> None:
-    """So that anyone can compare it with the date at which their study was declared."""
-    for file in (ROOT / "outputs" / "published").glob("*.parquet"):
-        if not file.name.endswith(".probe.parquet"):
-            assert pd.read_parquet(file, columns=["started"])["started"].notna().all(), file
-
-
 def comparable(claims: str) -> str:
     """What every machine makes of them: of measured numbers those that come from published runs."""
     of_studies = {f"| {claim.id}" for claim in CLAIMS if claim.study}

@@ -1,19 +1,19 @@
 """The installed command, from outside: what it prints, where, and with which exit code."""
 
+import os
 import re
 import shlex
 import shutil
-import signal
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Command, Json, Refused
-from samples import exit_code, on_a_terminal
-from sweeping import result_of, sweeping
+from conftest import Capture, Command, Json, OwnModule, Patch, Refused
+from forked import PROGRAM
+from samples import exit_code, on_a_terminal, result, save_study
 
 from attnexp.config.compose import compose
 from attnexp.report.advice import next_commands
-from attnexp.report.page import load_readers
 from attnexp.sweeps.plan import plan
 from attnexp.training.run import load_data, train_run
 
@@ -28,9 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def test_train_says_where_the_results_are_and_commands_that_work(
-    here: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatch: Patch) -> None:
     words = ["train", *SMOKE, "position=rotary", "seed=4"]
     done = here(*words)
     assert done.returncode == 0, done.stderr
@@ -58,26 +56,14 @@ def test_train_says_where_the_results_are_and_commands_that_work(
     assert "sweep" not in stored
 
 
-def test_a_run_of_ones_own_class_is_followed_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_turn.py").write_text(
-        "from attnexp.model.positions import RotaryPosition\nclass Turn(RotaryPosition): ..."
-    )
-    monkeypatch.chdir(tmp_path)
-    words = [*SMOKE, "position=own_turn:Turn", "position.layout=split"]
+def test_a_run_of_ones_own_class_is_followed_by_its_name(own_module: OwnModule) -> None:
+    module = own_module("from attnexp.model.positions import *\nclass Turn(RotaryPosition): ...")
+    words = [*SMOKE, f"position={module}:Turn", "position.layout=split"]
     said = [*next_commands(Path("run"), words, compose(words), "a text")]
     assert not any("predict" in line for line in said)  # it would need --trust-code
     sweep = shlex.split(said[1])
-    assert "position=none,{kind: own_turn:Turn, layout: split}" in sweep
+    assert f"position=none,{{kind: {module}:Turn, layout: split}}" in sweep
     assert len(plan(sweep[2:]).jobs) == 12
-
-
-def test_train_json_is_the_result_of_the_run(here_json: Json, tmp_path: Path) -> None:
-    found = here_json("train", *SMOKE)
-    assert {"epochs", "run_id", "folder"} <= found.keys()
-    assert {"train_loss", "val_loss", "val_accuracy"} <= found["epochs"][0].keys()
-    assert (tmp_path / found["folder"] / "result.json").exists()
 
 
 def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_json: Json) -> None:
@@ -95,39 +81,21 @@ def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_js
     assert here_json(*words, "seed=range(3)") == here_json("report", "my runs/blog")
 
 
-def test_evaluate_gives_the_stored_figures(here: Command, run: str, refused: Refused) -> None:
-    stored, measured = here("evaluate", run).stdout.splitlines()
-    assert stored.removeprefix("stored   ") == measured.removeprefix("measured ")
-    assert "takes only data.path" in refused("evaluate", run, "model.heads=4")
-
-
 OF_A_RUN = [
     "train RUN", "config RUN", "evaluate RUN", "predict RUN good", "report RUN", "runs RUN",
-    "probe RUN --do shuffle --limit 8",
+    "probe RUN --do shuffle --limit 8", "report RUN --figure a.svg --show attention --run RUN",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("words", OF_A_RUN)
-def test_a_run_is_named_by_its_id_its_folder_or_a_folder_without_another(
-    here: Command, tmp_path: Path, run: str, words: str
-) -> None:
+def test_a_run_has_three_names(here: Command, tmp_path: Path, run: str, words: str) -> None:
+    """Its id or the start of it, its folder, and a folder that holds no other."""
     (tmp_path / "outputs").symlink_to(Path(run).parents[1])
     forms = (Path(run).name, Path(run).name[:7], run, "outputs/")
     done = [here(*words.replace("RUN", form).split()) for form in forms]
     assert {each.returncode for each in done} == {0}, done[0].stderr
     assert len({each.stdout for each in done}) == 1
     assert "attnexp runs lists" in here(*words.replace("RUN", "fffff").split()).stderr
-
-
-def test_runs_whose_models_are_shown_are_named_likewise(
-    tmp_path: Path, run: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """For `explore`, and for `report --run`."""
-    (tmp_path / "outputs").symlink_to(Path(run).parents[1])
-    monkeypatch.chdir(tmp_path)
-    paths = [Path(run), Path("outputs"), Path(Path(run).name[:7])]
-    readers = load_readers(paths, trust_code=False, any_code=False)
-    assert len({name for name, _ in readers}) == 1
 
 
 def test_a_name_of_several_runs_is_no_run(refused: Refused, tmp_path: Path, run: str) -> None:
@@ -148,12 +116,6 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
     assert here_json("config", "--cost", "experiment=blog_pe")["parameters"] == 2_609_281
 
 
-def test_claims_are_chosen_by_id_and_judged(here_json: Json) -> None:
-    found = here_json("claims", "c13", "C20", "--out", "nowhere")["claims"]
-    assert [row["id"] for row in found] == ["C13", "C20"]
-    assert found[1]["verdict"] == "missing runs"
-
-
 WRONG = {
     "train modle.heads=4": "Did you mean 'model.heads'?",
     "train --jsno": "--json",
@@ -164,7 +126,6 @@ WRONG = {
     "config experiment=nosuch": "no such experiment",
     "sweep study=blog executor=a:B": "executor=a:B",
     "report /nowhere": "/nowhere",
-    "evaluate /nowhere": "/nowhere",
     "predict /nowhere text": "/nowhere",
     "claims C99": "C99",
 }
@@ -172,17 +133,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("words", WRONG)
-def test_wrong_input_gets_one_message_and_exit_code_2(
-    refused: Refused, tmp_path: Path, words: str
-) -> None:
+def test_wrong_input_gets_one_message(refused: Refused, tmp_path: Path, words: str) -> None:
     (tmp_path / "empty").write_bytes(b"")
     assert WRONG[words] in refused(*words.replace("EMPTY", str(tmp_path / "empty")).split())
     assert not list(tmp_path.rglob("result.json"))
 
 
-def test_a_run_that_diverges_exits_with_1(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_diverges_exits_with_1(tmp_path: Path, capsys: Capture) -> None:
     words = [*SMOKE, "executor.workers=1", f"out={tmp_path}"]
     assert exit_code("sweep", *words, "train.lr=1e-3,1e38") == 1
     assert "1 of 2 runs failed" in capsys.readouterr().err
@@ -190,23 +147,19 @@ def test_a_run_that_diverges_exits_with_1(
     assert "train.lr" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_an_interrupt_exits_with_130_and_the_sweep_goes_on_later(tmp_path: Path) -> None:
-    words = ["data=contrast", "data.limit_train=400", "data.limit_test=64"]
-    words += ["model.d_model=16", "seed=range(2)", "executor.workers=1"]
-    process = sweeping(tmp_path, *words)
-    assert process.stderr
-    assert any("seed 0: final" in line for line in process.stderr)  # the first run has finished
-    process.send_signal(signal.SIGINT)
-    assert result_of(process)[0] == 130
-    assert len(list(tmp_path.rglob("result.json"))) == 1
-    code, said = result_of(sweeping(tmp_path, *words))
-    assert (code, said.count("finished before")) == (0, 1)
-    assert len(list(tmp_path.rglob("result.json"))) == 2
-
-
 def test_a_terminal_gets_a_live_bar(tmp_path: Path) -> None:
     text = on_a_terminal(tmp_path, "train", *SMOKE, "data.limit_train=400", "train.batch_size=16")
     assert "epoch 2/2" in text
     assert "/25" in text  # batches done of all
     assert "/s" in text
+
+
+def test_closed_streams_and_an_unknown_backend_of_matplotlib_do_no_harm(tmp_path: Path) -> None:
+    save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
+    line = f"{PROGRAM} report outputs/runs --figure a.svg <&- >&-"
+    env = os.environ | {"MPLBACKEND": "Qt4Agg"}
+    done = subprocess.run(
+        ["bash", "-c", line], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "Wrote a.svg.\n")
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")

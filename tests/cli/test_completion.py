@@ -6,27 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import Capture, Patch
 from forked import PROGRAM
 
 from attnexp.cli import app, completion
-
-
-def tab(folder: Path, *lines: str) -> list[str]:
-    """What bash is offered for the last word of each; it hands words over split at `=`."""
-    if shutil.which("bash") is None:
-        pytest.skip("no bash here")
-    script = (
-        f'eval "$(_ATTNEXP_COMPLETE=source_bash {PROGRAM})"\n'
-        "for line; do COMP_WORDS=(attnexp $line); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
-        f'_attnexp_completion {PROGRAM}; echo "${{COMPREPLY[*]}}"; done'
-    )
-    done = subprocess.run(
-        ["bash", "-c", script, "bash", *lines],
-        cwd=folder, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stderr == ""
-    return done.stdout.splitlines()
-
 
 OFFERED = {
     "tra": "train",
@@ -45,9 +28,7 @@ OFFERED = {
 
 
 @pytest.mark.parametrize("line", OFFERED)
-def test_what_fits_is_offered(
-    line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_fits_is_offered(line: str, monkeypatch: Patch, capsys: Capture) -> None:
     """The words are split at `=`, as bash does."""
     words = ["attnexp", *line.split()]
     monkeypatch.setenv("_ATTNEXP_COMPLETE", "complete_bash")
@@ -59,21 +40,25 @@ def test_what_fits_is_offered(
     assert " ".join(capsys.readouterr().out.split()) == OFFERED[line]
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
 def test_folders_of_runs_and_studies_are_offered_in_bash(tmp_path: Path) -> None:
+    """It hands words over split at `=`."""
     for file in ("outputs/runs/1a-2b/result.json", "outputs/blog/study.json", "x/3c/result.json"):
         (tmp_path / file).parent.mkdir(parents=True)
         (tmp_path / file).touch()
-    assert tab(tmp_path, "predict ou", "evaluate x/", "report ou", "train position = ro") == [
-        "outputs/runs/1a-2b",
-        "x/3c",
-        "outputs/blog outputs/runs",
-        "rotary",
-    ]
+    script = (
+        f'eval "$(_ATTNEXP_COMPLETE=source_bash {PROGRAM})"\n'
+        "for line; do COMP_WORDS=(attnexp $line); COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+        f'_attnexp_completion {PROGRAM}; echo "${{COMPREPLY[*]}}"; done'
+    )
+    command = ["bash", "-c", script, "bash", "predict ou", "evaluate x/", "report ou"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    offered = ["outputs/runs/1a-2b", "x/3c", "outputs/blog outputs/runs"]
+    assert done.stdout.splitlines() == offered
 
 
-def test_zsh_is_offered_whole_words_with_what_they_are(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_zsh_is_offered_whole_words_with_what_they_are(monkeypatch: Patch, capsys: Capture) -> None:
     monkeypatch.setenv("_ATTNEXP_COMPLETE", "complete_zsh")
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "attnexp train position=ro")
     with pytest.raises(SystemExit):

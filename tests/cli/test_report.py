@@ -16,12 +16,9 @@ BLOG = str(PUBLISHED / "blog")
 
 @pytest.fixture
 def csv(tmp_path: Path) -> str:
-    rows = [
-        {"variant": v, "seed": s, "loss": 0.5,
-         "accuracy": 0.8 + 0.02 * (v == "b") + 0.001 * (s % 3)}
-        for v in "abc" for s in range(12)
-    ]  # fmt: skip
-    pd.DataFrame(rows).to_csv(tmp_path / "r.csv", index=False)
+    frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": [s for s in range(12) for _ in "abc"]})
+    frame["accuracy"] = 0.8 + 0.02 * (frame["variant"] == "b") + frame["seed"] % 3 / 1000
+    frame.assign(loss=0.5).to_csv(tmp_path / "r.csv", index=False)
     return "r.csv"
 
 
@@ -77,7 +74,7 @@ def test_formats_and_tables(here: Command, words: list[str], expected: str) -> N
     assert expected in done.stdout
 
 
-def test_missing_seeds_and_broken_runs_are_said_and_exit_with_1(
+def test_missing_and_broken_runs_exit_1(
     here: Command, here_json: Json, study: str, tmp_path: Path
 ) -> None:
     runs = sorted((tmp_path / "outputs/runs").iterdir())
@@ -96,25 +93,12 @@ def test_missing_seeds_and_broken_runs_are_said_and_exit_with_1(
     assert states == {"finished": 4, "broken": 1}
 
 
-def test_runs_show_the_accuracy_of_the_last_epoch_never_the_best_on_test(
-    here_json: Json, tmp_path: Path
-) -> None:
+def test_runs_show_the_accuracy_of_the_last_epoch(here_json: Json, tmp_path: Path) -> None:
     save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
     (found,) = here_json("runs", "outputs")["runs"]
     assert (found["accuracy"], found["state"], found["seed"]) == (0.7, "finished", "0")
     folder = tmp_path / found["folder"]
     assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
-
-
-def store_macro_f1(root: Path, metric: str) -> None:
-    """Give each run a macro-F1, the better the lower its accuracy, and the study this metric."""
-    for file in root.glob("runs/*/result.json"):
-        stored = json.loads(file.read_text())
-        for row in (*stored["epochs"], stored["best"], stored["final"]):
-            row["val_macro_f1"] = 1 - row["val_accuracy"]
-        file.write_text(json.dumps(stored))
-    plan = root / "blog" / "study.json"
-    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"metric": metric}))
 
 
 def test_a_study_is_judged_by_the_metric_that_it_declares(
@@ -123,7 +107,13 @@ def test_a_study_is_judged_by_the_metric_that_it_declares(
     earlier = here("report", study, "--metric", "macro_f1").stdout
     assert "imdb: these results hold no macro_f1." in earlier
     assert re.search(r"none +– +80.10 ± 0.10", earlier)
-    store_macro_f1(tmp_path / "outputs", "macro_f1")
+    for file in tmp_path.glob("outputs/runs/*/result.json"):
+        stored = json.loads(file.read_text())
+        for row in (*stored["epochs"], stored["best"], stored["final"]):
+            row["val_macro_f1"] = 1 - row["val_accuracy"]
+        file.write_text(json.dumps(stored))
+    plan = tmp_path / study / "study.json"
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"metric": "macro_f1"}))
     text = here("report", study).stdout
     assert re.search("variant +final macro_f1 +final accuracy", text)
     assert re.search(
@@ -142,9 +132,7 @@ def test_judge_knows_unit_and_direction_of_macro_f1(here_json: Json, tmp_path: P
     assert (difference["metric"], difference["mean"]) == ("macro_f1", pytest.approx(0.095))
 
 
-def test_the_study_table_is_a_text_and_its_fields(
-    here: Command, here_json: Json, study: str
-) -> None:
+def test_the_study_table_is_text_and_fields(here: Command, here_json: Json, study: str) -> None:
     text = here("report", study, "--table", "study").stdout
     assert text == here("report", study, "--table", "study", "--format", "markdown").stdout
     assert "imdb (fingerprint imdb), 25,000 train texts, 25,000 test texts" in text
@@ -154,9 +142,7 @@ def test_the_study_table_is_a_text_and_its_fields(
     assert (fields["seeds"], fields["n_test"], fields["epochs"]) == (["0", "1", "2"], [25_000], [2])
 
 
-def test_judge_answers_and_exits_with_1_where_it_is_not_decided(
-    here: Command, csv: str, tmp_path: Path
-) -> None:
+def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_path: Path) -> None:
     done = here("judge", csv)
     assert (done.returncode, done.stderr) == (0, "")
     assert "helps by at least 0.25" in done.stdout
@@ -181,7 +167,6 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["report", "nowhere"], "There is no folder nowhere"),
         (["report", BLOG, "--margin", "0"], "--margin"),
         (["report", BLOG, "--table", "across"], "two data sets"),
         (["report", BLOG, "--metric", "loss"], "one of accuracy, macro_f1, ece, gap"),
@@ -192,10 +177,23 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--html", "."], "give another place"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
         (["judge", "r.csv", "--columns", "los"], "Did you mean 'loss'?"),
-        (["judge", "r.csv", "--columns", "loss"], "--lower loss --margin loss=0.01"),
+        (["judge", "r.xlsx"], "r.xlsx is of no known format: csv, tsv, json, jsonl and parquet"),
+        (["judge", "r.pkl"], "r.pkl is of no known format"),
         (["judge", "r.csv", "--variant-column", "model"], "no column model"),
         (["runs", "nowhere"], "There is no folder nowhere"),
     ],
 )
-def test_what_people_get_wrong(refused: Refused, csv: str, words: list[str], said: str) -> None:
+def test_what_people_get_wrong(
+    refused: Refused, csv: str, words: list[str], said: str, tmp_path: Path
+) -> None:
+    for name in ("r.xlsx", "r.pkl"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
     assert said in refused(*words)
+
+
+def test_a_config_of_another_program_is_no_run(refused: Refused, tmp_path: Path) -> None:
+    config = tmp_path / "conf" / "config.yaml"
+    config.parent.mkdir()
+    config.write_text("lr: 1")
+    assert "There is no run" in refused("runs", str(tmp_path))
+    assert list(tmp_path.rglob("*")) == [config.parent, config]  # a listing writes nothing
