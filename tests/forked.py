@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from multiprocessing import forkserver, get_context
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -43,15 +44,23 @@ def _act(
     main()
 
 
-def run(*words: str, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """What came of the command."""
+def start(
+    *words: str, cwd: Path, files: tuple[Path, Path], environment: dict[str, str]
+) -> ForkServerProcess:
+    """The command under way, which writes to these two files."""
     with pytest.MonkeyPatch.context() as patch:  # or a new server would not find `warm`
         patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
         forkserver.ensure_running()
+    process = _server.Process(target=_act, args=(words, cwd, files, environment))
+    process.start()
+    return process
+
+
+def run(*words: str, cwd: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What came of the command."""
     with TemporaryDirectory() as folder:
         files = Path(folder, "stdout"), Path(folder, "stderr")
-        process = _server.Process(target=_act, args=(words, cwd, files, environment))
-        process.start()
+        process = start(*words, cwd=cwd, files=files, environment=environment)
         process.join(240)
         process.kill()
         out, err = (file.read_text() for file in files)

@@ -3,16 +3,11 @@
 import copy
 import functools
 import itertools
-import os
-import pty
-import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import forked
 import pytest
 import torch
 from torch import nn
@@ -121,20 +116,3 @@ def exit_code(*words: str | Path) -> int:
     with pytest.raises(SystemExit) as stop:
         app([str(word) for word in words])
     return int(stop.value.code or 0)
-
-
-def on_a_terminal(folder: Path, *words: str) -> str:
-    """Everything that a terminal of 80 columns is sent by a command that succeeds in a folder."""
-    ours, theirs = pty.openpty()
-    colours = {"COLUMNS": "80", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    process = subprocess.Popen(
-        [forked.PROGRAM, *words], cwd=folder, stdout=theirs, stderr=theirs, env=os.environ | colours
-    )
-    os.close(theirs)
-    seen = b""
-    with suppress(OSError):  # once the command has ended
-        while True:
-            seen += os.read(ours, 65536)
-    os.close(ours)
-    assert process.wait(60) == 0, seen.decode()
-    return seen.decode()

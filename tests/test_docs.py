@@ -12,7 +12,7 @@ from unittest.mock import MagicMock, call
 
 import pandas as pd
 import pytest
-from conftest import Command
+from conftest import Capture, Command, Patch
 from typer.main import get_command
 
 from attnexp.claims.table import CLAIMS
@@ -32,9 +32,7 @@ PARTS = {part[1]: part[2] for text in TEXTS.values() for part in MAKE["PART"].fi
     "how",
     [pytest.param(how, marks=() if how[0] == "$" else pytest.mark.slow) for how in PARTS],
 )
-def test_a_part_is_what_its_command_makes(
-    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_is_what_its_command_makes(how: str, monkeypatch: Patch, capsys: Capture) -> None:
     if how.startswith("$ attnexp"):  # here, where all is imported
         monkeypatch.chdir(ROOT)
         command, _, rest = how.partition(" | ")
@@ -124,7 +122,7 @@ def write_files(folder: Path) -> None:
                 (folder / name).write_text(text)
 
 
-def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_is_one(tmp_path: Path, monkeypatch: Patch) -> None:
     """Every option and setting in a command exists, whether or not the data are there."""
     write_files(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -145,15 +143,12 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 ELSEWHERE = re.compile(r"data=hub|data=imdb|slurm|ray|explore|--to mlflow|\$ATTNEXP")
 """What a command needs that no machine is sure to have: a data set, a cluster, a browser."""
 
-SMALL = (
-    "data.limit_train=64 data.limit_test=64 train.epochs=1 model.d_model=16 model.d_head=2".split()
-)
+SMALL = """data.limit_train=64 data.limit_test=64 train.epochs=1 model.d_model=16
+model.d_head=2""".split()
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_first_page_and_the_guide_succeed(
-    attnexp: Command, tmp_path: Path
-) -> None:
+def test_commands_of_the_first_page_and_the_guide_succeed(attnexp: Command, tmp_path: Path) -> None:
     """In their order, on few texts, and on embedded ones in place of IMDB."""
     write_files(tmp_path)
     (script,) = re.findall(r"^```python\n(import csv.*?)```", TEXTS["guide.md"], re.DOTALL | re.M)
@@ -173,9 +168,7 @@ def test_the_commands_of_the_first_page_and_the_guide_succeed(
             words += ["executor.workers=1", "seed=range(7)", "out=until"]
         elif name == "sweep":
             words += ["executor.workers=1", "seed=range(2)"]
-        runs = sorted(
-            (tmp_path / "outputs" / "runs").glob("*-*"), key=lambda run: run.stat().st_ctime
-        )
+        runs = sorted(tmp_path.glob("outputs/runs/*-*"), key=lambda run: run.stat().st_ctime)
         words = [word.replace("RUN", runs[-1].name) if runs else word for word in words]
         done = attnexp(name, *words)
         if done.returncode:
@@ -190,50 +183,33 @@ def snippet(mark: str) -> str:
     return str(block)
 
 
-EPOCHS = pd.DataFrame(
-    [
-        (variant, seed, epoch, metric, seed + epoch / 10)
-        for variant in ("none", "pe")
-        for seed in (0, 1)
-        for epoch in (1, 2)
-        for metric in ("accuracy", "val_loss")
-    ],
-    columns=["variant", "seed", "epoch", "metric", "value"],
-)
-
-
-def test_epochs_go_to_trackers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_epochs_go_to_trackers(tmp_path: Path, monkeypatch: Patch) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     monkeypatch.chdir(tmp_path)
-    exec(snippet("SummaryWriter"), {"epochs": EPOCHS})
-    log = accumulators.EventAccumulator("tensorboard/pe/1").Reload()
-    assert log.Tags()["scalars"] == ["accuracy", "val_loss"]
-    assert [(event.step, event.value) for event in log.Scalars("accuracy")] == [
-        (1, pytest.approx(1.1)),
-        (2, pytest.approx(1.2)),
-    ]
     wandb = MagicMock()  # needs an account, so what it is called with is looked at
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    exec(snippet("wandb"), {"epochs": EPOCHS})
+    rows = [("none", 0, 1, "loss", 0.75), ("pe", 0, 1, "loss", 0.5), ("pe", 0, 2, "loss", 0.25)]
+    epochs = pd.DataFrame(rows, columns=["variant", "seed", "epoch", "metric", "value"])
+    for tracker in ("SummaryWriter", "wandb"):
+        exec(snippet(tracker), {"epochs": epochs})
+    log = accumulators.EventAccumulator("tensorboard/pe/0").Reload()
+    assert [(event.step, event.value) for event in log.Scalars("loss")] == [(1, 0.5), (2, 0.25)]
     calls = wandb.init.return_value.__enter__.return_value.log.call_args_list
-    assert len(calls) == 8
-    assert calls[-1] == call({"accuracy": 1.2, "val_loss": 1.2}, step=2)
+    assert calls == [call({"loss": row[-1]}, step=row[2]) for row in rows]
 
 
-def test_files_of_other_trainers_are_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_other_trainers_are_judged(tmp_path: Path, monkeypatch: Patch) -> None:
     """Of Lightning, whose rows of train and validation alternate, and of Hugging Face."""
     for seed in range(3):
-        folder = tmp_path / "lightning" / f"base-{seed}"
-        folder.mkdir(parents=True)
         rows = f"0,9,0.7,\n0,9,,0.1\n1,19,0.5,\n1,19,,0.8{seed}\n"
-        (folder / "metrics.csv").write_text(f"epoch,step,train_loss,val_acc\n{rows}")
-        folder = tmp_path / "trainer" / f"new-model-{seed}"
-        folder.mkdir(parents=True)
         log = [{"eval_accuracy": 0.1}, {"loss": 0.5}, {"eval_accuracy": 0.9 + seed / 100}]
         log.append({"train_runtime": 9.0})
-        (folder / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+        for name, text in {
+            f"lightning/base-{seed}/metrics.csv": f"epoch,step,train_loss,val_acc\n{rows}",
+            f"trainer/new-model-{seed}/trainer_state.json": json.dumps({"log_history": log}),
+        }.items():
+            (tmp_path / name).parent.mkdir(parents=True)
+            (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
     block = snippet("trainer_state").replace("judge(pd", "difference = judge(pd")
     names: dict[str, Any] = {}
@@ -249,17 +225,11 @@ def test_pages_are_short() -> None:
     assert (len(lines) <= 10, sum(lines.values()) <= 1500) == (True, True), lines
 
 
-def reading_order() -> str:
-    """The list of all files."""
-    block: str
-    (block,) = re.findall(r"```\n(cli/.*?)```", TEXTS["how_it_is_built.md"], re.DOTALL)
-    return block
-
-
 def test_every_file_is_in_the_reading_order() -> None:
+    (block,) = re.findall(r"```\n(cli/.*?)```", TEXTS["how_it_is_built.md"], re.DOTALL)
     listed = []
     folder = ""
-    for line in reading_order().splitlines():
+    for line in block.splitlines():
         names = re.findall(r"[\w/]+(?:\.py|/(?= ))", line)
         if not line.startswith(" "):
             folder = names[0] if names[0].endswith("/") else ""

@@ -6,13 +6,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT, Command, Refused
+from conftest import ROOT, Capture, Command, OwnModule, Patch, Refused
 from samples import exit_code
 
 from attnexp.base.errors import UserError
@@ -25,19 +24,15 @@ from attnexp.training.run import train_run
 
 PAGE = (ROOT / "docs" / "extending.md").read_text()
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
+NAMES = ["decay.py", "mine.yaml", "pairs.py", "smooth.py", "gru.py"]
+"""Names of the files that the page shows, in its order."""
 
 
 @pytest.mark.slow
-def test_the_page_works_from_an_empty_file_to_a_verdict(
-    attnexp: Command, refused: Refused, tmp_path: Path
-) -> None:
-    module, tokenizer, loss, network = (text for language, text in BLOCKS if language == "python")
-    (study,) = [text for language, text in BLOCKS if language == "yaml"]
-    (tmp_path / "decay.py").write_text(module)
-    (tmp_path / "pairs.py").write_text(tokenizer)
-    (tmp_path / "smooth.py").write_text(loss)
-    (tmp_path / "gru.py").write_text(network)
-    (tmp_path / "mine.yaml").write_text(study)
+def test_the_page_works_to_its_verdicts(attnexp: Command, refused: Refused, tmp_path: Path) -> None:
+    files = [text for language, text in BLOCKS if language in ("python", "yaml")]
+    for name, text in zip(NAMES, files, strict=True):
+        (tmp_path / name).write_text(text)
     said = []
     for language, text in BLOCKS:
         for line in text.splitlines() if language == "sh" else []:
@@ -53,14 +48,12 @@ def test_the_page_works_from_an_empty_file_to_a_verdict(
     assert "train.loss=smooth" in losses.partition("\nDifference from train.loss=null ")[2]
     assert "fast" in study_sweep.partition("\nDifference from none ")[2]
     assert re.search(r"model=gru:Gru +\+50\.00", networks)
-    page = (tmp_path / "page.html").read_text()
-    assert "decay:Decay" in page
+    assert "decay:Decay" in (tmp_path / "page.html").read_text()
     (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
     stored, measured = attnexp("evaluate", str(run_dir), "--trust-code").stdout.splitlines()
     assert stored.removeprefix("stored   ") == measured.removeprefix("measured ")
-    asked_for = ["--figure", "map.svg", "--show", "attention", "--run", str(run_dir),
-                 "--trust-code"]  # fmt: skip
-    assert attnexp("report", "outputs/runs", *asked_for).returncode == 0
+    figure = f"report outputs/runs --figure map.svg --show attention --run {run_dir} --trust-code"
+    assert attnexp(*figure.split()).returncode == 0
     (tmp_path / "decay.py").write_text("raise SystemExit('nobody imports this for a table')")
     assert attnexp("report", "outputs/runs", "--html", "again.html").returncode == 0
     assert attnexp("report", "results/mine").returncode == 0
@@ -85,10 +78,10 @@ def test_chinese_reviews_go_from_an_empty_file_to_a_verdict(
     assert "helps by at least 0.25" in done.stdout, done.stderr
 
 
-TWICE = """
+OWN = """
 import torch
-from torch import Tensor
-from attnexp.model.seams import Mixer
+from torch import Tensor, nn
+from attnexp.model.seams import Baseline, Mixer, Network
 
 class Twice(Mixer):
     def __init__(self, d_input: int, d_model: int) -> None:
@@ -96,21 +89,12 @@ class Twice(Mixer):
         self.d_output = 2 * d_input
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         return torch.cat([x, x], dim=-1)
-"""
 
-
-def test_a_mixer_may_change_the_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "own_twice.py").write_text(TWICE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    for words in (["model=lstm"], ["model=own_twice:Twice"], []):
-        model = build_model(compose(["model.before=own_twice:Twice", *words]))
-        assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
-
-
-BASELINE = """
-import torch
-from torch import Tensor, nn
-from attnexp.model.seams import Baseline
+class Raises(Twice):
+    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
+        if self.training:
+            raise KeyError("no such key")
+        return super().forward(x, key_padding_mask)
 
 class Prior(Baseline):
     def __init__(self, vocab_size: int, *, shift: float = 0.5) -> None:
@@ -122,25 +106,6 @@ class Prior(Baseline):
             self.logit.copy_(labels.mean().logit() + self.shift)
     def forward(self, ids: Tensor) -> Tensor:
         return self.logit.expand(len(ids))
-"""
-
-
-def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "own_prior.py").write_text(BASELINE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    words = ["model=own_prior:Prior", "data=contrast", f"out={tmp_path}", "data.limit_train=64"]
-    run_dir, result = train_run(compose([*words, "model.shift=2"]))
-    assert (len(result.epochs), result.parameters, result.test.accuracy) == (1, 1, 0.5)
-    assert result.final.train_loss == pytest.approx((math.log1p(math.e**2) * 2 - 2) / 2)
-    assert evaluate_run(run_dir, trust_code=True) == (result.test, result.test)
-
-
-NETWORK = """
-import torch
-from torch import Tensor, nn
-from attnexp.model.seams import Network
 
 class Bag(Network):
     def __init__(self, vocab_size: int, num_tokens: int, num_classes: int, *, heads: int = 4,
@@ -189,20 +154,30 @@ FEW = "data=contrast data.limit_train=64 data.limit_test=64 train.threads=1 trai
 
 
 @pytest.fixture
-def own_net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A module with whole networks, of another name in each test."""
-    name = f"{tmp_path.name}_net"
-    (tmp_path / f"{name}.py").write_text(NETWORK)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield name
-    sys.modules.pop(name, None)
+def own(own_module: OwnModule) -> str:
+    """A module with pieces, a baseline and whole networks, of another name in each test."""
+    return own_module(OWN)
 
 
-def test_a_network_of_ones_own_is_trained_resumed_and_read_like_ours(
-    own_net: str, here: Command, refused: Refused, monkeypatch: pytest.MonkeyPatch
+def test_a_mixer_may_change_the_width(own: str) -> None:
+    for words in (["model=lstm"], [f"model={own}:Twice"], []):
+        model = build_model(compose([f"model.before={own}:Twice", *words]))
+        assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
+
+
+def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(own: str, tmp_path: Path) -> None:
+    words = [f"model={own}:Prior", "data=contrast", f"out={tmp_path}", "data.limit_train=64"]
+    run_dir, result = train_run(compose([*words, "model.shift=2"]))
+    assert (len(result.epochs), result.parameters, result.test.accuracy) == (1, 1, 0.5)
+    assert result.final.train_loss == pytest.approx((math.log1p(math.e**2) * 2 - 2) / 2)
+    assert evaluate_run(run_dir, trust_code=True) == (result.test, result.test)
+
+
+def test_a_network_is_trained_resumed_and_read_like_ours(
+    own: str, here: Command, refused: Refused, monkeypatch: Patch
 ) -> None:
     """Its settings and attributes have names of ours, which mean nothing there."""
-    words = [f"model={own_net}:Bag", "model.vectors=mine", *FEW]
+    words = [f"model={own}:Bag", "model.vectors=mine", *FEW]
     measure_epoch = loop.measure_epoch
 
     def stop_after_one_epoch(*args: Any) -> Any:
@@ -232,14 +207,14 @@ def test_a_network_of_ones_own_is_trained_resumed_and_read_like_ours(
     assert "--trust-code" in refused("predict", folder, "the cast was superb")
 
 
-def test_logits_of_two_classes_are_two_or_their_difference(own_net: str) -> None:
-    both = [build_model(compose(f"model={own_net}:{name}", *FEW)) for name in ("Bag", "LogOdds")]
+def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
+    both = [build_model(compose(f"model={own}:{name}", *FEW)) for name in ("Bag", "LogOdds")]
     both[1].load_state_dict(both[0].state_dict())
     ids = torch.randint(0, 99, (3, 24), dtype=torch.int32)
     pair, log_odds = (model.eval()(ids) for model in both)
     assert pair.shape == (3,)
     assert torch.equal(pair, log_odds)
-    of_five = build_model(compose(f"model={own_net}:Bag", *FEW), num_classes=5)
+    of_five = build_model(compose(f"model={own}:Bag", *FEW), num_classes=5)
     assert of_five(ids).shape == (3, 5)
 
 
@@ -259,56 +234,32 @@ def test_logits_of_two_classes_are_two_or_their_difference(own_net: str) -> None
     ],
 )
 def test_what_is_wrong_with_a_network_is_said(
-    words: str, message: str, own_net: str, refused: Refused
+    words: str, message: str, own: str, refused: Refused
 ) -> None:
-    said = refused("train", *words.replace("NET", own_net).split(), *FEW)
-    assert message.replace("NET", own_net) in said
+    said = refused("train", *words.replace("NET", own).split(), *FEW)
+    assert message.replace("NET", own) in said
 
 
 @pytest.mark.parametrize(
     ("word", "lacking"), [("position=rotary", "{}:Bag"), ("model.keep=1", "attention"),
                           ("model.norm=pre", "{}:Bag"), ("mask.padding=true", "{}:Bag")],
 )  # fmt: skip
-def test_a_setting_that_the_other_model_lacks_makes_a_study(
-    word: str, lacking: str, own_net: str
-) -> None:
-    with pytest.raises(UserError, match=f"Variants without it: model={lacking.format(own_net)}"):
-        plan([f"model=attention,{own_net}:Bag", word, "seed=0", *FEW])
-
-
-def test_an_experiment_of_settings_that_a_network_lacks_is_refused(own_net: str) -> None:
-    with pytest.raises(UserError, match="belongs to"):
-        plan([f"model=attention,{own_net}:Bag", "experiment=blog_pe", "seed=0"])
-
-
-BROKEN = """
-import torch
-from torch import Tensor
-from attnexp.model.seams import Mixer
-
-class Raises(Mixer):
-    def __init__(self, d_input: int, d_model: int) -> None:
-        super().__init__()
-        self.d_output = d_input
-    def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        if self.training:
-            raise KeyError("no such key")
-        return x
-"""
+def test_a_setting_that_one_model_lacks_makes_a_study(word: str, lacking: str, own: str) -> None:
+    with pytest.raises(UserError, match=f"Variants without it: model={lacking.format(own)}"):
+        plan([f"model=attention,{own}:Bag", word, "seed=0", *FEW])
 
 
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    (tmp_path / "own_broken.py").write_text(BROKEN)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    line = 1 + OWN[: OWN.index("raise KeyError")].count("\n")
     for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
         out = tmp_path / command[0]
-        words = ["experiment=smoke", "model.before=own_broken:Raises", f"out={out}"]
+        words = ["experiment=smoke", f"model.before={own}:Raises", f"out={out}"]
         assert exit_code(*command, *words) in (1, 2)
         message = capsys.readouterr().err
-        assert "own_broken:Raises" in message
-        assert "own_broken.py:12: KeyError: 'no such key'" in message
+        assert f"{own}:Raises" in message
+        assert f"{own}.py:{line}: KeyError: 'no such key'" in message
         assert "Traceback" not in message
         (log,) = out.rglob("run.log")
         assert "Traceback" in log.read_text()

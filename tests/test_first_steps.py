@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Patch
 from nbclient import NotebookClient
 
 
@@ -23,14 +23,11 @@ def test_it_is_stored_without_outputs() -> None:
 
 
 @pytest.mark.slow
-def test_its_cells_train_compare_predict_and_draw(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_its_cells_train_compare_predict_and_draw(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    ran = NotebookClient(
-        notebook(), timeout=300, resources={"metadata": {"path": str(tmp_path)}}
-    ).execute()
+    place = {"metadata": {"path": str(tmp_path)}}
+    ran = NotebookClient(notebook(), timeout=300, resources=place).execute()
     shown = [output for cell in ran.cells for output in cell.get("outputs", [])]
     results = [output.data for output in shown if output.output_type == "execute_result"]
     printed = "".join(output.text for output in shown if output.output_type == "stream")

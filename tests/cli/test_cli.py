@@ -1,16 +1,18 @@
 """The installed command, from outside: what it prints, where, and with which exit code."""
 
 import os
+import pty
 import re
+import select
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
+import forked
 import pytest
 from conftest import Capture, Command, Json, OwnModule, Patch, Refused
-from forked import PROGRAM
-from samples import exit_code, on_a_terminal, result, save_study
+from samples import exit_code, result, save_study
 
 from attnexp.config.compose import compose
 from attnexp.report.advice import next_commands
@@ -148,7 +150,20 @@ def test_a_run_that_diverges_exits_with_1(tmp_path: Path, capsys: Capture) -> No
 
 
 def test_a_terminal_gets_a_live_bar(tmp_path: Path) -> None:
-    text = on_a_terminal(tmp_path, "train", *SMOKE, "data.limit_train=400", "train.batch_size=16")
+    ours, theirs = pty.openpty()
+    terminal = Path(os.ttyname(theirs))
+    environment = os.environ | {"COLUMNS": "80", "TERM": "xterm-256color"}
+    words = ["train", *SMOKE, "data.limit_train=400", "train.batch_size=16"]
+    process = forked.start(
+        *words, cwd=tmp_path, files=(terminal, terminal), environment=environment
+    )
+    text = ""
+    while process.is_alive() or select.select([ours], [], [], 0)[0]:
+        if select.select([ours], [], [], 0.1)[0]:
+            text += os.read(ours, 65536).decode(errors="replace")
+    os.close(ours)
+    os.close(theirs)
+    assert process.exitcode == 0, text
     assert "epoch 2/2" in text
     assert "/25" in text  # batches done of all
     assert "/s" in text
@@ -156,7 +171,7 @@ def test_a_terminal_gets_a_live_bar(tmp_path: Path) -> None:
 
 def test_closed_streams_and_an_unknown_backend_of_matplotlib_do_no_harm(tmp_path: Path) -> None:
     save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
-    line = f"{PROGRAM} report outputs/runs --figure a.svg <&- >&-"
+    line = f"{forked.PROGRAM} report outputs/runs --figure a.svg <&- >&-"
     env = os.environ | {"MPLBACKEND": "Qt4Agg"}
     done = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True
