@@ -4,13 +4,13 @@ import pickle
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
+from conftest import OwnModule, Patch
 from forked import PROGRAM
 
 from attnexp.base.errors import UserError
@@ -77,14 +77,9 @@ def words(text: str) -> list[str]:
 
 
 @pytest.fixture
-def name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def name(own_module: OwnModule) -> str:
     """A module of one's own in the current folder, with another name in each test."""
-    name = f"{tmp_path.name}_pieces"
-    (tmp_path / f"{name}.py").write_text(MODULE)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    yield name
-    sys.modules.pop(name, None)
+    return own_module(MODULE)
 
 
 def test_a_spec_is_what_the_signature_says(name: str) -> None:
@@ -179,10 +174,8 @@ HELPERS = {
 
 
 @pytest.mark.parametrize("line", HELPERS.values(), ids=HELPERS)
-def test_a_helper_that_is_edited_changes_the_id_and_is_not_run_for_it(
-    line: str, name: str, tmp_path: Path
-) -> None:
-    """The helper lies in a folder without `__init__.py`, and fails when it is imported."""
+def test_a_helper_that_is_edited_changes_the_id(line: str, name: str, tmp_path: Path) -> None:
+    """It lies in a folder without `__init__.py`, and is not run for the id."""
     helpers = tmp_path / f"{name}_helpers"
     helpers.mkdir()
     for folder in (helpers / "deep", helpers / "deep" / "er"):
@@ -202,7 +195,7 @@ def test_a_helper_that_is_edited_changes_the_id_and_is_not_run_for_it(
     assert not [name for name in sys.modules if name.startswith(helpers.name)]
 
 
-def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: Patch) -> None:
     """As of a notebook's cell, also under the name of a module."""
     module = ModuleType("in_no_file")
     monkeypatch.setitem(sys.modules, module.__name__, module)

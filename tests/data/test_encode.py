@@ -56,9 +56,7 @@ LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
 
 
 @given(train=LABELS, test=LABELS, seed=st.integers(0, 2**63 - 1))
-def test_texts_drawn_anew_keep_their_union_and_classes(
-    train: list[int], test: list[int], seed: int
-) -> None:
+def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], seed: int) -> None:
     labels = [0, 1, 2, *train, *test, 0]
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": labels})
@@ -102,13 +100,9 @@ def test_problems_are_counted(tmp_path: Path) -> None:
     assert [*load_dataset(doubled).quality.values()] == [3, 1, 2]  # in train, both labels, no word
     silent = write(tmp_path, train=["good", *"!?.,;:", "bad"], test=["good", "bad"])
     assert [*load_dataset(silent).quality.values()] == [2, 6]  # in train, without words
-    chinese = write(
-        tmp_path,
-        train=["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"],
-        test=["演员的表演"] * 2,
-    )
-    # repeated, both labels; long, of one token
-    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2]
+    train = ["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"]
+    chinese = write(tmp_path, train=train, test=["演员的表演"] * 2)
+    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2]  # the last: long, of one token
     with pytest.raises(UserError, match="finds no word in test"):
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
@@ -142,9 +136,7 @@ def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: i
 
 
 @pytest.mark.parametrize("label", ["nan", "None", "NULL", "N/A", " NaN"])
-def test_labels_that_may_be_missing_and_texts_without_words_are_counted_with_their_lines(
-    tmp_path: Path, label: str
-) -> None:
+def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: str) -> None:
     rows = [("a\nb", label), ("c", 1), ("...", 0), ("d", label), ("e", 0)]
     write_csv(tmp_path / "train-0-of-2.csv", rows)
     write_csv(tmp_path / "train-1-of-2.csv", rows)

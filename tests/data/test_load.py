@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import Capture, Patch
 from forms import REVIEW_FILES, REVIEWS, on_disk, refusal, rows_of, write_csv, write_imdb
 
 from attnexp.cli import app
@@ -31,9 +32,7 @@ def test_imdb_reads_alike_in_every_form(tmp_path: Path) -> None:
     assert f"{tmp_path}/cut cannot be read" in refusal(on_disk(tmp_path / "cut", "imdb"))
 
 
-def test_keras_ranks_are_read_from_keras_own_file_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keras_ranks_are_read_from_keras_own_file_alone(tmp_path: Path, monkeypatch: Patch) -> None:
     rows = np.array([[1, 2], [2]], object)
     path = tmp_path / "imdb.npz"
     np.savez(path, x_train=rows, y_train=[0, 1], x_test=rows, y_test=[0, 1])
@@ -45,7 +44,7 @@ def test_keras_ranks_are_read_from_keras_own_file_alone(
     assert encode.load_dataset(config).words == []
 
 
-def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: Patch) -> None:
     (tmp_path / "imdb").mkdir()
     write_imdb(tmp_path / "cr")
     cr = compose(["data=cr"]).data
@@ -74,7 +73,7 @@ configs:
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub(tmp_path: Path, monkeypatch: Patch) -> Path:
     """The folder of some/reviews in a Hugging Face cache."""
     home = tmp_path / "hub/datasets--some--reviews"
     folder = home / "snapshots" / ("c0ffee" * 7)[:40]
@@ -112,9 +111,7 @@ def write_splits(folder: Path, **num_rows: int) -> None:
         write_csv(folder / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(num)])
 
 
-def test_files_are_splits_by_their_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_splits_by_their_names(tmp_path: Path, capsys: Capture) -> None:
     write_splits(tmp_path, old=4, new=4, validation=4)
     splits = {"train_split": "old", "test_split": "new"}
     assert [*rows_of(on_disk(tmp_path, **splits))] == ["train", "test"]
@@ -149,23 +146,14 @@ def test_files_that_are_no_splits_are_reported(
     assert all(part in message for part in [str(tmp_path), *parts]), message
 
 
-def test_of_two_versions_of_a_split_one_is_read_by_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_of_two_versions_of_a_split_the_named_is_read(tmp_path: Path, capsys: Capture) -> None:
     write_splits(tmp_path, train=4, train_5k=4, test=4)
-    for name, stem, other in (
-        ("train_5k", "train_5k", "train"),
-        ("train.csv", "train", "train_5k"),
-    ):
+    write_splits(tmp_path, **{"train-0-of-2": 4})  # a shard is read alone, too
+    names = {"train_5k": "train_5k", "train.csv": "train", "train-0-of-2.csv": "train-0-of-2"}
+    for name, stem in names.items():
         (first, *_) = rows_of(on_disk(tmp_path, train_split=name))["train"]
         assert first == (f"{stem} 0", "0")
-        assert f"Not read: {other}.csv." in capsys.readouterr().err
-
-
-def test_a_shard_is_read_alone_where_it_is_named(tmp_path: Path) -> None:
-    write_splits(tmp_path, **{"train-0-of-2": 20})
-    rows = rows_of(on_disk(tmp_path, train_split="train-0-of-2.csv"))
-    assert [len(part) for part in rows.values()] == [16, 4]
+        assert "Not read: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -178,7 +166,7 @@ def test_a_split_serves_one_purpose(tmp_path: Path, key: str, name: str, purpose
     assert message in refusal(on_disk(tmp_path, **{f"{key}_split": name}))
 
 
-def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: Capture) -> None:
     write_splits(tmp_path, **{"train-00000-of-00002": 4, "train-00001-of-00002": 3, "test": 2})
     shards = ["train-00000-of-00002.csv", "train-00001-of-00002.csv"]
     assert encode.load_dataset(on_disk(tmp_path)).files == {
@@ -190,9 +178,7 @@ def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("place", ["folder", "archive"])
-def test_reviews_of_other_names_are_counted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
-) -> None:
+def test_reviews_of_other_names_are_told(tmp_path: Path, capsys: Capture, place: str) -> None:
     others = ["train/pos/mine.txt", "train/pos/9_9.md", "test/neg/b_1.txt"]
     with pytest.MonkeyPatch.context() as patch:
         for name in others:
@@ -206,14 +192,13 @@ def test_reviews_of_other_names_are_counted(
 
 
 def test_a_path_is_named_by_its_file(tmp_path: Path) -> None:
-    for words in (["data=files"], []):
-        data = compose([*words, f"data.path={tmp_path}/mine.csv"]).data
-        assert data.title == "mine.csv"
-    assert compose(["data=files", f"data.path={tmp_path}/mine/"]).data.title == "mine"
+    for name in ("mine.csv", "mine"):
+        assert compose(["data=files", f"data.path={tmp_path}/{name}"]).data.title == name
+    assert compose([f"data.path={tmp_path}/mine.csv"]).data.title == "mine.csv"
     assert DataConfig().title == "imdb"
 
 
-def test_the_command_shows_what_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_what_is_read(tmp_path: Path, capsys: Capture) -> None:
     rows = [(f"a \x1b[31m text {i}", ("no", "no ", "yes")[i % 3]) for i in range(30)]
     write_csv(tmp_path / "mine.csv", rows)
     words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]

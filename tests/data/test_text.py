@@ -1,10 +1,10 @@
 """Tokenizers, ours and anyone's, and Keras's rules for ranks and ids."""
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import OwnModule
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,12 +55,8 @@ def leaving(text): raise SystemExit(3)
         ("none", "has no none"),
     ],
 )
-def test_what_is_no_list_of_texts_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, said: str
-) -> None:
-    module = f"tokens_of_{tmp_path.name}"
-    (tmp_path / f"{module}.py").write_text(OWN)
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_what_is_no_list_of_texts_is_said(own_module: OwnModule, function: str, said: str) -> None:
+    module = own_module(OWN)
     assert t.tokenizer_of(DataConfig(tokenizer=f"{module}:halves"))("three") == ["th", "ree"]
     with pytest.raises(UserError, match=f"{module}(:{function})? {said}"):
         t.tokenizer_of(DataConfig(tokenizer=f"{module}:{function}"))("three")
