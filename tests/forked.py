@@ -7,12 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import forkserver, get_context
+from multiprocessing import get_context
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import pytest
 
 from attnexp.base import progress
 from attnexp.cli import main
@@ -22,9 +20,9 @@ PROGRAM = str(Path(sys.executable).parent / "attnexp")
 _server = get_context("forkserver")
 # Nothing that reads the environment when it is imported, as the libraries of the hub do.
 _server.set_forkserver_preload(
-    """forked attnexp.sweeps.schedule attnexp.training.evaluate attnexp.training.run
-    attnexp.report.terminal plotext scipy.stats torch._dynamo pyarrow.dataset pandas httpx
-    warm""".split()
+    """attnexp.sweeps.schedule attnexp.training.evaluate attnexp.training.run
+    attnexp.report.terminal plotext scipy.stats torch._dynamo pyarrow.dataset pandas
+    httpx""".split()
 )
 
 
@@ -48,9 +46,6 @@ def start(
     *words: str, cwd: Path, files: tuple[Path, Path], environment: dict[str, str]
 ) -> ForkServerProcess:
     """The command under way, which writes to these two files."""
-    with pytest.MonkeyPatch.context() as patch:  # or a new server would not find `warm`
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        forkserver.ensure_running()
     process = _server.Process(target=_act, args=(words, cwd, files, environment))
     process.start()
     return process

@@ -26,6 +26,7 @@ from attnexp.training.run import read_inputs, train_run
 SMOKE = ["experiment=smoke", "train.threads=1"]
 SIX = [*SMOKE, "position=none,sinusoidal", "seed=range(3)", "train.device=cpu", "train.epochs=6"]
 TWO_AT_A_TIME = [*SIX, "executor.workers=2"]
+Figures = dict[str, object]
 Pretend = Callable[..., list[str]]
 
 
@@ -98,9 +99,9 @@ def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, message
 
 
-def outcomes(folder: Path) -> dict[str, object]:
+def outcomes(folder: Path) -> Figures:
     """Figures by run, without times."""
-    figures: dict[str, object] = {}
+    figures: Figures = {}
     for file in folder.glob(f"runs/*/{store.RESULT}"):
         result = store.load_result(file.parent)
         rows = [replace(row, seconds=0, examples_per_second=0) for row in result.epochs]
@@ -116,7 +117,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Figures:
     """Figures of the six, by two processes here."""
     folder = tmp_path_factory.mktemp("undisturbed")
     assert result_of(sweeping(folder, *TWO_AT_A_TIME))[0] == 0

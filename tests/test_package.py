@@ -1,11 +1,18 @@
-"""What `pip install .` puts on a machine, far from the checkout."""
+"""What lies beside the package: an installation far from it, benchmarks and the notebook."""
 
+import importlib
+import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Patch
+from nbclient import NotebookClient
 
 from attnexp import __version__
 from attnexp.config.compose import compose
@@ -58,3 +65,60 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
         files = [path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob(kind)]
         assert files
         assert all((site / name).read_bytes() == (ROOT / name).read_bytes() for name in files)
+
+
+BENCH = ROOT / "benchmarks"
+PAGE = BENCH / "README.md"
+
+
+def test_the_published_page_says_what_was_measured(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.syspath_prepend(BENCH)
+    page = Path(shutil.copy(PAGE, tmp_path))
+    results = json.loads((BENCH / "results.json").read_text())
+    importlib.import_module("_tables").write_tables(page, results)
+    assert page.read_text() == PAGE.read_text()
+
+
+@pytest.mark.slow
+def test_a_small_measurement(tmp_path: Path) -> None:
+    words = ["--rounds=2", "--reviews=64", "--keras=nowhere", "--only", "training", "start"]
+    page = Path(shutil.copy(PAGE, tmp_path))
+    command = [sys.executable, str(BENCH / "bench.py"), "--into", str(tmp_path), *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads((tmp_path / "results.json").read_text())
+    rows = ["ours", "ours, train.fast=false", "fused attention in our loop", "the usual PyTorch"]
+    for table in measured["training"]["tables"].values():
+        assert list(table) == rows  # without Keras, its rows are left out
+        for row in table.values():
+            assert {len(seconds) for seconds in row["seconds"].values()} == {2}
+            assert all(second > 0 for seconds in row["seconds"].values() for second in seconds)
+            assert 0 <= row["figures"]["accuracy"] <= 1
+    assert "`attnexp train`, to the first step" in page.read_text()
+
+
+def notebook() -> Any:
+    return nbformat.read(ROOT / "docs" / "first_steps.ipynb", as_version=4)
+
+
+def test_it_is_stored_without_outputs() -> None:
+    nbformat.validate(notebook())
+    cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
+    assert cells
+    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
+
+
+@pytest.mark.slow
+def test_its_cells_train_compare_predict_and_draw(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    place = {"metadata": {"path": str(tmp_path)}}
+    ran = NotebookClient(notebook(), timeout=300, resources=place).execute()
+    shown = [output for cell in ran.cells for output in cell.get("outputs", [])]
+    results = [output.data for output in shown if output.output_type == "execute_result"]
+    printed = "".join(output.text for output in shown if output.output_type == "stream")
+    compared, by_epoch, picture = results
+    assert "helps" in compared["text/plain"]
+    assert "position=sinusoidal" in by_epoch["text/html"]
+    assert "superb" in printed
+    assert picture["image/svg+xml"].startswith("<svg")

@@ -197,13 +197,6 @@ def test_without_two_crossed_factors_all_are_compared_with_the_baseline(levels: 
     assert [contrast.name for contrast in family_of_study(factors)] == ["b − a", "c − a"]
 
 
-def test_a_planned_variant_without_any_run_counts_in_m() -> None:
-    families = [[difference(name, "none") for name in ("pe", "rotary", "failed")]]
-    rows = differences(replace(group(), families=families))
-    assert {name: row.m for name, row in rows.items()} == {"pe": 3, "rotary": 3}
-    assert bounds(rows["pe"]) == pytest.approx(t_interval(PE, m=3, step=0.01)[-2:])
-
-
 def test_a_difference_of_two_studies_has_the_wider_of_their_intervals() -> None:
     small = [difference("pe", "none")]
     large = [difference(name, "none") for name in ("pe", "rotary")]

@@ -187,15 +187,6 @@ def test_each_study_keeps_its_family() -> None:
     assert judged == [("b − a", 1), ("d − c", 2)]
 
 
-def test_a_metric_that_no_run_has_is_left_out() -> None:
-    """As published files of earlier versions lack one that is new."""
-    rows = make_rows(result("a", 0, [0.8]))
-    for row in rows:
-        del row["val_ece"]
-    (group,) = make_groups(rows, {})
-    assert set(group.endpoints["metric"]) == {"accuracy", "loss", "brier", "gap"}
-
-
 def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     few = result("a", 0, [0.8], "data.limit_train=100")
     few = but(few, data={**few.result.data, "n_train": 100})

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Capture
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -146,9 +147,7 @@ def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
     assert a_reading(tokens=["good", "good?"], known=[False, False]).label is None
 
 
-def test_lines_come_from_stdin_and_a_terminal_is_prompted(
-    run: Run, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capture) -> None:
     code, out, err = command("predict", run.path, stdin=f"{TEXT}\n\nthe cast was dreadful\n")
     assert (code, err) == (0, "")
     first, _ = out.splitlines()  # a line a text, without the empty one

@@ -7,11 +7,13 @@ head at a time, a query at a time, a key at a time; only vectors of a token are 
 import itertools
 import math
 from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 import torch
+from conftest import Patch
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
@@ -48,6 +50,8 @@ AXES = {
     "embedding": " | model.scale_embedding=true model.hidden=3",
 }
 OPTIONS = {axis: [" ".join(one.split()) for one in text.split("|")] for axis, text in AXES.items()}
+COMBINATIONS = (Path(__file__).parent / "combinations.txt").read_text().splitlines()
+"""What `covering` finds, which takes half a minute."""
 WITHOUT_ATTENTION = dict.fromkeys(["layers", "mask", "padding", "mode", "score"], "")
 
 
@@ -284,10 +288,15 @@ def gradients(logits: Tensor, model: nn.Module) -> dict[str, Tensor]:
     return dict(zip(named, found, strict=True))
 
 
-@pytest.mark.parametrize("words", covering())
-def test_logits_and_gradients_are_those_of_the_loops_on_either_path(
-    words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.slow
+def test_the_combinations_pair_every_choice_with_every_other() -> None:
+    """After a change of AXES: `"\\n".join(covering())` is the new file."""
+    assert covering() == COMBINATIONS
+
+
+@pytest.mark.parametrize("words", COMBINATIONS)
+def test_logits_and_gradients_are_those_of_the_loops(words: str, monkeypatch: Patch) -> None:
+    """On the reference path and on the fast one."""
     config = composed(words)
     assert config is not None
     for module in (building, window):  # so that short texts have several blocks

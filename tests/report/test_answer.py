@@ -141,9 +141,7 @@ cr, best, pe +3.00 hurts"""
     ("widths", "text"),
     [((80, 52), WIDE), ((51, 48), NARROW), ((47, 41), HEADINGS), ((40, 39), NARROW_HEADINGS)],
 )
-def test_a_table_too_wide_has_headings_in_place_of_columns(
-    widths: tuple[int, int], text: str
-) -> None:
+def test_a_wide_table_has_headings_for_columns(widths: tuple[int, int], text: str) -> None:
     header, *rows = [re.split(r" \s*(?!seeds|~)", line) for line in WIDE.splitlines()[1:]]
     for width in widths:
         title, *lines = printed_table(pd.DataFrame(rows, columns=header), width).splitlines()
@@ -167,27 +165,12 @@ NAME = "position=sinusoidal mask=padding_causal"
 
 
 @pytest.mark.parametrize("width", [80, 60, 50, 42])
-def test_nothing_breaks_within_a_word_while_numbers_could_wrap_or_a_heading_could_hold_a_name(
-    width: int,
-) -> None:
+def test_nothing_breaks_within_a_word_while_numbers_could_wrap(width: int) -> None:
     row = {"variant": NAME} | {f"{name} loss": "0.5135 ± 0.0123" for name in ("first", "last")}
     text = printed_table(pd.DataFrame([row, row]), width)
     words = set(text.split())
     assert {*NAME.split(), "0.5135", "0.0123", "first", "last", "loss"} <= words
     assert max(map(len, text.splitlines())) <= width
-
-
-def test_names_verdicts_and_sizes_of_differences() -> None:
-    said = [
-        (cells.name_of(row), row.words, cells.size_of(row)) for row in published("blog").differences
-    ]
-    assert said == [
-        ("pe − no_pe, final", "helps by at least 0.25", "+2.53 [+2.32, +2.73]"),
-        ("pe − no_pe, best", "equivalent on these texts", "-0.05 [-0.23, +0.12]"),
-    ]
-    rows = published("position_x_scale").differences
-    assert cells.name_of(rows[0]) == "pe − none within scaled, final"
-    assert cells.name_of(rows[-1]) == "pe − none, unscaled − scaled, best"
 
 
 def judged(accuracy: list[float], **losses: str) -> Answer:
@@ -227,15 +210,6 @@ def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
     whole = made_answer(group)
     for table in (tables.tabulate_means(whole), tabulate_differences(whole.differences)):
         assert "n" not in table.frame
-
-
-@pytest.mark.parametrize(
-    ("value", "share", "text"),
-    [(0.81584, True, "81.58"), (0.51349, False, "0.5135"), (12.345678, False, "12.35"),
-     (float("nan"), True, "–")],
-)  # fmt: skip
-def test_numbers(value: float, share: bool, text: str) -> None:
-    assert cells.format_number(value, share) == text
 
 
 @pytest.mark.parametrize("study", ["position_x_scale", "position_x_embedding"])

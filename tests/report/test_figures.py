@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import Patch
 from made_up import made_answer, made_group, made_reading
 from matplotlib import font_manager
 from matplotlib.figure import Figure
@@ -137,9 +138,8 @@ DRAWN: dict[str, Callable[[], Figure]] = {
 @pytest.mark.parametrize(
     ("name", "kind"), [*product(DRAWN, ["svg"]), ("curves", "pdf"), ("curves", "png")]
 )
-def test_a_file_is_the_same_every_time_whatever_the_readers_settings(
-    tmp_path: Path, name: str, kind: str
-) -> None:
+def test_a_file_is_the_same_every_time(tmp_path: Path, name: str, kind: str) -> None:
+    """Whatever the reader's settings of matplotlib."""
     one, other = tmp_path / f"one.{kind}", tmp_path / f"other.{kind.upper()}"
     figures.save_figure(DRAWN[name](), one)
     with mpl.rc_context({"font.size": 30, "savefig.dpi": 20, "svg.fonttype": "path"}):
@@ -149,9 +149,7 @@ def test_a_file_is_the_same_every_time_whatever_the_readers_settings(
         assert ">$pe" in one.read_text()
 
 
-def test_letters_that_the_usual_font_lacks_are_there_or_a_sentence_says_where(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_letters_that_the_usual_font_lacks_are_there_or_missed(monkeypatch: Patch) -> None:
     def draw(name: str) -> Figure:
         return curves(made_group(name))
 

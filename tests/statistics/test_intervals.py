@@ -126,8 +126,3 @@ def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponen
     d = round_to_scale(ours - baseline, [ours, baseline])
     assert d[-1] == d[-2]
     assert d == pytest.approx(ours - baseline, rel=1e-9)
-
-
-def test_rounding_of_shares_is_to_twelve_decimals() -> None:
-    assert round_to_scale([0.12345678901251], [0.9, 1.0]) == 0.123456789013
-    assert round_to_scale([], []).size == 0

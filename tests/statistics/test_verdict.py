@@ -1,10 +1,13 @@
-"""The verdict: a truth table, and what it can never say."""
+"""The verdict: a truth table, what it can never say, and the warning on skew."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from attnexp.statistics.intervals import Interval
+from attnexp.statistics.skew import is_skewed, skewness
 from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_decided, verdict
 
 LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
@@ -58,7 +61,7 @@ def test_less_of_a_loss_helps() -> None:
         (-0.01, 0.01, None, "undecided"),
     ],
 )
-def test_texts_that_may_break_it_are_said_and_size_is_that_on_the_texts_it_is_about(
+def test_texts_that_may_break_it_are_said(
     low: float, high: float, texts: tuple[float, float] | None, words: str
 ) -> None:
     assert verdict(interval(low, high), MetricSpec(), texts, margin_text="0.25 points") == words
@@ -90,3 +93,41 @@ def test_chance_is_judged_by_the_texts() -> None:
     assert is_above_chance(0.583, 0.5, 100)
     assert is_above_chance(0.521, 0.5, 1_000_000)
     assert not is_above_chance(0.5, 0.5, 1_000_000)
+
+
+# The warning on differences that are not normal
+
+
+@pytest.mark.parametrize(
+    ("d", "expected"),
+    [
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], False),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, 30.0], True),
+        ([1.0, 2.0, 3.0, 4.0, 5.0, -30.0], True),
+        ([1.0, 2.0, 3.0], False),
+        ([1.0, 2.0, 30.0], True),  # one seed far away
+        ([-3.0, -1.0, -0.1, 0.1, 1.0, 3.0, 11.0], True),
+        ([1.0], False),
+        ([2.0, 2.0, 2.0], False),
+    ],
+)
+def test_skewed_differences_are_told_from_others(d: list[float], expected: bool) -> None:
+    assert is_skewed(d) is expected
+    assert is_skewed([-value for value in d]) is expected
+
+
+def test_skewness_needs_six_seeds() -> None:
+    """No seed is far away here: the largest lies 2.7 robust standard deviations from the median."""
+    five = [0.0, 0.0, 1.0, 1.0, 5.0]
+    six = [0.0, 0.0, 1.0, 1.0, 2.0, 5.0]
+    assert skewness(np.array(six)) == pytest.approx(stats.skew(six))
+    assert min(stats.skew(five), stats.skew(six)) > 1
+    assert not is_skewed(five)
+    assert is_skewed(six)
+
+
+def test_steps_of_the_metric_are_no_outliers() -> None:
+    """Two of three seeds agree to the text; the third answers one text more."""
+    assert is_skewed([0.01, 0.01, 0.02])
+    assert not is_skewed([0.01, 0.01, 0.02], step=0.01)
+    assert is_skewed([0.01, 0.01, 0.09], step=0.01)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+Environment = dict[str, str]
 CONFIG = """
 ClusterName=attnexp
 SlurmctldHost={host}(127.0.0.1)
@@ -38,7 +39,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=180
 
 
 @contextmanager
-def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
+def slurm_node(folder: Path) -> Iterator[Environment]:
     """The environment in which Slurm's commands find it. The test is skipped where it cannot be."""
     path = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
     programs = [shutil.which(name, path=path) for name in ("munged", "slurmctld", "slurmd")]
@@ -65,12 +66,12 @@ def slurm_node(folder: Path) -> Iterator[dict[str, str]]:
         ask(environment, "scancel", "--me")
 
 
-def queue(environment: dict[str, str]) -> str:
+def queue(environment: Environment) -> str:
     """What waits or runs."""
     return ask(environment, "squeue", "--noheader")
 
 
-def ask(environment: dict[str, str], *words: str) -> str:
+def ask(environment: Environment, *words: str) -> str:
     """What a command of Slurm answers."""
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
     return done.stdout.strip()

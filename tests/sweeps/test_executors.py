@@ -12,7 +12,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from sweeping import SMOKE, TWO_AT_A_TIME, outcomes, result_of, sweeping, wait_for
+from conftest import Patch
+from sweeping import SMOKE, TWO_AT_A_TIME, Figures, outcomes, result_of, sweeping, wait_for
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
@@ -23,7 +24,7 @@ from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import open_executor
 
 
-def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
     many = plan([*SMOKE, "seed=range(99)"]).jobs  # with train.threads=1
     assert num_slots(ExecutorConfig(), many) == len(os.sched_getaffinity(0))
     assert num_slots(ExecutorConfig(), plan(["seed=0,1", "train.threads=999"]).jobs) == 1
@@ -35,7 +36,7 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert num_slots(ExecutorConfig(gpu=0.1), many) == 20
 
 
-def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: Patch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     gpus: list[str] = []
     pools: list[ThreadPoolExecutor] = []
@@ -62,7 +63,7 @@ def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["ray", "slurm"])
-def test_a_missing_extra_gives_the_install_line(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+def test_a_missing_extra_gives_the_install_line(monkeypatch: Patch, kind: str) -> None:
     monkeypatch.setitem(sys.modules, {"ray": "ray", "slurm": "submitit"}[kind], None)
     with pytest.raises(UserError, match=rf"pip install 'attnexp\[{kind}\]'"):
         open_executor(ExecutorConfig(kind=ExecutorKind(kind)), plan([*SMOKE]).jobs)
@@ -89,9 +90,7 @@ def num_begun(folder: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_sweep_survives_the_kill_of_a_process(
-    tmp_path: Path, undisturbed: dict[str, object]
-) -> None:
+def test_a_sweep_survives_the_kill_of_a_process(tmp_path: Path, undisturbed: Figures) -> None:
     process = sweeping(tmp_path, *TWO_AT_A_TIME)
     wait_for(lambda: num_begun(tmp_path) == 2)
     os.kill(children(process.pid)[0], signal.SIGKILL)
@@ -102,8 +101,8 @@ def test_a_sweep_survives_the_kill_of_a_process(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_sweep_that_is_stopped_ends_its_processes_and_goes_on_to_the_same_figures(
-    tmp_path: Path, number: signal.Signals, undisturbed: dict[str, object]
+def test_a_stopped_sweep_ends_its_processes_and_goes_on(
+    tmp_path: Path, number: signal.Signals, undisturbed: Figures
 ) -> None:
     """Ctrl-C reaches all processes, here while they import; the others reach one that has begun."""
     process, is_ctrl_c = sweeping(tmp_path, *TWO_AT_A_TIME), number == signal.SIGINT
@@ -118,9 +117,7 @@ def test_a_sweep_that_is_stopped_ends_its_processes_and_goes_on_to_the_same_figu
 
 
 @pytest.mark.slow
-def test_two_sweeps_in_one_folder_do_each_run_once(
-    tmp_path: Path, undisturbed: dict[str, object]
-) -> None:
+def test_two_sweeps_in_one_folder_do_each_run_once(tmp_path: Path, undisturbed: Figures) -> None:
     both = [sweeping(tmp_path, *TWO_AT_A_TIME) for _ in range(2)]
     messages = [result_of(process) for process in both]
     assert [code for code, _ in messages] == [0, 0], messages
@@ -130,9 +127,7 @@ def test_two_sweeps_in_one_folder_do_each_run_once(
 
 
 @pytest.mark.slow
-def test_ray_gives_the_figures_of_processes_here(
-    tmp_path: Path, undisturbed: dict[str, object]
-) -> None:
+def test_ray_gives_the_figures_of_processes_here(tmp_path: Path, undisturbed: Figures) -> None:
     pytest.importorskip("ray")
     code, message = result_of(sweeping(tmp_path, *TWO_AT_A_TIME, "executor=ray"))
     assert code == 0, message
@@ -156,7 +151,7 @@ class PretendedRay(ModuleType):
 
 @pytest.mark.parametrize(("words", "max_calls"), [([], 0), (["train.loss=unused_loss:loss"], 1)])
 def test_ray_gives_user_code_a_process_for_each_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], max_calls: int
+    tmp_path: Path, monkeypatch: Patch, words: list[str], max_calls: int
 ) -> None:
     (tmp_path / "unused_loss.py").write_text("def loss(logits, labels): ...")
     monkeypatch.chdir(tmp_path)
@@ -166,7 +161,7 @@ def test_ray_gives_user_code_a_process_for_each_run(
     assert pretended.options["max_calls"] == max_calls
 
 
-def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> None:
     monkeypatch.setattr(ray, "PATIENCE", 0.1)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

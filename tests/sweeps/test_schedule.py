@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import Capture, Patch
 from sweeping import SMOKE, Pretend, finished
 
 from attnexp.base import progress
@@ -15,13 +16,7 @@ from attnexp.config.schema import ExecutorConfig
 from attnexp.runs import manifest, store
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
-from attnexp.sweeps.executors import (
-    Executor,
-    JobKilled,
-    Outcome,
-    TimeLimitReached,
-    train_job,
-)
+from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached, train_job
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 
@@ -80,7 +75,7 @@ Ends = Callable[..., Cluster]
 
 
 @pytest.fixture
-def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
+def ends(monkeypatch: Patch) -> Ends:
     """Let runs end as is said, on a cluster."""
 
     def begin(*endings: Outcome | Exception) -> Cluster:
@@ -91,8 +86,8 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
     return begin
 
 
-def test_an_error_of_a_cluster_and_a_run_of_changed_code_are_failures(
-    tmp_path: Path, ends: Ends, template: Run, capsys: pytest.CaptureFixture[str]
+def test_errors_of_a_cluster_are_failures(
+    tmp_path: Path, ends: Ends, template: Run, capsys: Capture
 ) -> None:
     ends(RuntimeError("job 7 was cancelled\nmore"), template)
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
@@ -102,22 +97,20 @@ def test_an_error_of_a_cluster_and_a_run_of_changed_code_are_failures(
 
 
 def test_a_run_that_is_killed_is_tried_once_more(
-    tmp_path: Path, ends: Ends, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ends: Ends, capsys: Capture
 ) -> None:
     ends(BrokenProcessPool("abruptly"), JobKilled("job 7: FAILED"))
     (entry,) = run_sweep(small(tmp_path))
     assert entry.outcome == "it was tried twice: job 7: FAILED"
-    assert (
-        "its process was killed (out of memory?). It goes on from epoch 0"
-        in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert "its process was killed (out of memory?). It goes on from epoch 0" in said
     ends(JobKilled("job 7: FAILED"), "the loss is nan")
     (entry,) = run_sweep(small(tmp_path))
     assert entry.outcome == "the loss is nan"
 
 
 def test_a_time_limit_lets_a_run_go_on_while_epochs_get_done(
-    tmp_path: Path, ends: Ends, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ends: Ends, capsys: Capture
 ) -> None:
     sweep = small(tmp_path)
     limits = [TimeLimitReached("The limit of 1:00 ended it") for _ in range(4)]
@@ -129,13 +122,12 @@ def test_a_time_limit_lets_a_run_go_on_while_epochs_get_done(
     assert "The limit of 1:00 ended it. It goes on from epoch 3." in capsys.readouterr().err
     ends(limits[3])
     (entry,) = run_sweep(sweep)
-    assert "limit of 1:00 ended it before an epoch was done; an epoch takes 45 s. Ask" in str(
-        entry.outcome
-    )
+    outcome = str(entry.outcome)
+    assert "limit of 1:00 ended it before an epoch was done; an epoch takes 45 s. Ask" in outcome
 
 
-def test_whatever_a_run_raises_is_its_reason_and_without_a_terminal_it_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_whatever_a_run_raises_is_its_reason(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
 ) -> None:
     def fail(*given: Any, **options: Any) -> None:
         progress.note("epoch 1")
@@ -149,35 +141,10 @@ def test_whatever_a_run_raises_is_its_reason_and_without_a_terminal_it_says_noth
 
 
 def test_a_run_that_another_sweep_is_at_is_awaited_and_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
+    tmp_path: Path, monkeypatch: Patch, done: list[str]
 ) -> None:
-    """The other sweep holds seed 0 until this one has done seed 1."""
     sweep = small(tmp_path, "seed=0,1")
     held = scan(sweep)[0]
-    pretended = executors.train_job
-    lock = store.lock(held.path)
-    lock.__enter__()
-
-    def release(job: Job) -> Outcome:
-        outcome = pretended(job)
-        pretended(held.job)  # as the other sweep does
-        lock.__exit__(None, None, None)
-        return outcome
-
-    monkeypatch.setattr(executors, "train_job", release)
-    entries = run_sweep(sweep)
-    assert done == ["none 1", "none 0"]
-    assert [entry.before for entry in entries] == [True, False]
-    lock = store.lock(held.path)  # as if both had begun it at one moment
-    lock.__enter__()
-    monkeypatch.setattr("time.sleep", lambda _: lock.__exit__(None, None, None))
-    assert isinstance(train_job(held.job), Run)
-
-
-@pytest.mark.usefixtures("done")
-def test_waiting_for_another_sweep_is_told(tmp_path: Path) -> None:
-    sweep = small(tmp_path)
-    (held,) = scan(sweep)
     lock = store.lock(held.path)
     lock.__enter__()
     statuses: list[str] = []
@@ -188,13 +155,18 @@ def test_waiting_for_another_sweep_is_told(tmp_path: Path) -> None:
             lock.__exit__(None, None, None)
             statuses.append(status)
 
-    (entry,) = run_sweep(sweep, observe=observe)
-    assert entry.before
+    entries = run_sweep(sweep, observe=observe)
+    assert done == ["none 1", "none 0"]
+    assert [entry.before for entry in entries] == [True, False]
     assert statuses[0].startswith("another sweep does 1 of them (")
+    lock = store.lock(held.path)  # as if both had begun it at one moment
+    lock.__enter__()
+    monkeypatch.setattr("time.sleep", lambda _: lock.__exit__(None, None, None))
+    assert isinstance(train_job(held.job), Run)
 
 
 def test_runs_of_other_code_are_named_and_taken_if_asked(
-    tmp_path: Path, done: list[str], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, done: list[str], capsys: Capture
 ) -> None:
     sweep = small(tmp_path, "position=none,rotary", "seed=0,1")
     for entry in run_sweep(sweep)[:3]:  # as if a file had been another one then

@@ -1,23 +1,27 @@
-"""A sweep whose seeds are added until it is decided: what is declared, done and told."""
+"""Sweeps that results direct: seeds added until it is decided, and a search before a study."""
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from conftest import Capture, Patch
 from sweeping import Pretend, finished
 
 from attnexp.analysis.families import difference
-from attnexp.base.errors import UserError
+from attnexp.base.errors import RunFailed, UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import SweepEntry, run_sweep
+from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 from attnexp.sweeps.sequential import plan_until_decided, rounds
+from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 STUDY = """
 baseline: slow
@@ -44,7 +48,7 @@ def seeds(planned: Sweep) -> dict[str, int]:
 
 @pytest.mark.usefixtures("done")
 def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Capture
 ) -> None:
     """With the statistics of today."""
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
@@ -59,37 +63,29 @@ def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
 
 
 @pytest.mark.parametrize(
-    ("slots", "failing_rate", "num_seeds"),
+    ("slots", "failing", "num_seeds"),
     [
-        (7, None, {"slow": 10, "noisy": 10, "fast": 10}),  # two at a time: 8, then 10
-        (1, 3e-2, {"slow": 9, "noisy": 9, "fast": 7}),  # a failed run stops its variant
-        (1, 1e-9, {"slow": 7, "noisy": 7, "fast": 8}),  # and that of the baseline all
+        (7, None, [10, 10, 10]),  # two at a time: 8, then 10
+        (1, 3e-2, [9, 9, 7]),  # a failed run stops its variant
+        (1, 1e-9, [7, 7, 8]),  # and that of the baseline all
     ],
 )
 def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
-    tmp_path: Path,
-    pretend: Pretend,
-    monkeypatch: pytest.MonkeyPatch,
-    slots: int,
-    failing_rate: float | None,
-    num_seeds: dict[str, int],
+    tmp_path: Path, pretend: Pretend, monkeypatch: Patch, slots: int, failing: Any, num_seeds: Any
 ) -> None:
     def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[SimpleNamespace]:
         """Every variant is decided at nine seeds."""
-        counts = Counter(entry.job.label for entry in entries if isinstance(entry.outcome, Run))
         rows = []
-        for variant, n in counts.items():
+        for variant, n in Counter(run.label for run in finished([*entries])).items():
             word = "undecided" if n < 9 else "helps"
-            interval = SimpleNamespace(n=n)
-            contrast = difference(variant, "slow")
-            row = {"contrast": contrast, "interval": interval, "verdict": word, "words": word}
-            rows.append(SimpleNamespace(**row))
+            row = {"contrast": difference(variant, "slow"), "interval": SimpleNamespace(n=n)}
+            rows.append(SimpleNamespace(**row, verdict=word, words=word))
         return rows
 
     monkeypatch.setattr(sequential, "judge", judge)
     monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
-    pretend(fails=lambda config: (config.train.lr, config.seed) == (failing_rate, 2))
-    assert seeds(sweep(tmp_path)) == num_seeds
+    pretend(fails=lambda config: (config.train.lr, config.seed) == (failing, 2))
+    assert seeds(sweep(tmp_path)) == dict(zip(["slow", "noisy", "fast"], num_seeds, strict=True))
 
 
 def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) -> None:
@@ -119,3 +115,75 @@ def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> 
     planned = plan_until_decided(words, margin=0.01)
     assert planned.declaration == Declaration(metric="chosen", margin=0.01)
     assert len(planned.jobs) == 128
+
+
+GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
+
+
+def tuning_of(tmp_path: Path, *words: str) -> Tuning:
+    start = ["study=blog", "data=contrast", "train.epochs=2", "seed=0,1", "executor.workers=1"]
+    return plan_tuning([*start, *(words or GRID), f"out={tmp_path}"])
+
+
+@pytest.mark.usefixtures("done")
+def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> None:
+    tuning = tuning_of(tmp_path)
+    searched = run_sweep(tuning.search)
+    configs = [run.result.config for run in finished(searched)]
+    protocols = [(config["train"]["protocol"], config["seed"]) for config in configs[::4]]
+    assert protocols == [("holdout", 7), ("holdout", 8)]
+    study, lines = choose_settings(tuning, searched)
+    assert [*study.variants] == ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
+    ends = [line for line in lines if "train.lr=0.05 is an end of its grid" in line]
+    assert (len(lines), len(ends)) == (6, 2)
+    runs = [(run.label[:5], run.result.seed) for run in finished(run_sweep(study))]
+    assert runs == [("no_pe", 0), ("pe, t", 0), ("no_pe", 1), ("pe, t", 1)]
+    assert {job.config.train.lr for job in study.jobs} == {0.05}
+    assert {job.config.train.protocol for job in study.jobs} == {"blog"}
+    assert all(entry.before for entry in (*scan(tuning.search), *scan(study)))
+    assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "blog_tuning", "blog_tuned"}
+
+
+@pytest.mark.parametrize(("protocol", "best"), [("blog", "0.01"), ("holdout", "0.003")])
+def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
+    tmp_path: Path, template: Run, protocol: str, best: str
+) -> None:
+    """The mean of the last epoch counts, or of the best one where the study chooses epochs."""
+    tuning = tuning_of(tmp_path, "tune=train.lr=1e-3,3e-3,1e-2,3e-2", f"train={protocol}")
+    entries = scan(tuning.search)
+    first_row, last_row = template.result.epochs
+    accuracies = {1e-3: (0.5, 0.6), 3e-3: (0.9, 0.5), 1e-2: (0.7, 0.7), 3e-2: (0.99, 0.99)}
+    for entry in entries:
+        first, last = accuracies[entry.job.config.train.lr]
+        high = replace(first_row, val_accuracy=max(first, last))
+        final = replace(last_row, val_accuracy=last)
+        result = replace(template.result, best=high, final=final)
+        entry.outcome = Run(path=entry.path, result=result)
+        if (entry.job.config.seed, entry.job.config.train.lr) == (1001, 3e-2):
+            entry.outcome = "the loss is nan"
+    study, lines = choose_settings(tuning, entries)
+    assert not any("end of its grid" in line for line in lines)
+    assert [*study.variants] == [f"{name}, train.lr={best} of 4" for name in ("no_pe", "pe")]
+    assert {job.config.train.lr for job in study.jobs} == {float(best)}
+    for entry in entries:
+        entry.outcome = "the loss is nan"
+    with pytest.raises(RunFailed, match="no_pe: every setting of the search has a failed run"):
+        choose_settings(tuning, entries)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["tune=train.lr=1e-3,1e-2", "tune.seeds=range(3)"], "other seeds than those"),
+        (["tune=position=none,rotary"], "varies this setting itself"),
+        (["tune.seeds=range(3)"], "Write tune=KEY=V1,V2"),
+        (["tune.seed=3", "tune=train.lr=1,2"], "Write tune=KEY=V1,V2"),
+        (["tune=train.rate=1,2"], "train.rate"),
+        (["tune=seed=5,6"], "tune=seed: the sweep itself sets this"),
+    ],
+)
+def test_a_wrong_search_is_told_before_it_starts(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        tuning_of(tmp_path, *words)

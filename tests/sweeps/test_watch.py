@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, Patch
 from rich.console import Console
 from sweeping import SMOKE, Pretend
 from typer.testing import CliRunner
@@ -24,7 +24,7 @@ from attnexp.sweeps.watch import Watch, preview_sweep
 
 
 def test_without_a_terminal_every_run_has_its_line_once(
-    tmp_path: Path, template: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, template: Run, monkeypatch: Patch
 ) -> None:
     """Two of five took 5.2 s, so three more take 7.8 s."""
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))

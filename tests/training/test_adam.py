@@ -1,6 +1,5 @@
 """Adam of touched rows: every weight moves as by dense Adam, and nothing reads a row that lags."""
 
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -103,26 +102,3 @@ def test_training_on_the_fast_path_is_training_by_the_reference(words: str, path
     assert losses == pytest.approx(expected, abs=2e-6)
     for name, weight in reference.named_parameters():
         torch.testing.assert_close(model.get_parameter(name), weight, rtol=1e-4, atol=2e-6)
-
-
-def test_rows_are_to_date_after_an_epoch_that_ends_early() -> None:
-    """And the embedding is asked as before."""
-    config = compose(WORDS)
-    model: Any = build_model(config)
-    take_fast_path(model)
-    optimizer = make_optimizer(model, config.train)
-    assert isinstance(optimizer, SparseAdam)
-    data = examples(8)
-    seen = []
-    with suppress(KeyboardInterrupt), epoch_of(optimizer):
-        for rows in torch.arange(8).split(1):
-            loss = model(data.ids[rows]).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            seen.append(model.embedding.weight.detach().clone())
-        raise KeyboardInterrupt
-    assert not torch.equal(model.embedding.weight, seen[-1])
-    assert not model.embedding._forward_hooks
-    model(data.ids).sum().backward()
-    assert model.embedding.weight.grad is not None
