@@ -1,4 +1,4 @@
-"""What every test shares: no data of the user's, and the installed command."""
+"""What every test shares: no data of the user's, and the command."""
 
 import gc
 import importlib
@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import forked
 import pytest
 from hypothesis import settings
 from samples import exit_code
@@ -30,6 +29,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 pytest_plugins = ["sweeping"]
 ROOT = Path(__file__).parent.parent
+PROGRAM = str(Path(sys.executable).parent / "attnexp")
 IMDB = ROOT.parent / "shared" / "imdb"
 
 settings.register_profile("attnexp", deadline=None)  # the first example of a test may import
@@ -77,20 +77,8 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture
-def attnexp(tmp_path: Path) -> Command:
-    """Run the command in an empty folder: `attnexp("train", "data=contrast")`."""
-
-    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "COLUMNS": "80", **environment}
-        return forked.run(*words, cwd=tmp_path, environment=environment)
-
-    return run
-
-
 def _run_here(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What came of the command in a folder, but in this process, where everything is imported: some
-    ten times as fast."""
+    """What came of the command in a folder; in this process, where everything is imported."""
     with (
         chdir(folder),
         redirect_stdout(io.StringIO()) as out,
@@ -105,7 +93,7 @@ def _run_here(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def here(tmp_path: Path) -> Command:
-    """The command in an empty folder, as `attnexp`, but in this process."""
+    """The command in an empty folder: `here("train", "data=contrast")`."""
     return partial(_run_here, tmp_path)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from forked import PROGRAM
+from conftest import PROGRAM
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict

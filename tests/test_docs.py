@@ -56,10 +56,10 @@ def test_a_part_is_what_its_command_makes(how: str, monkeypatch: Patch, capsys: 
     [("blog.svg", ["blog"], []), ("data.svg", ["blog_data", "blog"], ["--show", "forest"])],
 )
 def test_pictures_are_those_of_the_published_runs(
-    attnexp: Command, tmp_path: Path, picture: str, studies: list[str], words: list[str]
+    here: Command, tmp_path: Path, picture: str, studies: list[str], words: list[str]
 ) -> None:
     folders = [ROOT / "outputs" / "published" / study for study in studies]
-    done = attnexp("report", *folders, "--figure", picture, *words)
+    done = here("report", *folders, "--figure", picture, *words)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / picture).read_bytes() == (ROOT / "docs" / picture).read_bytes()
 
@@ -143,13 +143,12 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: Patch) -> None:
 ELSEWHERE = re.compile(r"data=hub|data=imdb|slurm|ray|explore|--to mlflow|\$ATTNEXP")
 """What a command needs that no machine is sure to have: a data set, a cluster, a browser."""
 
-SMALL = """data.limit_train=64 data.limit_test=64 train.epochs=1 model.d_model=16
-model.d_head=2""".split()
+FEW = ["data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
 
 
 @pytest.mark.slow
-def test_commands_of_the_first_page_and_the_guide_succeed(attnexp: Command, tmp_path: Path) -> None:
-    """In their order, on few texts, and on embedded ones in place of IMDB."""
+def test_commands_of_the_pages_succeed_in_their_order(here: Command, tmp_path: Path) -> None:
+    """On few texts, and on embedded ones in place of IMDB."""
     write_files(tmp_path)
     (script,) = re.findall(r"^```python\n(import csv.*?)```", TEXTS["guide.md"], re.DOTALL | re.M)
     subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
@@ -158,19 +157,22 @@ def test_commands_of_the_first_page_and_the_guide_succeed(attnexp: Command, tmp_
     (tmp_path / "results.csv").write_text("\n".join(["variant,seed,accuracy", *rows]))
     failed = {}
     studies = ["attnexp sweep study=blog", "attnexp sweep study=blog name=blog_contrast"]
-    for line in dict.fromkeys([*studies, *commands("README.md"), *commands("guide.md")]):
+    for line in dict.fromkeys(
+        [*studies, *commands("README.md"), *commands("guide.md"), *commands("extending.md")]
+    ):
         _, name, *words = shlex.split(line, comments=True)
         if ELSEWHERE.search(line):
             continue
         if name in ("train", "sweep"):
-            words += SMALL if "data=" in line else ["data=contrast", *SMALL]
+            words += FEW if "data=" in line else ["data=contrast", *FEW]
+            words += [] if "Gru" in line else ["model.d_model=16", "model.d_head=2"]
         if "--until" in line:  # seven seeds are the fewest that can decide
             words += ["executor.workers=1", "seed=range(7)", "out=until"]
         elif name == "sweep":
             words += ["executor.workers=1", "seed=range(2)"]
         runs = sorted(tmp_path.glob("outputs/runs/*-*"), key=lambda run: run.stat().st_ctime)
         words = [word.replace("RUN", runs[-1].name) if runs else word for word in words]
-        done = attnexp(name, *words)
+        done = here(name, *words)
         if done.returncode:
             failed[line] = done.stderr
     assert not failed

@@ -1,82 +1,23 @@
-"""Pieces of one's own: the page that shows them, and what is refused."""
+"""Pieces of one's own: what they may do, and what is refused."""
 
 import json
 import math
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from conftest import ROOT, Capture, Command, OwnModule, Patch, Refused
+from conftest import Capture, Command, OwnModule, Patch, Refused
 from samples import exit_code
 
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
 from attnexp.sweeps.plan import plan
 from attnexp.training import loop
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
-
-PAGE = (ROOT / "docs" / "extending.md").read_text()
-BLOCKS = re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL)
-NAMES = ["decay.py", "mine.yaml", "pairs.py", "smooth.py", "gru.py"]
-"""Names of the files that the page shows, in its order."""
-
-
-@pytest.mark.slow
-def test_the_page_works_to_its_verdicts(attnexp: Command, refused: Refused, tmp_path: Path) -> None:
-    files = [text for language, text in BLOCKS if language in ("python", "yaml")]
-    for name, text in zip(NAMES, files, strict=True):
-        (tmp_path / name).write_text(text)
-    said = []
-    for language, text in BLOCKS:
-        for line in text.splitlines() if language == "sh" else []:
-            # Processes have their turn once.
-            once = ["executor.workers=1"] * ("sweep " in line and "Decay" not in line)
-            done = attnexp(*shlex.split(line)[1:], *once)
-            assert done.returncode == 0, done.stderr
-            said.append(done.stdout)
-    config, _, sweep, _, study_sweep, _, losses, networks = said
-    assert "kind: decay:Decay" in config
-    assert "rate: 0.5" in config
-    assert "position=decay:Decay" in sweep.partition("\nDifference from position=none ")[2]
-    assert "train.loss=smooth" in losses.partition("\nDifference from train.loss=null ")[2]
-    assert "fast" in study_sweep.partition("\nDifference from none ")[2]
-    assert re.search(r"model=gru:Gru +\+50\.00", networks)
-    assert "decay:Decay" in (tmp_path / "page.html").read_text()
-    (run_dir,) = (tmp_path / "outputs" / "runs").glob("*-*")
-    stored, measured = attnexp("evaluate", str(run_dir), "--trust-code").stdout.splitlines()
-    assert stored.removeprefix("stored   ") == measured.removeprefix("measured ")
-    figure = f"report outputs/runs --figure map.svg --show attention --run {run_dir} --trust-code"
-    assert attnexp(*figure.split()).returncode == 0
-    (tmp_path / "decay.py").write_text("raise SystemExit('nobody imports this for a table')")
-    assert attnexp("report", "outputs/runs", "--html", "again.html").returncode == 0
-    assert attnexp("report", "results/mine").returncode == 0
-    (tmp_path / "decay.py").unlink()
-    assert "No module named 'decay'" in refused("evaluate", str(run_dir), "--trust-code")
-
-
-@pytest.mark.slow
-def test_chinese_reviews_go_from_an_empty_file_to_a_verdict(
-    attnexp: Command, tmp_path: Path
-) -> None:
-    guide = (ROOT / "docs" / "guide.md").read_text()
-    page = guide[guide.index("## Texts in Chinese") : guide.index("## Pieces and training")]
-    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    prepare, sweep = re.findall(r"^attnexp (.*)$", page, re.MULTILINE)
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
-    prepared = attnexp(*shlex.split(prepare))
-    assert "two tokens at most" not in prepared.stdout
-    unfit = attnexp(*shlex.split(prepare.replace("data.tokenizer=characters ", "")))
-    assert "two tokens at most (is" in unfit.stdout
-    done = attnexp(*shlex.split(sweep), "train.epochs=2")
-    assert "helps by at least 0.25" in done.stdout, done.stderr
-
 
 OWN = """
 import torch
@@ -238,15 +179,6 @@ def test_what_is_wrong_with_a_network_is_said(
 ) -> None:
     said = refused("train", *words.replace("NET", own).split(), *FEW)
     assert message.replace("NET", own) in said
-
-
-@pytest.mark.parametrize(
-    ("word", "lacking"), [("position=rotary", "{}:Bag"), ("model.keep=1", "attention"),
-                          ("model.norm=pre", "{}:Bag"), ("mask.padding=true", "{}:Bag")],
-)  # fmt: skip
-def test_a_setting_that_one_model_lacks_makes_a_study(word: str, lacking: str, own: str) -> None:
-    with pytest.raises(UserError, match=f"Variants without it: model={lacking.format(own)}"):
-        plan([f"model=attention,{own}:Bag", word, "seed=0", *FEW])
 
 
 def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(

@@ -68,17 +68,6 @@ def test_no_two_modules_import_each_other() -> None:
     TopologicalSorter({name: imported(path) for name, path in MODULES.items()}).prepare()
 
 
-def test_imports_are_seen_wherever_they_stand(tmp_path: Path) -> None:
-    file = tmp_path / "file.py"
-    file.write_text(
-        "from typing import TYPE_CHECKING\n"
-        "if TYPE_CHECKING:\n    from attnexp.config.schema import RunConfig\n"
-        "def late():\n    from attnexp.runs import store\n    import attnexp.network.build\n"
-        "load('attnexp.training.tfidf:TfidfModel')\n"
-    )
-    assert imported(file) == {"config.schema", "runs.store", "network.build", "training.tfidf"}
-
-
 LIGHT = """
 import os, sys
 from attnexp.cli import app

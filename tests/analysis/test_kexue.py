@@ -8,10 +8,7 @@ import pytest
 
 import attnexp
 from attnexp.analysis import kexue
-from attnexp.analysis.answer import compare
-from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.kexue import agreements_with_k, find_k_epochs
-from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
@@ -19,23 +16,6 @@ from attnexp.runs.labels import default_settings, settings
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 IMDB = {"n_train": 25_000, "n_test": 25_000}
-
-
-def points_of(row: Difference) -> list[str]:
-    """Mean, interval, and interval for other texts, in points."""
-    assert row.texts is not None
-    numbers = (row.interval.mean, row.interval.low, row.interval.high, *row.texts)
-    return [f"{100 * number:+.2f}" for number in numbers]
-
-
-def test_blog_is_as_published() -> None:
-    """The headline: these figures were computed from the runs by other code before."""
-    (group,) = load_groups([PUBLISHED / "blog"])
-    final, best = compare([group], [ACCURACY]).differences
-    assert points_of(final) == ["+2.53", "+2.32", "+2.73", "+2.18", "+2.87"]
-    assert points_of(best) == ["-0.05", "-0.23", "+0.12", "-0.30", "+0.20"]
-    assert (final.verdict, best.verdict) == ("helps", "equivalent on these texts")
-    assert group.epochs_of("best") == {"no_pe": 1, "pe": 2}
 
 
 SCALED = ("model.score.scale=true", "train.eps=1e-07")

@@ -296,11 +296,11 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
 def test_a_published_study_equals_its_folder(tmp_path: Path, publish: Any, protocol: str) -> None:
     entries = []
-    for seed in (0, 1):
+    for number in (0, 1):
         for position in ("none", "sinusoidal"):
-            words = [f"position={position}", f"seed={seed}", f"train={protocol}"]
+            words = [f"position={position}", f"seed={number}", f"train={protocol}"]
             _, trained = train_run(compose([*FEW, f"out={tmp_path}", *words]))
-            entries.append(PlannedRun(variant=position, seed=str(seed), run_id=trained.run_id))
+            entries.append(PlannedRun(variant=position, seed=str(number), run_id=trained.run_id))
     record_runs(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
     publish(tmp_path / "s", "p")
     (folder,), (file,) = load_groups([tmp_path / "s"]), load_groups([tmp_path / "p"])
@@ -312,8 +312,9 @@ def test_a_published_study_equals_its_folder(tmp_path: Path, publish: Any, proto
         ]
         pd.testing.assert_frame_equal(*frames, check_dtype=False)
     assert folder.right.keys() == file.right.keys()
-    for (variant, seed, point), bits in folder.right.items():
-        assert np.array_equal(bits, file.right[variant, seed, point])
+    for place, bits in folder.right.items():
+        variant, seed, point = place
+        assert np.array_equal(bits, file.right[place])
         assert bits.mean() == folder.values(point, "accuracy").loc[seed, variant]
     assert str(tmp_path) not in (tmp_path / "p.parquet").read_bytes().decode("latin-1")
     started = pd.read_parquet(tmp_path / "p.parquet")["started"]
@@ -342,14 +343,6 @@ def test_results_have_a_column_for_every_setting_that_varies() -> None:
     assert len(accuracies) == 4 * 20 * 2
     assert set(accuracies.groupby("position")["value"].count().index) == {"none", "sinusoidal"}
     assert set(endpoints["seed"]) == set(range(100, 120))
-
-
-def test_a_folder_without_a_run_and_a_table_of_others_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no finished run"):
-        load_groups([tmp_path])
-    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
-    with pytest.raises(UserError, match="attnexp judge"):
-        load_groups([tmp_path / "a.parquet"])
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,18 @@
 import os
 import pty
 import re
-import select
 import shlex
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
 from pathlib import Path
 
-import forked
 import pytest
-from conftest import Command, Json, OwnModule, Patch, Refused
+from conftest import PROGRAM, Command, Json, OwnModule, Patch, Refused
 from samples import exit_code, result, save_study
 
+from attnexp.base import progress
 from attnexp.config.compose import compose
 from attnexp.report.advice import next_commands
 from attnexp.sweeps.plan import plan
@@ -146,29 +147,23 @@ def test_a_run_that_diverges_exits_with_1(here: Command) -> None:
     assert (done.returncode, "A smaller train.lr" in done.stderr) == (1, True)
 
 
-def test_a_terminal_gets_a_live_bar(tmp_path: Path) -> None:
+def test_a_terminal_gets_a_live_bar(tmp_path: Path, monkeypatch: Patch) -> None:
     ours, theirs = pty.openpty()
-    terminal = Path(os.ttyname(theirs))
-    environment = os.environ | {"COLUMNS": "80", "TERM": "xterm-256color"}
-    words = ["train", *SMOKE, "data.limit_train=400", "train.batch_size=16"]
-    process = forked.start(
-        *words, cwd=tmp_path, files=(terminal, terminal), environment=environment
-    )
-    text = ""
-    while process.is_alive() or select.select([ours], [], [], 0)[0]:
-        if select.select([ours], [], [], 0.1)[0]:
-            text += os.read(ours, 65536).decode(errors="replace")
-    os.close(ours)
-    os.close(theirs)
-    assert process.exitcode == 0, text
-    assert "epoch 2/2" in text
-    assert "/25" in text  # batches done of all
-    assert "/s" in text
+    words = ["train", *SMOKE, "data.limit_train=400", "train.batch_size=16", f"out={tmp_path}"]
+    monkeypatch.setattr(progress.console, "is_interactive", True)
+    with ThreadPoolExecutor() as pool, os.fdopen(theirs, "w") as terminal:
+        reading = pool.submit(os.read, ours, 65536)
+        with redirect_stderr(terminal):
+            assert exit_code(*words) == 0
+        shown = reading.result().decode()
+    assert "epoch 2/2" in shown
+    assert "/25" in shown  # batches done of all
+    assert "/s" in shown
 
 
 def test_closed_streams_and_an_unknown_backend_of_matplotlib_do_no_harm(tmp_path: Path) -> None:
     save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
-    line = f"{forked.PROGRAM} report outputs/runs --figure a.svg <&- >&-"
+    line = f"{PROGRAM} report outputs/runs --figure a.svg <&- >&-"
     env = os.environ | {"MPLBACKEND": "Qt4Agg"}
     done = subprocess.run(
         ["bash", "-c", line], cwd=tmp_path, env=env, stderr=subprocess.PIPE, text=True

@@ -57,10 +57,7 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--format", "markdown"], "| variant | final | best |"),
         (["--format", "csv"], "data,protocol,variant,seed,point,epoch,metric,value"),
-        (["--format", "latex"], r"\toprule"),
-        (["--table", "differences"], "other texts too"),
         (["--table", "differences", "--html", "a.html"], "other texts too"),
         (["--format", "csv", "--figure", "a.svg"], "data,protocol,variant"),
         (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),

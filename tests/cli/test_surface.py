@@ -13,8 +13,7 @@ from typing import Any, get_args
 
 import pytest
 import typer
-from conftest import Capture, Patch
-from forked import PROGRAM
+from conftest import PROGRAM, Capture, Patch
 
 from attnexp.cli import app, completion
 

@@ -49,14 +49,6 @@ def test_the_defaults_are_the_schemas() -> None:
     assert (config.data, config.train, config.seeds) == (schema.data, schema.train, schema.seeds)
 
 
-def test_words_override_groups_keys_and_experiments() -> None:
-    config = compose("position=sinusoidal", ["model.heads=4", "train.lr=1e-4"], "seed=7")
-    assert config.position.name == "sinusoidal"
-    assert (config.model.heads, config.train.lr, config.seed) == (4, 1e-4, 7)
-    assert compose("experiment=smoke", "data=imdb").data.name == "imdb"
-    assert compose("train.epochs=7", "experiment=smoke").train.epochs == 7
-
-
 def test_types_are_those_of_the_schema() -> None:
     config = compose("out=2024", "train.lr=1", "seed='3'", "train.fast=false", "data.limit_test=5")
     assert (config.out, config.train.lr, config.seed, config.train.fast) == ("2024", 1.0, 3, False)

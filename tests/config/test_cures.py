@@ -48,7 +48,7 @@ CURES = {
 
 DECAY = """
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from attnexp.model.seams import Score, ScoreBias
 
 class Decay(ScoreBias):
@@ -62,12 +62,6 @@ class Bias(Score):
         super().__init__()
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return q.sum(-1, keepdim=True) + k.sum(-1).unsqueeze(-2)
-
-class Loose(nn.Module):
-    def __init__(self, num_heads: int) -> None:
-        super().__init__()
-    def forward(self, positions: Tensor) -> Tensor:
-        return positions
 """
 
 
@@ -128,9 +122,3 @@ def test_an_option_that_is_not_there_says_where_it_would_lie(folder: Path) -> No
     (folder / place).parent.mkdir(parents=True)
     (folder / place).write_text("kind: fading:Decay\n")
     assert plan(["data=contrast", "position=kerp"]).jobs[0].config.position.kind == "fading:Decay"
-
-
-def test_a_class_that_fills_no_seam_is_told_which_it_looks_like() -> None:
-    message = answer("model.score=fading:Loose")
-    assert "It looks like a ScoreBias: make it a subclass, and choose it by position=" in message
-    assert "docs/extending.md" in message

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import OwnModule, Patch
-from forked import PROGRAM
+from conftest import PROGRAM, OwnModule, Patch
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces

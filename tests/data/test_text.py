@@ -26,16 +26,6 @@ def test_our_tokenizers() -> None:
     assert words == [*"我喜欢", "attention", *"真的カフェで３杯좋다", "it's", *"〇𠮷々", "a", "1"]
 
 
-HAN = st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF)
-ASCII = st.characters(max_codepoint=0x7F)
-
-
-@given(st.text(alphabet=HAN | ASCII))
-def test_characters_differs_from_the_default_rules_in_cjk_alone(text: str) -> None:
-    apart = "".join(f" {one} " if one >= "\u4e00" else one for one in text)
-    assert t.characters(text) == t.keras(apart)
-
-
 OWN = r"""
 def halves(text): return [text[:len(text) // 2], text[len(text) // 2:]]
 def joined(text): return " ".join(text)

@@ -2,12 +2,13 @@
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Capture
+from made_up import made_reading
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -18,7 +19,7 @@ from attnexp.cli.predict import read_lines
 from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight
-from attnexp.inspect.insight import Attention, Reading
+from attnexp.inspect.insight import Attention
 from attnexp.report.cells import describe_padding
 from attnexp.report.reading import as_line, shade
 from attnexp.runs import predictions
@@ -33,20 +34,6 @@ def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
     """Exit code, stdout, and stderr on one line."""
     done = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
     return done.exit_code, done.stdout, " ".join(done.stderr.split())
-
-
-def a_reading(**other: Any) -> Reading:
-    """Three tokens, the last unknown, under uniform attention over them and five of padding."""
-    weights = np.full((2, 3, 3), 1 / 8, np.float32)
-    fields: dict[str, Any] = {
-        "tokens": [insight.START, "plot", "frabjous"],
-        "known": [True, True, False],
-        "num_cut": 0,
-        "probabilities": {"negative": 0.25, "positive": 0.75},
-        "layers": [Attention(weights=weights, to_padding=np.full((2, 3), 5 / 8, np.float32))],
-        "table": None,
-    }
-    return Reading(**(fields | other))
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +71,10 @@ def test_the_largest_weight_that_is_shown_has_the_full_colour() -> None:
     weights = np.array([[0.1, 0.2], [0.05, 0.0]])
     assert shade(weights) == pytest.approx(np.array([[0.5, 1], [0.25, 0]]))
     assert shade(np.zeros((2, 2))).tolist() == [[0, 0], [0, 0]]
-    assert "(darkest: 0.125, padding: 62 %)" in as_line(a_reading(), None).plain
+    assert (
+        "(darkest: 0.125, padding: 62 %)"
+        in as_line(made_reading("a b c", num_padding=5), None).plain
+    )
 
 
 def test_the_share_of_padding_is_never_said_to_be_all_or_nothing() -> None:
@@ -144,7 +134,7 @@ def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
     assert out.startswith("none of these words is known  ⟨start⟩ frabjous? callooh? (darkest: ")
     (found,) = json.loads(command("predict", run.path, "!", "--json")[1])["texts"]
     assert (found["label"], found["probabilities"]) == (None, None)
-    assert a_reading(tokens=["good", "good?"], known=[False, False]).label is None
+    assert replace(made_reading("good good?"), known=[False, False]).label is None
 
 
 def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capture) -> None:
@@ -168,7 +158,7 @@ def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capt
 def test_a_terminal_gets_colours() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system="truecolor", width=200)
-    console.print(as_line(a_reading(num_cut=2), None))
+    console.print(as_line(replace(made_reading("a b"), num_cut=2), None))
     assert "\x1b[30;48;2;240;130;20m" in file.getvalue()
     assert "without 2 words beyond what training saw" in file.getvalue()
 

@@ -1,4 +1,4 @@
-"""What is known of attention besides its formulas: torch's layers, order, dropout, starts."""
+"""What is known of models besides their formulas: paths, places, dropout, starts, costs."""
 
 import json
 import math
@@ -6,52 +6,41 @@ from pathlib import Path
 
 import pytest
 import torch
-from test_oracle import SMALL, redrawn, texts
-from torch import Tensor, nn
+from samples import redrawn
+from test_oracle import SMALL, gradients, texts
 
 from attnexp.config.compose import compose
-from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.config.schema import Precision
 from attnexp.model.positions import RotaryPosition
-from attnexp.model.scores import Causal, grid, real_keys
 from attnexp.network.build import build_model
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
 
 
-@pytest.mark.parametrize("mask", [~Causal()(*grid(5)), torch.zeros(5, 5, dtype=torch.bool)])
-def test_ours_is_torchs_multihead_attention(mask: Tensor) -> None:
-    """mask: True where a query may not look."""
-    ours = redrawn(MultiHeadSelfAttention(8, num_heads=2, d_head=4, d_output=8))
-    theirs = nn.MultiheadAttention(8, 2, bias=False, batch_first=True).double()
-    with torch.no_grad():  # torch keeps the rows of W_Q, W_K, W_V on top of one another
-        projections = ours.q_proj, ours.k_proj, ours.v_proj
-        theirs.in_proj_weight.copy_(torch.cat([each.weight for each in projections]))
-        theirs.out_proj.weight.copy_(ours.out_proj.weight)
-    x, padding = torch.eye(5, 8).double().expand(2, -1, -1), torch.arange(10).view(2, 5) > 7
-    allowed = real_keys(padding) & ~mask
-    y, weights = theirs(x, x, x, padding, attn_mask=mask, average_attn_weights=False)
-    torch.testing.assert_close(ours(x, allowed), y)
-    torch.testing.assert_close(ours.weights(x, allowed), weights)
+@pytest.mark.parametrize("words", ["", "position=learned mask=padding_causal", "position=rotary"])
+def test_only_the_cpu_in_fp32_goes_by_hand(words: str) -> None:
+    config = compose([*SMALL, *words.split()])
+    expected = "pooled" if "rotary" in words else "words"
+    assert take_fast_path(build_model(config)) == expected
+    assert take_fast_path(build_model(config), Precision.bf16) == "pooled"
+    assert take_fast_path(build_model(config).to("meta")) == "pooled"
+
+
+@pytest.mark.parametrize("words", ["", "mask=causal", "mask=padding position=learned"])
+def test_scores_whose_exponentials_no_float64_holds_go_by_hand_too(words: str) -> None:
+    """Scores of some thousands."""
+    config = compose([*SMALL, *words.split()])
+    reference, by_hand = (redrawn(build_model(config), std=6) for _ in range(2))
+    assert take_fast_path(by_hand) == "words"
+    logits = reference(texts())
+    torch.testing.assert_close(by_hand(texts()), logits)
+    torch.testing.assert_close(gradients(by_hand(texts()), by_hand), gradients(logits, reference))
 
 
 def test_rotary_knows_sixteen_thousand_positions() -> None:
     turned = RotaryPosition(2)(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([2**14 - 1]))
     angle = torch.tensor(2.0**14 - 1, dtype=torch.float64)
     torch.testing.assert_close(turned.flatten().double(), torch.stack([angle.cos(), angle.sin()]))
-
-
-BLIND = ["", "model.layers=2 mask.padding=true", "position=shuffled", "model=mean"]
-AWARE = ["position=sinusoidal", "position=rotary", "position=alibi", "mask=causal", "model=cnn"]
-
-
-@pytest.mark.parametrize("words", BLIND + AWARE)
-def test_order_matters_where_a_piece_knows_it_and_nowhere_else(words: str) -> None:
-    """C04. Padding stays in front."""
-    model = redrawn(build_model(compose([*SMALL, "model.pooling=masked_mean", *words.split()])))
-    ids = texts()
-    shuffled = torch.stack([ids[0, [3, 1, 6, 0, 5, 2, 4]], ids[1, [0, 1, 2, 5, 6, 4, 3]], ids[2]])
-    moved = (model(shuffled) - model(ids)).abs()
-    assert (moved < 1e-9).all() if words in BLIND else (moved[:2] > 1e-4).all()
 
 
 DROPOUT = [

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from test_oracle import COMBINATIONS, composed, texts
+from test_oracle import COMBINATIONS, SMALL, texts
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from attnexp.config.compose import compose
 from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
 from attnexp.network.build import build_model
@@ -51,7 +52,7 @@ class Watch(TorchDispatchMode):
 def test_all_stays_on_the_device(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Training, prediction and a probe."""
     monkeypatch.setattr(loop, "autocast", lambda *_: nullcontext())  # torch has none for meta
-    config: Any = composed(words)
+    config = compose([*SMALL, *words.split()])
     model = build_model(config).to("meta")
     take_fast_path(model)
     ids = texts().repeat(32, 1).to("meta")

@@ -4,20 +4,18 @@ Outputs and gradients, in float64, of the reference path and of the fast one: a 
 head at a time, a query at a time, a key at a time; only vectors of a token are torch's.
 """
 
-import itertools
 import math
-from functools import cache
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
 import torch
 from conftest import Patch
+from samples import redrawn
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
+from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig
 from attnexp.model import window
 from attnexp.model.mixers import Maximum, NgramEmbedding, SummaryToken
@@ -25,73 +23,13 @@ from attnexp.model.positions import AlibiBias, RelativeBias
 from attnexp.model.scores import Additive, Causal, DotProduct, Uniform, Window
 from attnexp.model.seams import JoinedPosition, Layers, Mixer, Rotation, ScoreBias
 from attnexp.network import fast as building
-from attnexp.network.build import build_model, try_to_build
+from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
 
 SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train.device=cpu
 model.dropout=0""".split()
-BLOCK = "model.residual=true model.output_projection=true model.heads=2 model.d_head=2"
-AXES = {
-    "model": """model=attention | model=attention model.before=cnn model.before.kernel=5 |
-        model=lstm_attention | model=lstm | model=fasttext model.buckets=7 model.n=3""",
-    "layers": f"""model.heads=2 model.d_head=2 | model.heads=3 model.d_head=4 model.d_value=1 |
-        model.norm=pre model.feed_forward=3 {BLOCK} |
-        model.norm=post model.layers=2 model.feed_forward=5 {BLOCK}""",
-    "position": """ | position=sinusoidal | position=shuffled position.layout=interleaved |
-        position=learned position.combine=concat position.scale=0.5 | position=rotary |
-        position=rotary position.layout=split position.shuffled=true | position=alibi |
-        position=relative position.max_distance=2 position.shuffled=true""",
-    "mask": " | mask=causal | mask=window mask.radius=1 | mask=restricted mask.radius=2",
-    "padding": " | mask.padding=true | mask.padding=true mask.query=true",
-    "mode": " | mask.mode=mul",
-    "pooling": "model.pooling=" + " | model.pooling=".join("mean masked_mean max last cls".split()),
-    "score": """ | model.score.scale=false | model.score=uniform |
-        model.score=additive model.d_query=3 model.d_key=5""",
-    "embedding": " | model.scale_embedding=true model.hidden=3",
-}
-OPTIONS = {axis: [" ".join(one.split()) for one in text.split("|")] for axis, text in AXES.items()}
 COMBINATIONS = (Path(__file__).parent / "combinations.txt").read_text().splitlines()
-"""What `covering` finds, which takes half a minute."""
-WITHOUT_ATTENTION = dict.fromkeys(["layers", "mask", "padding", "mode", "score"], "")
-
-
-@cache
-def composed(words: str) -> RunConfig | None:
-    """None where choices exclude each other, or one would do nothing."""
-    try:
-        config = compose([*SMALL, *words.split()])
-        try_to_build(config)
-    except UserError:
-        return None
-    return config
-
-
-def covering() -> list[str]:
-    """Combinations that hold every pair of options that can be chosen together, greedily."""
-    random, found, covered = Random(0), list[str](), set[frozenset[tuple[str, str]]]()
-    options = [(axis, option) for axis in OPTIONS for option in OPTIONS[axis]]
-    for pair in itertools.combinations(options, 2):
-        for num_others in (3, 0):  # ever less is chosen besides, where all is refused
-            chosen = {axis: OPTIONS[axis][0] for axis in AXES} | dict(pair)
-            for axis in random.sample(sorted(OPTIONS.keys() - dict(pair)), num_others):
-                chosen[axis] = random.choice(OPTIONS[axis])
-            if "attention" not in chosen["model"]:
-                chosen |= WITHOUT_ATTENTION
-            if frozenset(pair) in covered or not set(pair) <= {*chosen.items()}:
-                break
-            words = " ".join(" ".join(chosen.values()).split())
-            if composed(words):
-                found.append(words)
-                covered |= {frozenset(both) for both in itertools.combinations(chosen.items(), 2)}
-                break
-    return found
-
-
-def redrawn(model: Any) -> Any:
-    """The model in float64, with weights that make attention far from uniform."""
-    for seed, parameter in enumerate(model.double().parameters()):
-        nn.init.normal_(parameter, std=0.7, generator=torch.Generator().manual_seed(seed))
-    return model
+"""A greedy search paired every choice with every other that may stand beside it."""
 
 
 def texts() -> Tensor:
@@ -288,17 +226,18 @@ def gradients(logits: Tensor, model: nn.Module) -> dict[str, Tensor]:
     return dict(zip(named, found, strict=True))
 
 
-@pytest.mark.slow
-def test_the_combinations_pair_every_choice_with_every_other() -> None:
-    """After a change of AXES: `"\\n".join(covering())` is the new file."""
-    assert covering() == COMBINATIONS
+@pytest.mark.parametrize(
+    ("group", "usual"), [("position", "none"), ("model.pooling", "mean"), ("model.score", "dot")]
+)
+def test_every_option_is_in_a_combination(group: str, usual: str) -> None:
+    words = {*" ".join(COMBINATIONS).split(), f"{group}={usual}"}
+    assert {f"{group}={option}" for option in groups()[group]} <= words
 
 
 @pytest.mark.parametrize("words", COMBINATIONS)
 def test_logits_and_gradients_are_those_of_the_loops(words: str, monkeypatch: Patch) -> None:
     """On the reference path and on the fast one."""
-    config = composed(words)
-    assert config is not None
+    config = compose([*SMALL, *words.split()])
     for module in (building, window):  # so that short texts have several blocks
         monkeypatch.setattr(module, "SMALLEST_BLOCK", 2)
     reference, fast = (redrawn(build_model(config)) for _ in range(2))

@@ -12,11 +12,8 @@ from attnexp.statistics.defaults import ALPHA, G
 from attnexp.statistics.intervals import (
     anytime_factor,
     anytime_interval,
-    inside_by_the_others,
     p_value,
-    prediction_interval,
     round_to_scale,
-    smallest_step,
     t_interval,
 )
 
@@ -92,28 +89,6 @@ def test_the_anytime_interval_holds_at_all_looks_together() -> None:
             missed[make_interval] += any(i.low > 0 or i.high < 0 for i in intervals)
     assert missed[anytime_interval] <= 0.05 * 300
     assert missed[t_interval] > 0.15 * 300
-
-
-@given(st.lists(st.floats(-1, 1), min_size=3, max_size=9))
-def test_the_prediction_interval_is_wider_than_that_of_the_mean(values: list[float]) -> None:
-    n = len(values)
-    mean = np.mean(values)
-    sd = np.std(values, ddof=1)
-    half = stats.t.ppf(0.975, n - 1) * sd * math.sqrt(1 + 1 / n)
-    assert prediction_interval(values) == pytest.approx((mean - half, mean + half))
-    assert all(map(math.isnan, prediction_interval(values[:2])))
-
-
-def test_own_seeds_are_counted_each_by_the_others() -> None:
-    runs = np.array([[0.0, 0.0], [0.1, 0.1], [0.2, 0.2], [0.1, 9.0]])
-    assert inside_by_the_others(runs) == [2, 2, 2, 1]
-
-
-def test_the_smallest_step() -> None:
-    assert smallest_step([0.8, 0.85, 0.81]) == pytest.approx(0.01)
-    assert smallest_step([0.7, 0.7]) == 0.7
-    assert smallest_step([0.0]) == 1.0
-    assert smallest_step([1e-12, 3e-12, 2e-12]) == pytest.approx(1e-12)
 
 
 @given(

@@ -90,16 +90,6 @@ def num_begun(folder: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_sweep_survives_the_kill_of_a_process(tmp_path: Path, undisturbed: Figures) -> None:
-    process = sweeping(tmp_path, *TWO_AT_A_TIME)
-    wait_for(lambda: num_begun(tmp_path) == 2)
-    os.kill(children(process.pid)[0], signal.SIGKILL)
-    code, message = result_of(process)
-    assert (code, message.count("its process was killed (out")) == (0, 1), message
-    assert outcomes(tmp_path) == undisturbed
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_sweep_ends_its_processes_and_goes_on(
     tmp_path: Path, number: signal.Signals, undisturbed: Figures
@@ -114,16 +104,6 @@ def test_a_stopped_sweep_ends_its_processes_and_goes_on(
     code, message = result_of(sweeping(tmp_path, *TWO_AT_A_TIME))
     assert code == 0, message
     assert outcomes(tmp_path) == undisturbed
-
-
-@pytest.mark.slow
-def test_two_sweeps_in_one_folder_do_each_run_once(tmp_path: Path, undisturbed: Figures) -> None:
-    both = [sweeping(tmp_path, *TWO_AT_A_TIME) for _ in range(2)]
-    messages = [result_of(process) for process in both]
-    assert [code for code, _ in messages] == [0, 0], messages
-    assert outcomes(tmp_path) == undisturbed
-    logs = [file.read_text() for file in tmp_path.glob(f"runs/*/{store.LOG}")]
-    assert [log.count("epoch 1/6") for log in logs] == [1] * 6
 
 
 @pytest.mark.slow

@@ -99,16 +99,8 @@ def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
         ("study=variance", "seed x seeds.init x seeds.order x seeds.resample"),
     ],
 )
-def test_the_kind_of_seeds_is_what_differs(
-    tmp_path: Path, words: str, kind: str
-) -> None:
+def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str, kind: str) -> None:
     assert manifest_of(small(tmp_path, *words.split()), []).seed_kind == kind
-
-
-def test_fixed_seeds_are_of_the_plan_and_kinds_do_not_mix(tmp_path: Path) -> None:
-    plans = [[THREE], ["seeds.init=range(3)"], ["seed=1", "seeds.init=range(3)"]]
-    folders = [finish(small(tmp_path, AXIS, *words)).directory.name for words in plans]
-    assert folders == ["sweep_position", "sweep_position-2", "sweep_position-3"]
 
 
 def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: Pretend) -> None:

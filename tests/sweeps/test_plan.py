@@ -91,13 +91,6 @@ def test_seeds_apart_are_no_variants_and_one_given_twice_is_one_run() -> None:
     assert [job.config.seed for job in plan(["position=none", "seed=0,1,1,0"]).jobs] == [0, 1]
 
 
-def test_a_sweep_that_cannot_decide_says_so() -> None:
-    (line,) = notes_on_plan(plan(["study=blog", "data=contrast,trec", "seed=0,1"]))
-    assert line.startswith("A verdict takes three seeds, and this has 2.")
-    assert not notes_on_plan(plan(["study=blog", "seed=0,1,2"]))
-    assert not notes_on_plan(plan(["data=trec"]))  # nothing to compare
-
-
 @pytest.mark.parametrize(
     ("words", "ceiling"),
     [

@@ -130,13 +130,3 @@ def test_seeds_that_cannot_decide_are_told_before_more_are_trained(tmp_path: Pat
     assert told.index("by the spread") < told.index("seed 1:")
     assert "by the spread" not in sweep(*words, "seed=range(5)")[2]  # nothing is left to train
     assert "by the spread" not in sweep(*words[:2], "seed=range(6)", "--margin", "2")[2]
-
-
-@pytest.mark.usefixtures("done")
-def test_seeds_are_added_by_the_command(tmp_path: Path) -> None:
-    study = tmp_path / "mine.yaml"
-    study.write_text("baseline: a\nvariants: {a: [train.lr=1e-9], b: [train.lr=3e-2]}")
-    words = [f"study={study}", f"out={tmp_path}", "seed=range(20)", "--until", "decided"]
-    code, _, err = sweep(*words)
-    assert (code, "b − a, 7 seeds: helps" in err) == (0, True)
-    assert len([*tmp_path.glob("runs/*/result.json")]) == 14

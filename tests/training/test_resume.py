@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 import torch
+from conftest import Patch
 from small import config_in, without_clock
 
 from attnexp.base import progress
@@ -34,8 +35,8 @@ def outcome(path: Path, result: RunResult) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
-    optimizer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_stopped_run_ends_the_same_to_the_bit(
+    optimizer: str, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """An evaluation that is stopped, even the first or the last one, loses no epoch of training."""
     words = [*EVERYTHING, f"train.optimizer={optimizer}"]
@@ -77,34 +78,27 @@ def test_stopped_in_training_or_in_evaluation_a_run_ends_the_same_to_the_bit(
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(28, "No space left on device")])
 def test_ctrl_c_and_a_full_disk_in_a_save_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: BaseException
+    tmp_path: Path, monkeypatch: Patch, raised: BaseException
 ) -> None:
     monkeypatch.setattr(torch, "save", Mock(side_effect=raised))
     with pytest.raises((KeyboardInterrupt, UserError), match=r"goes on from|No space left"):
         train_run(config_in(tmp_path))
 
 
-def cut(content: bytes) -> bytes:
-    return content[:-100]
-
-
-def flip_a_bit(content: bytes) -> bytes:
-    """In the middle, where weights are."""
-    middle = len(content) // 2
-    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-
-
-@pytest.mark.parametrize("damage", [cut, flip_a_bit])
+@pytest.mark.parametrize("place", ["end", "middle"])
 def test_a_damaged_checkpoint_is_said_and_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes]
+    tmp_path: Path, monkeypatch: Patch, place: str
 ) -> None:
+    """One whose end is cut off, or with another bit in the middle, where weights are."""
     config = config_in(tmp_path)
     with monkeypatch.context() as patch:
         patch.delattr(loop, "measure_epoch")
         with pytest.raises(AttributeError):
             train_run(config)
     (file,) = tmp_path.rglob(store.CHECKPOINT)
-    file.write_bytes(damage(file.read_bytes()))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= place == "middle"
+    file.write_bytes(content[: -100 if place == "end" else None])
     path, result = train_run(config)
     assert result.provenance["resumed"] == []
     assert f"{file} is damaged. Starts over." in (path / store.LOG).read_text()

@@ -1,6 +1,7 @@
 """A run: repeatable to the bit, paired across variants, and honest about the test set."""
 
 import json
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -8,31 +9,32 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import Refused
+from conftest import Patch, Refused
 from small import config_in, examples, fit, without_clock
 from torch import Tensor
 
-from attnexp.base.errors import Busy, UserError
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
-from attnexp.runs.identity import identify
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.metrics import measure
 from attnexp.training.run import make_splits, train_run
 
+Finished = tuple[RunConfig, Path, RunResult]
+
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunConfig, Path, RunResult]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     config = config_in(tmp_path_factory.mktemp("finished"))
     return config, *train_run(config)
 
 
 def test_the_folder_holds_what_the_contract_says(
-    finished: tuple[RunConfig, Path, RunResult],
+    finished: Finished,
 ) -> None:
     config, path, made = finished
     result = store.load_result(path)
@@ -62,9 +64,7 @@ def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, A
     return stored
 
 
-def test_holdout_chooses_on_train_and_touches_the_test_set_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -> None:
     seen, predict = list[int](), loop.predict
 
     def watch(model: Any, examples: Any, *given: Any) -> Any:
@@ -120,9 +120,8 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     assert chance("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == usual
 
 
-def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_fails(
-    finished: tuple[RunConfig, Path, RunResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_is_repeated_only_when_asked(finished: Finished, monkeypatch: Patch) -> None:
+    """And is lost to no attempt that fails."""
     config, path, first = finished
     assert train_run(config) == (path, first)
     with monkeypatch.context() as patch:
@@ -147,24 +146,13 @@ def test_a_finished_run_is_repeated_only_when_asked_and_lost_to_no_attempt_that_
     ],
 )
 def test_a_file_of_a_run_that_has_changed_is_not_read(
-    finished: tuple[RunConfig, Path, RunResult], name: str, commands: list[str], refused: Refused
+    finished: Finished, tmp_path: Path, name: str, commands: list[str], refused: Refused
 ) -> None:
-    _, path, _ = finished
-    content = (path / name).read_bytes()
-    (path / name).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    try:
-        for command in commands:
-            assert f"{path / name} is damaged" in refused(*command.format(path).split())
-    finally:
-        (path / name).write_bytes(content)
-
-
-def test_a_run_that_another_process_is_at_is_refused(tmp_path: Path) -> None:
-    config = config_in(tmp_path)
-    run_id = identify(config, run.read_inputs(config).fingerprint).run_id
-    with store.lock(store.run_dir(tmp_path, run_id)), pytest.raises(Busy, match="Another process"):
-        train_run(config)
-    assert not list(tmp_path.rglob(store.METRICS))
+    file = Path(shutil.copytree(finished[1], tmp_path / finished[1].name)) / name
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    for command in commands:
+        assert f"{file} is damaged" in refused(*command.format(file.parent).split())
 
 
 def test_threads_are_those_of_the_run_and_set_back_after_it(tmp_path: Path) -> None:
@@ -176,9 +164,7 @@ def test_threads_are_those_of_the_run_and_set_back_after_it(tmp_path: Path) -> N
     assert torch.get_num_threads() == before
 
 
-def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
-    tmp_path: Path,
-) -> None:
+def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
     """Words of the file have its vectors, the others their own start; coverage is told."""
     words = run.load_data(config_in(tmp_path).data).words
     file, known = tmp_path / "vectors.txt", words[::2]
@@ -192,9 +178,7 @@ def test_pretrained_vectors_are_where_training_starts_and_frozen_where_it_ends(
     assert np.abs(table[1::2]).max() <= 0.05
 
 
-def test_a_word_table_has_a_row_for_each_word_and_all_else_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_table_has_a_row_for_each_word(tmp_path: Path, monkeypatch: Patch) -> None:
     """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
 
     def train(name: str) -> tuple[dict[str, Any], RunResult]:
@@ -236,9 +220,7 @@ def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
         next(fit(build_model(config), examples(8), config.train))
 
 
-def test_other_texts_are_evaluated_and_the_result_of_the_run_is_left_alone(
-    finished: tuple[RunConfig, Path, RunResult], tmp_path: Path
-) -> None:
+def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
     _, path, result = finished
     rows = "".join(f"dish {n} was great,positive\nplot {n} was bad,negative\n" for n in range(20))
     (tmp_path / "test.csv").write_text(f"text,label\n{rows}")
@@ -248,9 +230,7 @@ def test_other_texts_are_evaluated_and_the_result_of_the_run_is_left_alone(
         evaluate_run(path, ["model.heads=2"])
 
 
-def test_a_device_that_is_not_here_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_that_is_not_here_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match=r"train\.device=cuda.*train\.device=cpu"):
         train_run(config_in(tmp_path, "train.device=cuda"))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from conftest import Refused
-from small import config_in, examples, fit, without_clock
+from conftest import Patch, Refused
+from small import examples, fit, without_clock
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -78,7 +78,7 @@ Make = Callable[..., RunConfig]
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def own(tmp_path: Path, monkeypatch: Patch) -> Make:
     """A config of a run with user code, whose module has another name in each test."""
     name = f"{tmp_path.name}_code"
     (tmp_path / f"{name}.py").write_text(MODULE.format(name))
@@ -87,15 +87,14 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
 
     def make(*words: str) -> RunConfig:
         own_words = [word.replace("own:", f"{name}:") for word in words]
-        return config_in(tmp_path / "out", "train.epochs=1", *own_words)
+        few = ["data=contrast", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
+        return compose([*few, f"out={tmp_path}/out", *own_words])
 
     return make
 
 
-def test_what_a_baseline_changes_in_place_is_its_own(own: Make, tmp_path: Path) -> None:
-    words = ["model=own:Signs", "data=contrast", "data.limit_train=64", "data.limit_test=64"]
-    module = f"{tmp_path.name}_code"
-    config = compose([word.replace("own:", f"{module}:") for word in words], f"out={tmp_path}")
+def test_what_a_baseline_changes_in_place_is_its_own(own: Make) -> None:
+    config = own("model=own:Signs")
     data = load_data(config.data)
     arrays = [data.train.ids, data.train.labels, data.test.ids]
     copies = [array.copy() for array in arrays]
@@ -128,7 +127,7 @@ def test_what_only_training_shows_is_refused_after_it(name: str, said: str, own:
     assert not [*Path(config.out).rglob("result.json")]
 
 
-def test_a_run_keeps_the_source_and_is_not_loaded_when_it_has_changed(
+def test_a_run_is_not_loaded_when_its_source_has_changed(
     own: Make, tmp_path: Path, refused: Refused
 ) -> None:
     path, result = train_run(own("position=own:Scaled"))
@@ -166,9 +165,7 @@ class RecordedPool:
     def shutdown(self, **_: Any) -> None: ...
 
 
-def test_a_job_with_user_code_has_a_process_of_its_own(
-    own: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_with_user_code_has_a_process_of_its_own(own: Make, monkeypatch: Patch) -> None:
     """Also where one job runs at a time; other jobs go on sharing one."""
     monkeypatch.setattr(executors, "ProcessPoolExecutor", RecordedPool)
     theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
