@@ -24,8 +24,7 @@ from attnexp.base import progress
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# One thread a process: several processes share the cores, and a fork of threads would wait forever.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
 
 pytest_plugins = ["sweeping"]
 ROOT = Path(__file__).parent.parent
@@ -52,6 +51,8 @@ OwnModule = Callable[[str], str]
 def pytest_collection_finish() -> None:
     """Keep what the imports made out of every later collection of garbage; each run makes one."""
     if "torch" in sys.modules:
+        torch: Any = importlib.import_module("torch")
+        torch.set_num_threads(1)  # several processes share the cores
         importlib.import_module("torch._dynamo")  # as the first optimizer would
         _seed_the_cpu_alone()
     gc.freeze()

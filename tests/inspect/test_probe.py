@@ -4,18 +4,16 @@ import json
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
 from conftest import Patch, Refused
-from scipy import stats
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
 from attnexp.cli import app
 from attnexp.config.compose import compose
-from attnexp.inspect.effects import COLUMNS, EFFECTS, estimate_effects, load_rows
+from attnexp.inspect.effects import EFFECTS, estimate_effects, load_rows
 from attnexp.inspect.interventions import INTERVENTIONS, choose_interventions, load_intervention
 from attnexp.inspect.probe import measure_heads, probe_studies
 from attnexp.network.build import build_model
@@ -185,38 +183,6 @@ def nothing(ids: Tensor, model: nn.Module) -> Tensor:
 
 def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
-
-
-def shuffled(seed: int, num_won: int, num_lost: int) -> dict[str, object]:
-    """A seed's row: of 100 texts the first become right and the last wrong."""
-    place = np.arange(100)
-    return {
-        "data": "imdb", "variant": "pe", "seed": str(seed), "intervention": "shuffle",
-        "accuracy": 0.6, "changed_accuracy": 0.6 + (num_won - num_lost) / 100,
-        "won": np.packbits(place < num_won).tobytes(), "num_texts": 100,
-        "lost": np.packbits(place >= 100 - num_lost).tobytes(), "flips": (num_won + num_lost) / 100,
-    }  # fmt: skip
-
-
-def test_effects_are_paired_by_seed_with_the_t_interval() -> None:
-    counts = [(0, 3), (1, 6), (0, 5), (2, 4)]
-    rows = [shuffled(seed, won, lost) for seed, (won, lost) in enumerate(counts)]
-    frame = pd.DataFrame(rows, columns=COLUMNS)
-    (effect,) = estimate_effects(frame).to_dict("records")
-    d = frame["changed_accuracy"] - frame["accuracy"]
-    low, high = stats.ttest_1samp(d, 0).confidence_interval()
-    assert (effect["n"], effect["metric"]) == (4, "accuracy")
-    measured = [effect[key] for key in ("mean", "sd", "low", "high")]
-    assert measured == pytest.approx([d.mean(), d.std(), low, high])
-    assert effect["texts_low"] <= low <= high <= effect["texts_high"]
-    assert effect["flips"] == pytest.approx(0.0525)
-    values = [0.9, 1.0, 1.0, 0.9]
-    levels = frame.drop(columns=["measure", "value"]).assign(measure="entropy", value=values)
-    (level,) = estimate_effects(levels).to_dict("records")
-    assert (level["metric"], level["n"], level["mean"]) == ("entropy", 4, pytest.approx(0.95))
-    low, high = stats.t.interval(0.95, 3, np.mean(values), stats.sem(values))
-    assert high > 1
-    assert (level["low"], level["high"]) == (pytest.approx(low), 1)
 
 
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:

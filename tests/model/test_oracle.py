@@ -16,20 +16,22 @@ from torch import Tensor, nn
 
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
-from attnexp.config.schema import RunConfig
 from attnexp.model import window
-from attnexp.model.mixers import Maximum, NgramEmbedding, SummaryToken
+from attnexp.model.mixers import NgramEmbedding, SummaryToken
 from attnexp.model.positions import AlibiBias, RelativeBias
-from attnexp.model.scores import Additive, Causal, DotProduct, Uniform, Window
-from attnexp.model.seams import JoinedPosition, Layers, Mixer, Rotation, ScoreBias
+from attnexp.model.scores import Additive, Causal, Uniform
+from attnexp.model.seams import JoinedPosition, Rotation
 from attnexp.network import fast as building
 from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
 
 SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train.device=cpu
 model.dropout=0""".split()
-COMBINATIONS = (Path(__file__).parent / "combinations.txt").read_text().splitlines()
-"""A greedy search paired every choice with every other that may stand beside it."""
+LINES = (Path(__file__).parent / "combinations.txt").read_text().splitlines()
+PATHS = {words: path for path, words in (line.split(" | ") for line in LINES)}
+"""The fast path of each combination. A search paired every choice with every other that may stand
+beside it."""
+COMBINATIONS = [*PATHS]
 
 
 def texts() -> Tensor:
@@ -194,30 +196,6 @@ def pooled(name: str, x: list[Tensor], text: list[int]) -> Any:
     return {"last": together[-1], "masked_mean": together.mean(0), "max": together.amax(0)}[name]
 
 
-def expected_path(config: RunConfig) -> str:
-    """Which of the four identities holds."""
-    model, mask, position = config.model, config.mask, config.position
-    bias = position.fills(ScoreBias)
-    if not model.fills(Layers):
-        return "reference"
-    can_fuse = model.score.fills(DotProduct) and mask.mode == "add" and not bias
-    if can_fuse and mask.fills(Window):
-        return "window"
-    is_bare = not model.residual and model.norm == "none" and not model.feed_forward
-    if is_bare and not model.pooling.fills(Maximum):
-        return "words" if can_fuse and reads_words(config) else "pooled"
-    return "fused" if can_fuse else "reference"
-
-
-def reads_words(config: RunConfig) -> bool:
-    """Whether the first layer, which is the only bare one, sees words and added positions alone."""
-    model, position = config.model, config.position
-    others = model.before.kind or model.pooling.fills(SummaryToken) or position.fills(Rotation)
-    if others or model.fills(Mixer) or not position.fills(JoinedPosition):
-        return not others and not position.kind
-    return position.combine == "add" and not position.shuffled
-
-
 def gradients(logits: Tensor, model: nn.Module) -> dict[str, Tensor]:
     """Of a sum that weighs every logit differently, by name."""
     named = {name: one for name, one in model.named_parameters() if one.requires_grad}
@@ -241,7 +219,7 @@ def test_logits_and_gradients_are_those_of_the_loops(words: str, monkeypatch: Pa
     for module in (building, window):  # so that short texts have several blocks
         monkeypatch.setattr(module, "SMALLEST_BLOCK", 2)
     reference, fast = (redrawn(build_model(config)) for _ in range(2))
-    assert take_fast_path(fast) == expected_path(config)
+    assert take_fast_path(fast) == PATHS[words]
     logits = torch.stack([loops(config, reference, text) for text in texts().tolist()])
     expected = gradients(logits, reference)
     for model in (reference, fast):
