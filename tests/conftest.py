@@ -79,7 +79,6 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 def _run_here(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What came of the command in a folder; in this process, where everything is imported."""
     with (
         chdir(folder),
         redirect_stdout(io.StringIO()) as out,

@@ -16,7 +16,6 @@ FINAL = ENDPOINTS["blog"][0]
 
 
 def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) -> Group:
-    """Three epochs of variants that lie a point apart."""
     rng = np.random.default_rng(0)
     place: dict[str, Any] = {"data": data, "protocol": "blog"}
     rows = []
@@ -41,7 +40,6 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
 
 
 def made_answer(*groups: Group) -> Answer:
-    """The answer of groups by accuracy."""
     return compare(groups, [ACCURACY])
 
 

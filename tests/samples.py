@@ -56,7 +56,6 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
 
 
 def but(run: Run, **figures: Any) -> Run:
-    """The same run with other figures."""
     return replace(run, result=replace(run.result, **figures))
 
 
@@ -112,7 +111,6 @@ def each_once(*places: str) -> list[str]:
 
 
 def exit_code(*words: str | Path) -> int:
-    """The exit code of a command."""
     with pytest.raises(SystemExit) as stop:
         app([str(word) for word in words])
     return int(stop.value.code or 0)

@@ -32,7 +32,6 @@ Pretend = Callable[..., list[str]]
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run of a second, whose folder and figures stand for others."""
     out = f"out={tmp_path_factory.mktemp('template')}"
     path, result = train_run(compose(*SMOKE, "train.epochs=2", "data.limit_train=64", out))
     return Run(path=path, result=result)
@@ -90,7 +89,6 @@ def sweeping(folder: Path, *words: str, **environment: str) -> subprocess.Popen[
 
 
 def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
-    """Exit code of a sweep, and what it said."""
     try:
         message = process.communicate(timeout=300)[1]
     finally:
@@ -100,7 +98,6 @@ def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def outcomes(folder: Path) -> Figures:
-    """Figures by run, without times."""
     figures: Figures = {}
     for file in folder.glob(f"runs/*/{store.RESULT}"):
         result = store.load_result(file.parent)

@@ -29,8 +29,7 @@ PARTS = {part[1]: part[2] for text in TEXTS.values() for part in MAKE["PART"].fi
 
 
 @pytest.mark.parametrize(
-    "how",
-    [pytest.param(how, marks=() if how[0] == "$" else pytest.mark.slow) for how in PARTS],
+    "how", [pytest.param(how, marks=() if how[0] == "$" else pytest.mark.slow) for how in PARTS]
 )
 def test_a_part_is_what_its_command_makes(how: str, monkeypatch: Patch, capsys: Capture) -> None:
     if how.startswith("$ attnexp"):  # here, where all is imported
@@ -97,7 +96,6 @@ def commands(page: str) -> list[str]:
 
 
 def studies() -> list[str]:
-    """The commands of `make studies`."""
     make = ["make", "--dry-run", "studies"]
     printed = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return re.findall(r"^\S*/(attnexp .*)$", printed, re.MULTILINE)
@@ -179,7 +177,6 @@ def test_commands_of_the_pages_succeed_in_their_order(here: Command, tmp_path: P
 
 
 def snippet(mark: str) -> str:
-    """The Python block of the guide that holds `mark`."""
     blocks = re.findall(r"^```python\n(.*?)```", TEXTS["guide.md"], re.DOTALL | re.MULTILINE)
     (block,) = [block for block in blocks if mark in block]
     return str(block)

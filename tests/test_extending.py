@@ -96,7 +96,6 @@ FEW = "data=contrast data.limit_train=64 data.limit_test=64 train.threads=1 trai
 
 @pytest.fixture
 def own(own_module: OwnModule) -> str:
-    """A module with pieces, a baseline and whole networks, of another name in each test."""
     return own_module(OWN)
 
 
@@ -174,16 +173,12 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
         ("model=NET:Bag mask=causal", "mask would do nothing"),
     ],
 )
-def test_what_is_wrong_with_a_network_is_said(
-    words: str, message: str, own: str, refused: Refused
-) -> None:
+def test_a_wrong_network_is_refused(words: str, message: str, own: str, refused: Refused) -> None:
     said = refused("train", *words.replace("NET", own).split(), *FEW)
     assert message.replace("NET", own) in said
 
 
-def test_what_a_piece_does_wrong_is_told_alike_by_train_and_sweep(
-    own: str, tmp_path: Path, capsys: Capture
-) -> None:
+def test_train_and_sweep_tell_what_a_piece_does(own: str, tmp_path: Path, capsys: Capture) -> None:
     line = 1 + OWN[: OWN.index("raise KeyError")].count("\n")
     for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
         out = tmp_path / command[0]

@@ -44,7 +44,6 @@ def group(text: str = TABLE, **more: Any) -> Group:
 
 
 def differences(*groups: Group, metric: MetricSpec = ACCURACY) -> dict[str, Difference]:
-    """Differences by variant."""
     return {row.contrast.variant: row for row in compare(groups, [metric]).differences}
 
 

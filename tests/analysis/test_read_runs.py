@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import safetensors.numpy
-from conftest import Capture
+from conftest import Capture, Patch
 from samples import but, result, save_study
 
 import attnexp
@@ -32,7 +32,6 @@ PUBLISHED = ROOT / "outputs" / "published"
 
 
 def groups(*runs: Run, study: str = "s", plan: Manifest | None = None) -> list[Group]:
-    """Groups of made-up runs of one study."""
     rows = [row for run in runs for row in make_rows(run, study)]
     return make_groups(rows, {study: plan} if plan else {})
 
@@ -286,8 +285,7 @@ model.d_head=4 train.epochs=2 train.threads=1""".split()
 
 
 @pytest.fixture
-def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`docs/publish.py`, which writes to the folder of the test."""
+def publish(tmp_path: Path, monkeypatch: Patch) -> Any:
     publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
     monkeypatch.setitem(publish.__globals__, "PUBLISHED", tmp_path)
     return publish

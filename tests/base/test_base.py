@@ -4,6 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from conftest import Capture
 
 from attnexp.base.errors import UserError, check_name
 from attnexp.base.files import atomic_write, writing
@@ -37,7 +38,7 @@ def test_names_are_printable_text_of_one_line(name: str) -> None:
     assert check_name("naïve 好", "a variant") == "naïve 好"
 
 
-def test_notes_are_plain_lines(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_are_plain_lines(capsys: Capture) -> None:
     note("[bold] stays :smile: \x1b[2J\u202e")
     assert capsys.readouterr().err == "[bold] stays :smile: \\x1b[2J\\u202e\n"
     assert [*track([1, 2], total=2, label="x")] == [1, 2]

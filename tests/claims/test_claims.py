@@ -77,7 +77,6 @@ def change_table(change: Callable[[Tensor, str], Tensor]) -> Breakage:
 
 
 def change_softmax(weigh: Callable[..., Tensor]) -> Breakage:
-    """Put this in the place of `attention_weights`."""
 
     def apply(patch: Patch) -> None:
         for module in (model_attention, costs, layer):
@@ -87,7 +86,6 @@ def change_softmax(weigh: Callable[..., Tensor]) -> Breakage:
 
 
 def change_output(owner: type[nn.Module], change: Callable[[Tensor], Tensor]) -> Breakage:
-    """Change what a module's `forward` gives."""
     forward: Callable[..., Tensor] = owner.forward
     return put(owner, "forward", lambda *given, **named: change(forward(*given, **named)))
 
@@ -170,9 +168,7 @@ WRONG: list[tuple[str, str, Breakage]] = [
 @pytest.mark.parametrize(
     ("name", "breakage"), [pytest.param(*wrong[::2], id=" ".join(wrong[:2])) for wrong in WRONG]
 )
-def test_it_is_refuted_when_a_piece_is_wrong(
-    monkeypatch: Patch, name: str, breakage: Breakage
-) -> None:
+def test_a_wrong_piece_refutes_it(monkeypatch: Patch, name: str, breakage: Breakage) -> None:
     breakage(monkeypatch)
     assert BY_ID[name].check().verdict == "refuted"
 
@@ -288,7 +284,7 @@ MEASURED: list[tuple[str, str, Breakage]] = [
 
 
 @pytest.mark.parametrize(("name", "verdict", "results"), MEASURED)
-def test_what_was_measured_decides(
+def test_measurements_decide(
     monkeypatch: Patch, name: str, verdict: str, results: Breakage
 ) -> None:
     results(monkeypatch)
@@ -311,9 +307,7 @@ def test_trained_on_the_spot(name: str) -> None:
     assert check_claim(BY_ID[name], Path())["verdict"] == TRAINED[name]
 
 
-def test_the_command_prints_a_table_and_exits_1_where_a_claim_is_refuted(
-    monkeypatch: Patch,
-) -> None:
+def test_the_command_prints_a_table_and_exits_1_where_one_is_refuted(monkeypatch: Patch) -> None:
     shown = CliRunner().invoke(app, ["claims", "c07", "C13"], env={"COLUMNS": "80"})
     assert shown.exit_code == 0
     assert "holds by" in shown.output

@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,6 @@ SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Folder of a finished run, with positions."""
     out = tmp_path_factory.mktemp("trained")
     path, _ = train_run(compose([*SMOKE, "position=sinusoidal", f"out={out}"]))
     return str(path)
@@ -147,15 +146,23 @@ def test_a_run_that_diverges_exits_with_1(here: Command) -> None:
     assert (done.returncode, "A smaller train.lr" in done.stderr) == (1, True)
 
 
+def read_all(terminal: int) -> str:
+    shown = b""
+    with suppress(OSError):  # once nobody writes to it
+        while True:
+            shown += os.read(terminal, 65536)
+    return shown.decode()
+
+
 def test_a_terminal_gets_a_live_bar(tmp_path: Path, monkeypatch: Patch) -> None:
     ours, theirs = pty.openpty()
     words = ["train", *SMOKE, "data.limit_train=400", "train.batch_size=16", f"out={tmp_path}"]
     monkeypatch.setattr(progress.console, "is_interactive", True)
-    with ThreadPoolExecutor() as pool, os.fdopen(theirs, "w") as terminal:
-        reading = pool.submit(os.read, ours, 65536)
-        with redirect_stderr(terminal):
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(read_all, ours)
+        with os.fdopen(theirs, "w") as terminal, redirect_stderr(terminal):
             assert exit_code(*words) == 0
-        shown = reading.result().decode()
+        shown = reading.result()
     assert "epoch 2/2" in shown
     assert "/25" in shown  # batches done of all
     assert "/s" in shown

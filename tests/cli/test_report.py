@@ -24,7 +24,6 @@ def csv(tmp_path: Path) -> str:
 
 @pytest.fixture
 def study(tmp_path: Path) -> str:
-    """A study of two variants and three seeds under `outputs`."""
     runs = [
         result(label, seed, [0.7, 0.8 + shift + seed / 1000], f"position={position}")
         for seed in range(3)
@@ -44,16 +43,6 @@ def test_report_prints_the_answer_of_a_study(here: Command, study: str) -> None:
     assert names.stdout == done.stdout  # the names that the study gave
 
 
-def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
-    document = here_json("report", study)
-    assert [*document] == ["schema", "endpoints", "differences", "notes"]
-    found = pd.DataFrame(document["differences"]).set_index(["variant", "point"]).loc["pe", "final"]
-    assert (found["n"], found["verdict"]) == (3, "helps on these texts")
-    assert found["mean"] == pytest.approx(0.02)
-    wide = here_json("report", study, "--margin", "3")["differences"]
-    assert wide[0]["verdict"] == "equivalent on these texts"
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -71,9 +60,7 @@ def test_formats_and_tables(here: Command, words: list[str], expected: str) -> N
     assert expected in done.stdout
 
 
-def test_missing_and_broken_runs_exit_1(
-    here: Command, here_json: Json, study: str, tmp_path: Path
-) -> None:
+def test_runs_that_lack_exit_1(here: Command, here_json: Json, study: str, tmp_path: Path) -> None:
     runs = sorted((tmp_path / "outputs/runs").iterdir())
     shutil.rmtree(runs[0])
     (runs[1] / "result.json").write_text("{")
@@ -171,6 +158,7 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
+        (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "no run with positions"),
         (["report", BLOG, "--html", "."], "give another place"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
         (["judge", "r.csv", "--columns", "los"], "Did you mean 'loss'?"),

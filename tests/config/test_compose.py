@@ -12,7 +12,7 @@ from typing import Any
 import hydra
 import pytest
 import yaml
-from conftest import Patch
+from conftest import Capture, Patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -32,7 +32,6 @@ from attnexp.training.run import train_run
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """An empty folder, where the test is."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(options, "own_dirs", [])
     return tmp_path
@@ -158,7 +157,7 @@ def test_a_program_that_knows_only_hydra_gets_the_same(words: str) -> None:
         assert ours[key] == value, key
 
 
-def test_options_of_ones_own_are_found(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     """In conf/ of the current folder and in --config-dir; ours win, with a note."""
     sinusoidal = "# Four times as large.\nkind: attnexp.model.positions:SinusoidalPosition\n"
     write(here / "conf/position/four.yaml", f"{sinusoidal}scale: 4")
@@ -274,7 +273,6 @@ STORED = to_dict(compose([]))
 
 
 def stored_but(key: str, value: Any) -> dict[str, Any]:
-    """The stored config with another value of one key."""
     tree = copy.deepcopy(STORED)
     *sections, name = key.split(".")
     reduce(lambda branch, section: branch[section], sections, tree)[name] = value

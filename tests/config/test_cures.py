@@ -5,6 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from conftest import Patch
 
 from attnexp.base.errors import UserError
 from attnexp.config.choose import option_as_setting
@@ -66,7 +67,7 @@ class Bias(Score):
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     (tmp_path / "fading.py").write_text(DECAY)
     (tmp_path / "my_texts").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -74,7 +75,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def answer(typed: str) -> str:
-    """The message for a word, or for an option with its value."""
     if typed.startswith("-"):
         words = typed.split()
         return option_as_setting(words[0].partition("=")[0], ["train", *words])

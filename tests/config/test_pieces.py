@@ -77,7 +77,6 @@ def words(text: str) -> list[str]:
 
 @pytest.fixture
 def name(own_module: OwnModule) -> str:
-    """A module of one's own in the current folder, with another name in each test."""
     return own_module(MODULE)
 
 

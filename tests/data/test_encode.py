@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import IMDB, needs_imdb
+from conftest import IMDB, Patch, needs_imdb
 from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, choose_test
-from attnexp.data.encode import load_dataset, load_test
+from attnexp.data.encode import load_dataset
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
@@ -140,16 +140,6 @@ def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: 
     }
 
 
-def test_a_finished_run_meets_all_rows_of_one_file_by_its_own_classes(tmp_path: Path) -> None:
-    config = write(tmp_path, mine=[f"good {i}" for i in range(10)])
-    for classes, labels in (("2 1 0", {2: 5, 1: 5}), ("negative positive", {0: 5, 1: 5})):
-        test = load_test(config, ["good"], classes.split())
-        assert Counter(test.labels.tolist()) == labels
-        assert test.ids.tolist() == [[0, 0, 0, 1, 4, 2]] * 10
-    with pytest.raises(UserError, match="labels among negative, neutral, positive, and has 0, 1"):
-        load_test(config, ["good"], ["negative", "neutral", "positive"])
-
-
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
 def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float) -> None:
     rows = contrast.generate_corpus(fraction).rows
@@ -175,6 +165,6 @@ def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float)
         pytest.param("imdb", "63f4f417d797f53e", marks=[needs_imdb, pytest.mark.slow]),
     ],
 )
-def test_fingerprints_stay(monkeypatch: pytest.MonkeyPatch, name: str, fingerprint: str) -> None:
+def test_fingerprints_stay(monkeypatch: Patch, name: str, fingerprint: str) -> None:
     monkeypatch.setenv("ATTNEXP_DATA", str(IMDB.parent))
     assert load_dataset(compose([f"data={name}"]).data).fingerprint == fingerprint

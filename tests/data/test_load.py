@@ -74,7 +74,6 @@ configs:
 
 @pytest.fixture
 def hub(tmp_path: Path, monkeypatch: Patch) -> Path:
-    """The folder of some/reviews in a Hugging Face cache."""
     home = tmp_path / "hub/datasets--some--reviews"
     folder = home / "snapshots" / ("c0ffee" * 7)[:40]
     folder.mkdir(parents=True)
@@ -180,7 +179,7 @@ def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: Capture) -> None
 @pytest.mark.parametrize("place", ["folder", "archive"])
 def test_reviews_of_other_names_are_told(tmp_path: Path, capsys: Capture, place: str) -> None:
     others = ["train/pos/mine.txt", "train/pos/9_9.md", "test/neg/b_1.txt"]
-    with pytest.MonkeyPatch.context() as patch:
+    with Patch.context() as patch:
         for name in others:
             patch.setitem(REVIEW_FILES, f"aclImdb/{name}", b"mine")
         write_imdb(tmp_path)

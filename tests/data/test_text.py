@@ -73,7 +73,6 @@ def test_ranks_agree_with_a_counter(train: list[str], test: list[str]) -> None:
 
 
 def keras_ids(ranks: list[int], config: DataConfig) -> list[int]:
-    """`load_data(num_words)` and `pad_sequences`, review by review."""
     ids = [1] + [rank + 3 if 0 < rank < config.vocab_size - 3 else 2 for rank in ranks]
     if len(ids) > config.max_len:
         ids = ids[-config.max_len :] if config.truncate is Side.pre else ids[: config.max_len]
@@ -119,9 +118,7 @@ def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) 
         (None, "No such file"),
     ],
 )
-def test_what_is_wrong_with_a_file_of_vectors_is_said(
-    tmp_path: Path, content: bytes | None, said: str
-) -> None:
+def test_a_wrong_file_of_vectors_is_told(tmp_path: Path, content: bytes | None, said: str) -> None:
     if content:
         (tmp_path / "glove.txt").write_bytes(content)
     with pytest.raises(UserError, match=rf"model.vectors=.* cannot be used: .*{said}"):

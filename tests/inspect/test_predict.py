@@ -31,14 +31,12 @@ SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".sp
 
 
 def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
-    """Exit code, stdout, and stderr on one line."""
     done = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
     return done.exit_code, done.stdout, " ".join(done.stderr.split())
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """The run of the examples, which knows order after two epochs."""
     words = ["data=contrast", "position=sinusoidal", "train.epochs=2", "train.threads=1"]
     path, result = train_run(compose([*words, f"out={tmp_path_factory.mktemp('trained')}"]))
     return Run(path=path, result=result)

@@ -57,7 +57,6 @@ def logits(model: nn.Module, intervention: str = "", ids: Tensor = IDS) -> Tenso
 
 
 def changed_ids(intervention: str, ids: Tensor = IDS) -> Tensor:
-    """What an intervention on texts makes of them."""
     changed = load_intervention(intervention)(ids, nn.Module())
     assert isinstance(changed, Tensor)
     return changed
@@ -157,7 +156,6 @@ model.heads=2 model.d_head=4 train.lr=0.05 train.threads=1""".split()
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two seeds of a model without order and one with."""
     out = tmp_path_factory.mktemp("trained")
     words = (["seed=0"], ["seed=1"], ["position=learned"])
     return [train_run(compose([*SMALL, *more, f"out={out}"]))[0] for more in words]
@@ -172,7 +170,6 @@ def runs(trained: list[Path], tmp_path: Path, monkeypatch: Patch) -> list[Path]:
 
 
 def command(*words: str | Path) -> tuple[int, str, str]:
-    """Exit code, stdout, and stderr on one line."""
     done = CliRunner().invoke(app, ["probe", *map(str, words)])
     return done.exit_code, done.stdout, " ".join(done.stderr.split())
 

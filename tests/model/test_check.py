@@ -174,7 +174,7 @@ def test_a_trial_passes_what_follows_its_seed(lines: tuple[str, ...], tried: Tri
         ("model", "Embedded", "x.remainder_(3)[..., None].expand(-1, -1, 4).float()"),
     ],
 )
-def test_ids_and_masks_are_copies_for_a_users_piece(
+def test_ids_and_masks_are_copies_for_pieces(
     place: str, base: str, returned: str, own: Own
 ) -> None:
     ids = texts()

@@ -1,20 +1,31 @@
-"""What is known of models besides their formulas: paths, places, dropout, starts, costs."""
+"""What is known of models besides their formulas: paths, devices, places, starts and costs."""
 
 import json
 import math
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from conftest import Patch
 from samples import redrawn
-from test_oracle import SMALL, gradients, texts
+from test_oracle import COMBINATIONS, SMALL, gradients, texts
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import Precision
+from attnexp.inspect import interventions
+from attnexp.inspect.insight import forward
 from attnexp.model.positions import RotaryPosition
 from attnexp.network.build import build_model
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
+from attnexp.training import loop
+from attnexp.training.optimizer import make_optimizer
+from attnexp.training.state import State
 
 
 @pytest.mark.parametrize("words", ["", "position=learned mask=padding_causal", "position=rotary"])
@@ -28,7 +39,6 @@ def test_only_the_cpu_in_fp32_goes_by_hand(words: str) -> None:
 
 @pytest.mark.parametrize("words", ["", "mask=causal", "mask=padding position=learned"])
 def test_scores_whose_exponentials_no_float64_holds_go_by_hand_too(words: str) -> None:
-    """Scores of some thousands."""
     config = compose([*SMALL, *words.split()])
     reference, by_hand = (redrawn(build_model(config), std=6) for _ in range(2))
     assert take_fast_path(by_hand) == "words"
@@ -41,26 +51,6 @@ def test_rotary_knows_sixteen_thousand_positions() -> None:
     turned = RotaryPosition(2)(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([2**14 - 1]))
     angle = torch.tensor(2.0**14 - 1, dtype=torch.float64)
     torch.testing.assert_close(turned.flatten().double(), torch.stack([angle.cos(), angle.sin()]))
-
-
-DROPOUT = [
-    *("mask.padding=true", "model.attention_dropout=0.3", "model.d_value=1 model.heads=3"),
-    "model.pooling=max model.layers=2 model.layer_dropout=0.3 position=learned",
-]
-
-
-@pytest.mark.parametrize("words", DROPOUT)
-def test_dropout_acts_in_training_alone_and_draws_alike_on_the_fast_path(words: str) -> None:
-    config = compose([*SMALL[:-1], "model.dropout=0.5", *words.split()])
-    logits = []
-    for is_fast in (False, True):
-        model = redrawn(build_model(config)).train()
-        assert not is_fast or take_fast_path(model)
-        torch.manual_seed(0)
-        logits.append(model(texts()))
-        assert not torch.equal(model(texts()), logits[-1])
-        assert torch.equal(model.eval()(texts()), model(texts()))
-    torch.testing.assert_close(*logits)
 
 
 SMALLER = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 seed=5".split()
@@ -115,3 +105,55 @@ def test_cost_by_formula(words: str, parameters: int, flops: int) -> None:
     cost = cost_of(model, config.data.max_len)
     assert cost == {"parameters": 20_000 * D + parameters, "flops_per_example": flops}
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(0))
+
+
+aten = torch.ops.aten
+
+
+class Watch(TorchDispatchMode):
+    """Counts host syncs, which give zeros, and fails at what a GPU could not do."""
+
+    num_syncs = 0
+
+    def __torch_dispatch__(self, function: Any, _: Any, args: Any = (), more: Any = None) -> Any:
+        given = [one for one in tree_leaves((args, more or {})) if isinstance(one, Tensor)]
+        more = more or {}
+        is_copy = function in (aten._to_copy.default, aten.copy_.default)
+        on = {one.device.type for one in given if one.ndim > 0}  # numbers travel by themselves
+        assert is_copy or len(on) < 2, f"{function} mixes host and device"
+        to_host = more.get("device") == torch.device("cpu")
+        if given and given[0].is_meta and (to_host or function is aten._local_scalar_dense.default):
+            self.num_syncs += 1
+            zeros = torch.zeros(given[0].shape, dtype=given[0].dtype)
+            return zeros if to_host else zeros.item()
+        made = function(*args, **more)
+        for one in tree_leaves(made):
+            is_array = isinstance(one, Tensor) and one.is_meta and one.ndim > 0
+            assert not (is_array and one.dtype is torch.float64), f"{function} makes float64"
+        return made
+
+
+@pytest.mark.parametrize("words", COMBINATIONS[::5])
+def test_all_stays_on_the_device(words: str, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(loop, "autocast", lambda *_: nullcontext())  # torch has none for meta
+    config = compose([*SMALL, *words.split()])
+    model = build_model(config).to("meta")
+    take_fast_path(model)
+    ids = texts().repeat(32, 1).to("meta")
+    train = loop.Examples(ids, torch.zeros(96, device="meta"))
+    optimizer = make_optimizer(model, config.train)
+    state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
+    state.optimizer.param_groups[0] |= {"fused": False}  # likewise
+    with Watch() as watch:  # type: ignore[no-untyped-call]
+        loop.train_epoch(state, train, config.train)
+        assert watch.num_syncs == 3  # a look at the loss, and the two numbers of the epoch
+        assert loop.predict(model, train, config.train.precision).shape == (96,)
+        assert watch.num_syncs == 4
+        model = build_model(config).to("meta")  # a probe takes the reference path
+        forward(model, ids)
+        for name in ("shuffle=3", "unknown=0.5", "last=3", "permute_positions", "uniform"):
+            with suppress(ValueError):  # where the model lacks what it acts on
+                changed = interventions.load_intervention(name)(ids.clone(), model)
+                with nullcontext(changed) if isinstance(changed, Tensor) else changed as other:
+                    model(other if isinstance(other, Tensor) else ids)
+        assert watch.num_syncs == 4

@@ -154,7 +154,6 @@ def attention(config: Any, layer: Any, x: Any, text: Any, places: Any) -> list[T
 
 
 def looks(mask: Any, i: int, j: int, text: list[int]) -> bool:
-    """Whether query i may look at key j."""
     if mask.padding and text[j] == 0:
         return False
     return j <= i if mask.fills(Causal) else not mask.kind or abs(i - j) <= mask.radius

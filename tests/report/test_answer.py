@@ -24,7 +24,7 @@ from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.print_table import print_table
 from attnexp.report.table import Table, TableName
 from attnexp.report.tables import make_table
-from attnexp.report.terminal import draw_curve, remarks, show_answer
+from attnexp.report.terminal import remarks, show_answer
 from attnexp.runs import predictions, store
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
@@ -66,8 +66,7 @@ def test_the_golden_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("studies", "most"),
-    [(["blog"], 30), (["position"], 60), (["blog_data", "blog"], 60)],
+    ("studies", "most"), [(["blog"], 30), (["position"], 60), (["blog_data", "blog"], 60)]
 )
 def test_an_answer_fits_a_screen(studies: list[str], most: int) -> None:
     text = printed(published(*studies))
@@ -306,16 +305,3 @@ def test_missing_seeds_and_notes_are_said() -> None:
     assert line not in text
     rows = group.endpoints[(group.endpoints["seed"] != "0") | (group.endpoints["variant"] == "pe")]
     assert line in printed(made_answer(replace(group, endpoints=rows)))
-
-
-def test_a_curve_has_ten_lines_and_a_mark_for_every_variant() -> None:
-    """And K's run has marks only where it has values: at (0, 0) they would flatten the rest."""
-    console = Console(file=io.StringIO(), width=80)
-    (comparison,) = published("position").comparisons
-    picture = draw_curve(comparison, console)
-    lines = picture.plain.strip("\n").splitlines()
-    assert (len(lines), lines[1][:4]) == (13, "84.5")
-    assert lines[8].startswith("79.2")
-    assert max(map(len, lines[1:11])) <= 80
-    assert lines[-2].startswith("a none   b sinusoidal   c concat")
-    assert lines[-1].endswith("capitals: K's run   first 6 of 9")

@@ -139,7 +139,6 @@ DRAWN: dict[str, Callable[[], Figure]] = {
     ("name", "kind"), [*product(DRAWN, ["svg"]), ("curves", "pdf"), ("curves", "png")]
 )
 def test_a_file_is_the_same_every_time(tmp_path: Path, name: str, kind: str) -> None:
-    """Whatever the reader's settings of matplotlib."""
     one, other = tmp_path / f"one.{kind}", tmp_path / f"other.{kind.upper()}"
     figures.save_figure(DRAWN[name](), one)
     with mpl.rc_context({"font.size": 30, "savefig.dpi": 20, "svg.fonttype": "path"}):

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.error import HTTPError
@@ -22,7 +21,6 @@ from samples import result
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.inspect.insight import Attention
 from attnexp.report import explore, page
@@ -32,12 +30,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
+Theme = Literal["light", "dark"]
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
 
 
 def written(folder: Path, *groups: Group, **shown: Any) -> str:
-    """The page of some groups."""
     page.write_page(folder / "page.html", made_answer(*groups), **shown)
     return (folder / "page.html").read_text("utf-8")
 
@@ -83,22 +81,6 @@ def test_models_stand_side_by_side(tmp_path: Path) -> None:
     assert text.count("mean of the heads of the first layer</figcaption><img") == 2
 
 
-def test_a_picture_is_of_the_first_that_has_one() -> None:
-    one, other, more = made_group("none"), made_group("none", "pe"), made_group("a", data="cr")
-    blind = replace(READINGS[0][1], layers=[], table=None)
-    both = made_answer(one, other)
-    assert len(page.draw_picture("curves", both, []).axes) == 2
-    (axes,) = page.draw_picture("forest", both, []).axes
-    assert [text.get_text() for text in axes.texts[::2]] == ["pe − none, final"]
-    without_mean = made_answer(other, made_group("a", "b", data="cr"))
-    assert len(page.draw_picture("forest", without_mean, []).axes[0].texts) == 4
-    for show in ("attention", "positions"):
-        drawn = page.draw_picture(show, made_answer(one), [("blind", blind), *READINGS])
-        assert len(drawn.axes) == 2  # the map and its colours
-        with pytest.raises(UserError, match=f"no run with {show} to show"):
-            page.draw_picture(show, made_answer(one, more), [("blind", blind)])
-
-
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
     rows = [row for seed in (0, 1) for row in make_rows(result("a", seed, [0.8]))]
     assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1 (commit ccccc") == 1
@@ -106,9 +88,7 @@ def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_in_a_browser(
-    browser: "Browser", tmp_path: Path, theme: Literal["light", "dark"]
-) -> None:
+def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""
     groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *load_groups([PUBLISHED / "position"])]
     written(tmp_path, *groups, readings=[*READINGS, (LONG, made_reading(f"{LONG} a b c"))])
@@ -147,7 +127,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture
 def address(folders: list[str]) -> Iterator[str]:
-    """Address of a page that is served; Ctrl-C ends it."""
     pytest.importorskip("nicegui", reason="nicegui is not installed")
     with socket.socket() as probe:
         probe.bind((explore.HOST, 0))

@@ -23,7 +23,6 @@ from attnexp.runs.result import SCHEMA
 
 
 def write(path: Path, *, code: str = "x") -> None:
-    """A finished run of one epoch in this folder."""
     made = but(result("a", 0, [0.9]), run_id=path.name, code={"model/a.py": code}).result
     path.mkdir(parents=True)
     store.save_result(path, made)

@@ -45,7 +45,7 @@ def test_seeds_and_texts_play_the_same_part(num_seeds: int, num_texts: int, seed
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=8), st.integers(2, 9), st.integers(1, 4))
-def test_where_all_texts_are_alike_it_is_the_interval_of_seeds(
+def test_where_texts_are_alike_it_is_the_interval_of_seeds(
     d: list[int], copies: int, m: int
 ) -> None:
     assume(len(set(d)) > 1)
@@ -100,9 +100,7 @@ def test_differences_closer_than_their_errors_have_no_spread_between_data_sets()
     st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 0.1)), min_size=3, max_size=8),
     st.floats(-1, 1),
 )
-def test_a_shift_of_all_moves_everything_alike(
-    rows: list[tuple[float, float]], shift: float
-) -> None:
+def test_a_shift_of_all_moves_all_alike(rows: list[tuple[float, float]], shift: float) -> None:
     d, errors = zip(*rows, strict=True)
     meta = random_effects(d, errors)
     shifted = random_effects([value + shift for value in d], errors)

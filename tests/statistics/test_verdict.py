@@ -1,13 +1,11 @@
 """The verdict: a truth table, what it can never say, and the warning on skew."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from attnexp.statistics.intervals import Interval
-from attnexp.statistics.skew import is_skewed, skewness
+from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_decided, verdict
 
 LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
@@ -70,7 +68,7 @@ def test_texts_that_may_break_it_are_said(
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
-def test_no_verdict_is_stronger_than_its_interval(
+def test_no_verdict_beats_its_interval(
     low: float, width: float, wider: float, margin: float
 ) -> None:
     high = low + width
@@ -114,16 +112,6 @@ def test_chance_is_judged_by_the_texts() -> None:
 def test_skewed_differences_are_told_from_others(d: list[float], expected: bool) -> None:
     assert is_skewed(d) is expected
     assert is_skewed([-value for value in d]) is expected
-
-
-def test_skewness_needs_six_seeds() -> None:
-    """No seed is far away here: the largest lies 2.7 robust standard deviations from the median."""
-    five = [0.0, 0.0, 1.0, 1.0, 5.0]
-    six = [0.0, 0.0, 1.0, 1.0, 2.0, 5.0]
-    assert skewness(np.array(six)) == pytest.approx(stats.skew(six))
-    assert min(stats.skew(five), stats.skew(six)) > 1
-    assert not is_skewed(five)
-    assert is_skewed(six)
 
 
 def test_steps_of_the_metric_are_no_outliers() -> None:

@@ -67,12 +67,10 @@ def slurm_node(folder: Path) -> Iterator[Environment]:
 
 
 def queue(environment: Environment) -> str:
-    """What waits or runs."""
     return ask(environment, "squeue", "--noheader")
 
 
 def ask(environment: Environment, *words: str) -> str:
-    """What a command of Slurm answers."""
     done = subprocess.run(words, env=environment, capture_output=True, text=True)
     return done.stdout.strip()
 

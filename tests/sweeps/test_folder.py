@@ -27,7 +27,6 @@ def small(tmp_path: Path, *words: str) -> Sweep:
 
 
 def run(tmp_path: Path, *words: str) -> Manifest:
-    """The study of a sweep that has ended."""
     return stored(finish(small(tmp_path, *words)))
 
 

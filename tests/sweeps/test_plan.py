@@ -105,9 +105,7 @@ def test_seeds_apart_are_no_variants_and_one_given_twice_is_one_run() -> None:
         (["data=trec"], None),
     ],
 )
-def test_a_plan_of_models_that_see_no_order_is_told_their_ceiling(
-    words: list[str], ceiling: str | None
-) -> None:
+def test_models_that_see_no_order_are_told_a_ceiling(words: list[str], ceiling: str | None) -> None:
     notes = "".join(notes_on_plan(plan(["data=contrast", "seed=0,1,2", *words])))
     assert notes.startswith(f"Blind to word order: {ceiling} is its ceiling" if ceiling else "")
     assert bool(notes) == bool(ceiling)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import Capture, Patch
 from slurm_node import Environment, ask, queue, slurm_node
 from sweeping import SIX, SMOKE, Figures, outcomes, result_of, sweeping, wait_for
 
@@ -22,7 +23,7 @@ submitit = pytest.importorskip("submitit")
 
 
 @pytest.fixture
-def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def answers(tmp_path: Path, monkeypatch: Patch) -> Path:
     """Folder with a file for each command of Slurm, such as `squeue.txt`: what it answers."""
     folder = tmp_path / "slurm"
     folder.mkdir()
@@ -37,13 +38,11 @@ def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def script(*words: str, **options: str) -> list[str]:
-    """Lines of the script for two runs."""
     planned = plan([*SMOKE, "seed=0,1", "executor=slurm", *words])
     return sbatch_script(planned.executor, planned.jobs).splitlines()
 
 
 def asked(*words: str) -> set[str]:
-    """Options that `sbatch` gets, such as `mem=8GB`."""
     marks = [line.partition("#SBATCH --") for line in script(*words)]
     return {option for _, mark, option in marks if mark}
 
@@ -77,9 +76,7 @@ def test_options_are_taken_away_and_replaced() -> None:
         ("", "time=120", "gpus-per-node=4"),
     ],
 )
-def test_the_cluster_says_its_limits(
-    answers: Path, answer: str, wanted: str, unwanted: str
-) -> None:
+def test_the_cluster_says_its_limit(answers: Path, answer: str, wanted: str, unwanted: str) -> None:
     (answers / "sinfo.txt").write_text(answer)
     options = asked()
     assert wanted in options
@@ -137,9 +134,7 @@ def test_a_job_is_given_up_when_slurm_knows_it_no_more(tmp_path: Path, answers: 
         future.result(timeout=0)
 
 
-def test_results_are_taken_and_their_files_deleted(
-    tmp_path: Path, answers: Path, template: Run, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: Capture) -> None:
     executor, future = queue_one(tmp_path)
     (answers / "squeue.txt").write_text("7|PENDING|2:00|0|Resources\n")
     look(executor)
@@ -161,12 +156,11 @@ def test_results_are_taken_and_their_files_deleted(
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
-    """The environment of a real Slurm of one node."""
     with slurm_node(tmp_path_factory.mktemp("slurm")) as environment:
         yield environment
 
 
-def test_slurm_gives_the_figures_of_processes_here(
+def test_slurm_gives_the_same_figures(
     tmp_path: Path, undisturbed: Figures, node: Environment
 ) -> None:
     """The first sweep is stopped while submitit waits for sbatch, and cancels what it queued. Then

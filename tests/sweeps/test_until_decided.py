@@ -41,15 +41,12 @@ def sweep(tmp_path: Path, *words: str) -> Sweep:
 
 
 def seeds(planned: Sweep) -> dict[str, int]:
-    """Number of seeds of each variant, when the sweep has ended."""
     entries = run_sweep(planned, choose=partial(rounds, planned))
     return Counter(run.label for run in finished(entries))
 
 
 @pytest.mark.usefixtures("done")
-def test_what_is_clear_ends_and_what_is_open_gets_more_seeds(
-    tmp_path: Path, capsys: Capture
-) -> None:
+def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Capture) -> None:
     """With the statistics of today."""
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
     assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 2
@@ -101,9 +98,7 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
         (["train=blog,holdout"], "one data set with one protocol"),
     ],
 )
-def test_what_cannot_be_decided_so_is_reported(
-    tmp_path: Path, words: list[str], message: str
-) -> None:
+def test_what_cannot_be_decided_is_told(tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         sweep(tmp_path, *words)
 
@@ -182,8 +177,6 @@ def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
         (["tune=seed=5,6"], "tune=seed: the sweep itself sets this"),
     ],
 )
-def test_a_wrong_search_is_told_before_it_starts(
-    tmp_path: Path, words: list[str], message: str
-) -> None:
+def test_a_wrong_search_is_told_at_once(tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         tuning_of(tmp_path, *words)

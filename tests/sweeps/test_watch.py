@@ -23,7 +23,7 @@ from attnexp.sweeps.schedule import scan
 from attnexp.sweeps.watch import Watch, preview_sweep
 
 
-def test_without_a_terminal_every_run_has_its_line_once(
+def test_without_a_terminal_a_run_has_a_line(
     tmp_path: Path, template: Run, monkeypatch: Patch
 ) -> None:
     """Two of five took 5.2 s, so three more take 7.8 s."""
@@ -101,9 +101,7 @@ def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(tmp_path
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_sweep_ends_with_the_answer_and_fails_with_its_runs(
-    tmp_path: Path, pretend: Pretend
-) -> None:
+def test_a_sweep_ends_with_the_answer_and_fails_with_runs(tmp_path: Path, pretend: Pretend) -> None:
     words = [f"out={tmp_path}", "study=blog", "seed=range(3)"]
     pretend(fails=lambda config: config.seed == 0)  # the first to end
     code, out, err = sweep(*words)

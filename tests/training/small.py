@@ -37,7 +37,6 @@ def examples(n: int, *, seed: int = 0) -> Examples:
 
 
 def shuffle(seed: int = 0) -> torch.Generator:
-    """Generator of the order of texts."""
     return torch.Generator().manual_seed(named_seed(seed, "order"))
 
 
@@ -50,6 +49,5 @@ def fit(model: nn.Module, data: Examples, config: TrainConfig) -> Iterator[Epoch
 
 
 def without_clock(rows: list[EpochRow]) -> list[dict[str, Any]]:
-    """Rows without their durations."""
     clock = ("seconds", "examples_per_second")
     return [{k: v for k, v in asdict(row).items() if k not in clock} for row in rows]

@@ -29,15 +29,12 @@ train.schedule=cosine train.clip=0.5 model.dropout=0.3""".split()
 
 
 def outcome(path: Path, result: RunResult) -> tuple[object, ...]:
-    """All that a run came to, but for the clock."""
     files = [(path / name).read_bytes() for name in (predictions.WEIGHTS, predictions.FILE)]
     return without_clock(result.epochs), result.test, files
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
-def test_a_stopped_run_ends_the_same_to_the_bit(
-    optimizer: str, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_stopped_run_ends_the_same(optimizer: str, tmp_path: Path, monkeypatch: Patch) -> None:
     """An evaluation that is stopped, even the first or the last one, loses no epoch of training."""
     words = [*EVERYTHING, f"train.optimizer={optimizer}"]
     undisturbed = outcome(*train_run(config_in(tmp_path / "undisturbed", *words)))
@@ -77,7 +74,7 @@ def test_a_stopped_run_ends_the_same_to_the_bit(
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_ctrl_c_and_a_full_disk_in_a_save_are_named(
+def test_a_save_that_fails_is_told(
     tmp_path: Path, monkeypatch: Patch, raised: BaseException
 ) -> None:
     monkeypatch.setattr(torch, "save", Mock(side_effect=raised))
@@ -86,9 +83,7 @@ def test_ctrl_c_and_a_full_disk_in_a_save_are_named(
 
 
 @pytest.mark.parametrize("place", ["end", "middle"])
-def test_a_damaged_checkpoint_is_said_and_not_used(
-    tmp_path: Path, monkeypatch: Patch, place: str
-) -> None:
+def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, monkeypatch: Patch, place: str) -> None:
     """One whose end is cut off, or with another bit in the middle, where weights are."""
     config = config_in(tmp_path)
     with monkeypatch.context() as patch:

@@ -33,9 +33,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return config, *train_run(config)
 
 
-def test_the_folder_holds_what_the_contract_says(
-    finished: Finished,
-) -> None:
+def test_the_folder_holds_what_the_contract_says(finished: Finished) -> None:
     config, path, made = finished
     result = store.load_result(path)
     assert result == made

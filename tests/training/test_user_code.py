@@ -3,9 +3,8 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from unittest.mock import Mock
 
 import pytest
 from conftest import Patch, Refused
@@ -79,7 +78,6 @@ Make = Callable[..., RunConfig]
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: Patch) -> Make:
-    """A config of a run with user code, whose module has another name in each test."""
     name = f"{tmp_path.name}_code"
     (tmp_path / f"{name}.py").write_text(MODULE.format(name))
     (tmp_path / f"{name}_helper.py").write_text("SCALE = 0.01")
@@ -127,9 +125,7 @@ def test_what_only_training_shows_is_refused_after_it(name: str, said: str, own:
     assert not [*Path(config.out).rglob("result.json")]
 
 
-def test_a_run_is_not_loaded_when_its_source_has_changed(
-    own: Make, tmp_path: Path, refused: Refused
-) -> None:
+def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refused: Refused) -> None:
     path, result = train_run(own("position=own:Scaled"))
     run = Run(path=path, result=result)
     name = f"{tmp_path.name}_code"
@@ -149,31 +145,17 @@ def test_a_run_is_not_loaded_when_its_source_has_changed(
     evaluate_run(path, trust_code=True, any_code=True)
 
 
-class RecordedPool:
-    """A pool whose jobs end at once."""
-
-    used: ClassVar[list["RecordedPool"]] = []
-
-    def __init__(self, *_: Any) -> None: ...
-
-    def submit(self, *_: Any) -> Future[str]:
-        self.used.append(self)
-        future = Future[str]()
-        future.set_result("done")
-        return future
-
-    def shutdown(self, **_: Any) -> None: ...
-
-
 def test_a_job_with_user_code_has_a_process_of_its_own(own: Make, monkeypatch: Patch) -> None:
     """Also where one job runs at a time; other jobs go on sharing one."""
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", RecordedPool)
+    finished = Future[str]()
+    finished.set_result("done")
+    pools = [Mock(**{"submit.return_value": finished}) for _ in range(3)]
+    monkeypatch.setattr(executors, "ProcessPoolExecutor", Mock(side_effect=pools))
     theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
     ours = Job(config=own(), label="ours", parts=(), factors={})
     executor = open_executor(ExecutorConfig(workers=1), [theirs, ours])
     for job in (ours, ours, theirs, theirs, ours):
         executor.submit([job])
     executor.close()
-    shared = [before is after for before, after in pairwise(RecordedPool.used)]
-    assert shared == [True, True, False, False]
+    assert [pool.submit.call_count for pool in pools] == [3, 1, 1]
     assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), OneByOne)
