@@ -13,8 +13,8 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, number_texts
-from attnexp.data.load import load_corpus
+from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, find_problems, number_texts
+from attnexp.data.load import load_corpus, read_corpus
 from attnexp.data.text import Ids, Texts
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
@@ -89,10 +89,13 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with its words and classes: a test split, or else all."""
-    corpus = load_corpus(config)
-    rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
-    names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
+    """Other texts for a finished run, with its words and classes: a test split, or else all. They
+    may be few, and of one class."""
+    corpus = read_corpus(config)
+    rows = corpus.rows[corpus.parts["test"]] if "test" in corpus.parts else corpus.rows
+    names = corpus.written
+    if tuple(classes) == SENTIMENTS:
+        names = tuple(SENTIMENT_OF.get(name, name) for name in names)
     has_texts = isinstance(rows.text.iloc[0], str)
     if not words or not has_texts or not set(names) <= set(classes):
         raise UserError(

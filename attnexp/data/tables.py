@@ -33,7 +33,7 @@ def kind_of(file: Path) -> str | None:
 
 def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
     """Rows of a file, which is read as csv if its name tells no format. Cells of csv and tsv are
-    texts as they stand there; a column without a name, such as pandas' index, is left out.
+    texts as they stand there; a column without a name, such as pandas' index, is called "".
     has_header: whether the first row of a csv or tsv names its columns; else they are numbered."""
     kind = kind_of(file) or "csv"
     try:
@@ -60,7 +60,7 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
             f"delimiter, a quote or a line break stands in quotes, its quotes doubled; a line of "
             f'JSON is {{"text": "good", "label": 1}}.'
         ) from error
-    return frame.loc[:, frame.columns != ""]
+    return frame
 
 
 def _read_content(file: Path) -> bytes:
@@ -107,7 +107,7 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels: those of the config, or else the one with a common name.
     tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
-    names = list(dict.fromkeys(name for rows in tables.values() for name in rows))
+    names = list(dict.fromkeys(name for rows in tables.values() for name in rows if name))
     columns = []
     for key, setting, taken in (
         ("text", data.text, data.label),

@@ -48,15 +48,15 @@ _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
 def keras(text: str) -> list[str]:
     """Keras's `text_to_word_sequence`: lower case, filtered characters to spaces, split there."""
-    spaced = text.lower().translate(_KERAS)
-    return [token for token in spaced.split(" ") if token]
+    tokens = text.lower().translate(_KERAS).split(" ")
+    return list(filter(None, tokens))
 
 
 def characters(text: str) -> list[str]:
     """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
     else as `keras`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
-    return [token for token in spaced.split(" ") if token]
+    return list(filter(None, spaced.split(" ")))
 
 
 def whitespace(text: str) -> list[str]:
@@ -157,10 +157,10 @@ def to_ids(rows: Texts, config: DataConfig) -> Ids:
     ids = np.full((len(rows), config.max_len), PAD, np.int32)
     part = kept_part(config)
     for padded, row in zip(ids, rows, strict=True):
-        is_known = (row > 0) & (row < config.vocab_size - INDEX_FROM)
-        text = np.append(START, np.where(is_known, row + INDEX_FROM, UNKNOWN))[part]
+        text = np.append(START, row + INDEX_FROM)[part]
         if config.pad is Side.pre:
             padded[len(padded) - len(text) :] = text
         else:
             padded[: len(text)] = text
+    ids[(ids == INDEX_FROM) | (ids >= config.vocab_size)] = UNKNOWN  # ranks 0, and too rare ones
     return ids
