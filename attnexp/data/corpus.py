@@ -148,11 +148,10 @@ def check_classes(corpus: Corpus) -> None:
             f"{corpus.source}: all {len(corpus.rows):,} texts have the label {join_names(names)}; "
             f"two classes are needed. Name the column of classes: data.label=COLUMN."
         )
-    labels_of = {"test": set[int]()}  # of too few texts none may be drawn
-    for split, labels in corpus.rows.groupby("split").label:
-        labels_of[str(split)] = set(labels)
-    train_labels = labels_of["train"]
-    for split, split_labels in labels_of.items():
+    label = corpus.rows.label
+    train_labels = set(label[corpus.rows.split == "train"])
+    for split in ("test", *corpus.parts):  # of too few texts none may be drawn as test
+        split_labels = set(label[corpus.rows.split == split])
         if len(split_labels) < 2 or split_labels - train_labels:
             listed = join_names(names[label] for label in sorted(split_labels))
             listed_of_train = join_names(names[label] for label in sorted(train_labels))

@@ -43,23 +43,41 @@ Splits = Mapping[str, Split]
 """Splits by the names that the data set has for them."""
 
 
+def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
+    """The splits of a file or folder. is_hub: whether it is a data set of the hub, whose card
+    says what its files are."""
+    is_saved = any((path / name).exists() for name in SAVED)
+    if is_hub or is_saved:
+        return _find_in_datasets(str(path), data, is_saved=is_saved)
+    if path.is_dir():
+        return _sort_reviews(_read_folder(path)) or _find_tables(path, data)
+    if kind_of(path):
+        return {data.train_split: Split({path.name: path})}
+    if tarfile.is_tarfile(path):
+        return _sort_reviews(_read_archive(path))
+    return _find_in_keras(path)
+
+
 def choose_splits(splits: Splits, source: str, data: DataConfig) -> Splits:
     """The splits for train, test and val, by these names. Raises `UserError` where one is not
     there, two are the same, or the files of one are no whole."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # else it is drawn from train
         names["test"] = data.test_split or "test"
-    chosen = {key: _find_split(splits, name, key, source) for key, name in names.items() if name}
-    purposes: dict[str, str] = {}  # by file
-    for key, split in chosen.items():
-        for file in split.files:
-            if file in purposes:
+    chosen = {}
+    key_of_file: dict[str, str] = {}
+    for key, name in names.items():
+        if not name:
+            continue
+        chosen[key] = _find_split(splits, name, key, source)
+        for file in chosen[key].files:
+            if file in key_of_file:
                 raise UserError(
-                    f"data.{key}_split={names[key]} is the {purposes[file]} split of {source} "
+                    f"data.{key}_split={name} is the {key_of_file[file]} split of {source} "
                     f"already. Name another split, or leave data.{key}_split out."
                 )
-            purposes[file] = key
-    unused = {file for split in splits.values() for file in split.files} - purposes.keys()
+            key_of_file[file] = key
+    unused = {file for split in splits.values() for file in split.files} - key_of_file.keys()
     if unused:
         progress.note(f"Not read: {join_names(sorted(unused))}.")
     return chosen
@@ -95,59 +113,41 @@ def _is_whole(files: Sequence[str]) -> bool:
         shard = SHARD.fullmatch(file)
         if shard is None:
             return len(files) == 1
-        sets.add((shard["name"], shard["ending"], int(shard["total"])))
+        total = int(shard["total"])
+        sets.add((shard["name"], shard["ending"], total))
         numbers.add(int(shard["number"]))
-    (_, _, total) = sets.pop()
-    return not sets and len(numbers) == len(files) == total
-
-
-def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
-    """The splits of a file or folder. is_hub: whether it is a data set of the hub, whose card
-    says what its files are."""
-    is_saved = any((path / name).exists() for name in SAVED)
-    if is_hub or is_saved:
-        return _find_in_datasets(str(path), data, is_saved=is_saved)
-    if path.is_dir():
-        return _find_reviews(path) or _find_tables(path, data)
-    if kind_of(path):
-        return {data.train_split: Split({path.name: path})}
-    if tarfile.is_tarfile(path):
-        return _sort_reviews(_read_archive(path))
-    return _find_in_keras(path)
-
-
-def _find_reviews(path: Path) -> Splits:
-    """The reviews of an aclImdb folder, or of a folder with one; else nothing."""
-    for folder in (path, path / "aclImdb"):
-        if any(folder.glob(f"{REVIEWS}/*.txt")):
-            files = [file for file in folder.glob(f"{REVIEWS}/*") if file.is_file()]
-            return _sort_reviews((file.as_posix(), file.read_bytes()) for file in files)
-    return {}
+    return len(sets) == 1 and len(numbers) == len(files) == total
 
 
 def _find_tables(path: Path, data: DataConfig) -> Splits:
     """Tables of a folder by split: by their names without a number, or by their folders where only
     those name train. A split of several files must turn out to be shards."""
+    files = sorted([*path.glob("*"), *path.glob("*/*")])
+    files = [file for file in files if kind_of(file) and file.is_file()]
+    tables = {str(file.relative_to(path)): file for file in files}
+    if len(tables) == 1 and not data.test_split:
+        return {data.train_split: Split(tables)}
     by_name = defaultdict[str, dict[str, Path]](dict)
     by_folder = defaultdict[str, dict[str, Path]](dict)
-    candidates = [*path.glob("*"), *path.glob("*/*")]
-    tables = sorted(file for file in candidates if kind_of(file) and file.is_file())
-    for file in tables:
-        name = str(file.relative_to(path))
-        by_name[re.sub(r"[-_]\d.*", "", stem_of(name))][name] = file
+    for name, file in tables.items():
+        stem = re.sub(r"[-_]\d.*", "", stem_of(name))
+        by_name[stem][name] = file
         by_folder[file.parent.name][name] = file
-    if len(tables) == 1 and not data.test_split:
-        (group,) = by_name.values()
-        return {data.train_split: Split(group)}
-    groups = by_name
-    if data.train_split in by_folder.keys() - by_name.keys():
-        groups = by_folder
+    names_train = data.train_split in by_name
+    groups = by_folder if data.train_split in by_folder and not names_train else by_name
     return {name: Split(group) for name, group in groups.items()}
 
 
 def stem_of(file: str) -> str:
     """Name of a file without its folder and endings."""
     return os.path.basename(file).partition(".")[0]
+
+
+def _read_folder(path: Path) -> Iterable[tuple[str, bytes]]:
+    """Names and contents of the reviews of an aclImdb folder, or of a folder with one."""
+    for file in [*path.glob(f"{REVIEWS}/*"), *path.glob(f"aclImdb/{REVIEWS}/*")]:
+        if file.is_file():
+            yield file.as_posix(), file.read_bytes()
 
 
 def _read_archive(path: Path) -> Iterable[tuple[str, bytes]]:
