@@ -140,7 +140,7 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]
                 f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
         return list(texts), []
-    tracked = progress.track(texts, total=len(texts), label="encoding")
+    tracked = progress.track(list(texts), "encoding")
     numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
         if not any(map(len, numbered[part])):

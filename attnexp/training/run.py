@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress
@@ -133,10 +132,11 @@ def _train(
 ) -> RunResult:
     """Train and test; write everything but the result."""
     splits = make_splits(config, inputs.dataset, where)
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    test = splits.test
     num_classes = len(inputs.dataset.classes)
-    code = foreign_code(to_dict(config))
     sized = config.sized(inputs.dataset.vocab_size)  # an id counts the setting, a model the words
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    code = foreign_code(to_dict(config))
     with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
@@ -147,13 +147,15 @@ def _train(
             _fit_baseline(model, config, num_classes, splits, record)
         else:
             _train_network(model, config, splits, record)
-        test_logits = _predict_test(model, config, splits.test, record)
+        if config.train.protocol is Protocol.blog:
+            test_logits = record.predicted[predictions.FINAL]  # the test set validates
+        else:
+            model.load_state_dict(record.best_weights)
+            test_logits = loop.predict(model, test, config.train.precision)
+            record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
         if process is not None:
-            rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)
-            ids = splits.test.ids[torch.from_numpy(rows)].cpu().numpy()
-            weights = weights_of(model)
-            fresh.check_in(process, sized, num_classes, weights, ids, test_logits[rows])
+            fresh.check_in(process, sized, num_classes, model, test.ids, test_logits)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -167,7 +169,7 @@ def _train(
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
-        test=measure(test_logits, splits.test.truth),
+        test=measure(test_logits, test.truth),
         wall_seconds=time.perf_counter() - record.started,
         provenance=record.provenance,
     )
@@ -182,14 +184,15 @@ def make_splits(config: RunConfig, dataset: encode.Dataset, where: torch.device)
     train = on_device(dataset.train, where)
     test = on_device(dataset.test, where)
     if config.train.protocol is Protocol.blog:
-        return Splits(train, test, test)
+        return Splits(train=train, val=test, test=test)
     if dataset.val is not None:
-        return Splits(train, on_device(dataset.val, where), test)
-    generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
+        return Splits(train=train, val=on_device(dataset.val, where), test=test)
+    num_val = round(len(train) * config.train.holdout)
+    num_val = min(max(1, num_val), len(train) - 1)  # each has a text at least
+    seed = named_seed(config.seed_of("split"), "split")
+    generator = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(train), generator=generator).to(where)
-    share = round(len(train) * config.train.holdout)
-    num_val = min(max(1, share), len(train) - 1)  # each has a text at least
-    return Splits(train[rows[num_val:]], train[rows[:num_val]], test)
+    return Splits(train=train[rows[num_val:]], val=train[rows[:num_val]], test=test)
 
 
 def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str, Any]:
@@ -237,27 +240,19 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     record.resume(state)
-    patience = options.patience or options.epochs
-    code = foreign_code(to_dict(config))
     try:
-        while len(record.epochs) < min(options.epochs, best_epoch(record.epochs) + 1 + patience):
-            if state.epoch == len(record.epochs):
-                if code:
-                    _seed_other_draws(config, state.epoch)
+        while len(record.epochs) < options.epochs:
+            num_since_best = len(record.epochs) - 1 - best_epoch(record.epochs)
+            if options.patience and num_since_best >= options.patience:
+                break
+            if state.epoch == len(record.epochs):  # else it was stopped in an evaluation
+                _seed_other_draws(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 record.save(state)  # before the evaluation, which may fail or be stopped
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             record.add(row, logits, val.truth, model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
-
-
-def _seed_other_draws(config: RunConfig, epoch: int) -> None:
-    """Seed what the user's code may draw from beside torch, by epoch, so that a run that was
-    stopped goes on the same."""
-    seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
 
 
 def _fit_baseline(
@@ -267,8 +262,7 @@ def _fit_baseline(
     train, val, _ = splits
     options = config.train
     started = time.perf_counter()
-    if foreign_code(to_dict(config)):
-        _seed_other_draws(config, epoch=0)
+    _seed_other_draws(config, epoch=0)
     model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     fitted = measure(loop.predict(model, train, options.precision), train.truth)
@@ -278,17 +272,13 @@ def _fit_baseline(
     record.add(row, logits, val.truth, model)
 
 
-def _predict_test(
-    model: nn.Module, config: RunConfig, test: Examples, record: Record
-) -> NDArray[np.float32]:
-    """Logits of the test set, (n,) or (n, C): of the last epoch, which `protocol: blog` measured on
-    it; under `holdout` of the chosen epoch, whose weights the model has from then on."""
-    if config.train.protocol is Protocol.blog:
-        return record.predicted[predictions.FINAL]
-    model.load_state_dict(record.best_weights)
-    logits = loop.predict(model, test, config.train.precision)
-    record.predicted[predictions.TEST] = logits
-    return logits
+def _seed_other_draws(config: RunConfig, epoch: int) -> None:
+    """Seed what the user's code may draw from beside torch, by epoch, so that a run that was
+    stopped goes on the same."""
+    if foreign_code(to_dict(config)):  # else these streams belong to whoever called
+        seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
 
 
 def _write_files(model: nn.Module, dataset: encode.Dataset, splits: Splits, record: Record) -> None:
