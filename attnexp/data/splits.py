@@ -50,11 +50,11 @@ def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
     if is_hub or is_saved:
         return _find_in_datasets(str(path), data, is_saved=is_saved)
     if path.is_dir():
-        return _sort_reviews(_read_folder(path)) or _find_tables(path, data)
+        return _sort_reviews(_read_reviews(path)) or _find_tables(path, data)
     if kind_of(path):
         return {data.train_split: Split({path.name: path})}
     if tarfile.is_tarfile(path):
-        return _sort_reviews(_read_archive(path))
+        return _sort_reviews(_read_reviews(path))
     return _find_in_keras(path)
 
 
@@ -143,20 +143,19 @@ def stem_of(file: str) -> str:
     return os.path.basename(file).partition(".")[0]
 
 
-def _read_folder(path: Path) -> Iterable[tuple[str, bytes]]:
-    """Names and contents of the reviews of an aclImdb folder, or of a folder with one."""
-    for file in [*path.glob(f"{REVIEWS}/*"), *path.glob(f"aclImdb/{REVIEWS}/*")]:
-        if file.is_file():
-            yield file.as_posix(), file.read_bytes()
-
-
-def _read_archive(path: Path) -> Iterable[tuple[str, bytes]]:
-    """Names and contents of the files of an archive."""
+def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
+    """Names and contents of the files of an archive, or of the reviews of an aclImdb folder, or of
+    a folder with one."""
+    if path.is_dir():
+        for file in [*path.glob(f"{REVIEWS}/*"), *path.glob(f"aclImdb/{REVIEWS}/*")]:
+            if file.is_file():
+                yield file.as_posix(), file.read_bytes()
+        return
     with tarfile.open(path) as archive:
         for member in archive:
-            file = archive.extractfile(member)
-            if file is not None:
-                yield member.name, file.read()
+            content = archive.extractfile(member)
+            if content is not None:
+                yield member.name, content.read()
 
 
 def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:

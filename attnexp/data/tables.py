@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -109,10 +109,7 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
     names = list(dict.fromkeys(name for rows in tables.values() for name in rows if name))
     columns = []
-    for key, setting, taken in (
-        ("text", data.text, data.label),
-        ("label", data.label, data.text),
-    ):
+    for key, setting, taken in (("text", data.text, data.label), ("label", data.label, data.text)):
         column = setting or _find_common(key, names, taken)
         if column not in names:
             what = f"that is plainly the {key}"
@@ -132,9 +129,8 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     return columns
 
 
-def _find_common(key: str, names: Sequence[str], taken: str | None) -> str:
+def _find_common(key: str, names: list[str], taken: str | None) -> str:
     """The one column with a common name for `key`, other than the one that is taken; else ""."""
     common = [name for name in names if name.lower() in COMMON[key] and name != taken]
-    same_name = [name for name in common if name.lower() == key]
-    candidates = same_name or common
+    candidates = [name for name in common if name.lower() == key] or common
     return candidates[0] if len(candidates) == 1 else ""

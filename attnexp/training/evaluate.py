@@ -19,7 +19,8 @@ from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import measure
 from attnexp.training.run import load_data, on_device
 
-SETTINGS = "data.path data.text data.label data.limit_test train.device train.threads".split()
+SETTINGS = """data.path data.header data.text data.label data.limit_test train.device
+train.threads""".split()
 """Settings that may change for an evaluation; all others belong to the model."""
 AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 """Settings by which a run turned its texts into ids; other texts need the same."""
@@ -38,6 +39,7 @@ def evaluate_run(
     `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
     `UserError` as `load_config` does.
     """
+    words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
@@ -60,17 +62,16 @@ def load_trained(
     """
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
-        settings = run.result.config
-        as_ids = {key: settings["data"][key] for key in AS_IDS}
-        settings = settings | {"data": {"name": "files", **as_ids}}
+        as_ids = {key: run.result.config["data"][key] for key in AS_IDS}
+        settings = run.result.config | {"data": {"name": "files", **as_ids}}
         run = replace(run, result=replace(run.result, config=settings))
     config = load_config(run, words, trust_code=trust_code, any_code=any_code)
-    where = device.prepare(config.train)
-    model = build_model(config, len(run.result.classes)).to(where)
+    processor = device.prepare(config.train)
+    model = build_model(config, len(run.result.classes)).to(processor)
     load_weights(run, model)  # which may be missing, so before the data are read
     if has_other_texts:
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
-        return config, model, on_device(test, where)
+        return config, model, on_device(test, processor)
     dataset = load_data(config.data, config.seeds.resample)
     fingerprint = run.result.data["fingerprint"]
     if dataset.fingerprint != fingerprint:
@@ -78,7 +79,7 @@ def load_trained(
             f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
             f"then {fingerprint}). Give the reviews of then as data.path=."
         )
-    return config, model, on_device(dataset.test, where)
+    return config, model, on_device(dataset.test, processor)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

@@ -64,10 +64,13 @@ def check_in(
     rows = np.linspace(0, len(ids) - 1, NUM_TEXTS).astype(int)
     texts = ids[from_numpy(rows)].cpu().numpy()
     job = config, num_classes, weights_of(model), texts, logits[rows]
-    answer, log = process.communicate(pickle.dumps(sys.path) + pickle.dumps(job))
-    if answer or process.returncode:
+    content = pickle.dumps(sys.path) + pickle.dumps(job)
+    answer, log = process.communicate(content)
+    if answer:
+        raise UserError(answer.decode())
+    if process.returncode:
         last_line = log.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(answer.decode() or f"The model fails in another process: {last_line}")
+        raise UserError(f"The model fails in another process: {last_line}")
 
 
 def main() -> None:
@@ -91,16 +94,16 @@ def compare_logits(
 ) -> None:
     """Raise `UserError` as `check_in` does. texts: ids (B, T). expected: their logits, (B,) or
     (B, C), after the training."""
-    where = device.prepare(config.train)
-    ids = from_numpy(texts).to(where)
+    processor = device.prepare(config.train)
+    ids = from_numpy(texts).to(processor)
     code = foreign_code(to_dict(config))
     with guard(code):
-        model = build_model(config, num_classes).to(where)
+        model = build_model(config, num_classes).to(processor)
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
         device.choose_path(model, config.train)
         check_pieces(model, ids)
         check_logits(model, ids, num_classes)
-        with autocast(where, config.train.precision):
+        with autocast(processor, config.train.precision):
             logits = model.eval()(ids).float().cpu().numpy()
     tolerance = TOLERANCE[config.train.precision] * float(np.abs(expected).max())
     distance = float(np.abs(logits - expected).max())

@@ -86,11 +86,11 @@ def _load_data(
 
 
 @functools.lru_cache(maxsize=2)  # likewise the two splits that were used last
-def on_device(encoded: encode.Encoded, where: torch.device) -> Examples:
+def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids = torch.from_numpy(encoded.ids)
     labels = torch.from_numpy(encoded.labels)
-    return Examples(ids.to(where), labels.to(where, torch.float32))
+    return Examples(ids.to(processor), labels.to(processor, torch.float32))
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
@@ -103,7 +103,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     """
     try_to_build(config)
     with device.restore_threads():
-        where = device.prepare(config.train)
+        processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
         path = store.run_dir(config.out, identity.run_id)
@@ -113,12 +113,12 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
-            provenance = device.describe_provenance(where)
+            provenance = device.describe_provenance(processor)
             if foreign_code(to_dict(config)):
                 provenance["commit_of_user"] = device.commit_of(Path.cwd())
             record = Record(folder=path, num_epochs=num_epochs, provenance=provenance)
             try:
-                result = _train(config, inputs, identity, where, record)
+                result = _train(config, inputs, identity, processor, record)
             except BaseException:
                 with suppress(OSError):  # the log may be what cannot be written
                     record.log(traceback.format_exc())
@@ -128,11 +128,10 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
 
 
 def _train(
-    config: RunConfig, inputs: Inputs, identity: Identity, where: torch.device, record: Record
+    config: RunConfig, inputs: Inputs, identity: Identity, processor: torch.device, record: Record
 ) -> RunResult:
     """Train and test; write everything but the result."""
-    splits = make_splits(config, inputs.dataset, where)
-    test = splits.test
+    splits = make_splits(config, inputs.dataset, processor)
     num_classes = len(inputs.dataset.classes)
     sized = config.sized(inputs.dataset.vocab_size)  # an id counts the setting, a model the words
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
@@ -141,21 +140,20 @@ def _train(
         if code:
             few = splits.train[:3]
             try_training(sized, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
-        model = _make_model(config, inputs, record).to(where)
+        model = _make_model(config, inputs, record).to(processor)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
             _fit_baseline(model, config, num_classes, splits, record)
         else:
             _train_network(model, config, splits, record)
-        if config.train.protocol is Protocol.blog:
-            test_logits = record.predicted[predictions.FINAL]  # the test set validates
-        else:
+        test_logits = record.predicted[predictions.FINAL]  # of the validation set, blog's test set
+        if config.train.protocol is Protocol.holdout:
             model.load_state_dict(record.best_weights)
-            test_logits = loop.predict(model, test, config.train.precision)
+            test_logits = loop.predict(model, splits.test, config.train.precision)
             record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
         if process is not None:
-            fresh.check_in(process, sized, num_classes, model, test.ids, test_logits)
+            fresh.check_in(process, sized, num_classes, model, splits.test.ids, test_logits)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -169,29 +167,29 @@ def _train(
         epochs=record.epochs,
         best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
-        test=measure(test_logits, test.truth),
+        test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - record.started,
         provenance=record.provenance,
     )
 
 
-def make_splits(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> Splits:
+def make_splits(config: RunConfig, dataset: encode.Dataset, processor: torch.device) -> Splits:
     """The splits of a run on its device.
 
     Under `protocol: blog` the test set validates; under `holdout` the validation split that the
     data set has of its own, where it is asked for, else a part of train.
     """
-    train = on_device(dataset.train, where)
-    test = on_device(dataset.test, where)
+    train = on_device(dataset.train, processor)
+    test = on_device(dataset.test, processor)
     if config.train.protocol is Protocol.blog:
         return Splits(train=train, val=test, test=test)
     if dataset.val is not None:
-        return Splits(train=train, val=on_device(dataset.val, where), test=test)
+        return Splits(train=train, val=on_device(dataset.val, processor), test=test)
     num_val = round(len(train) * config.train.holdout)
     num_val = min(max(1, num_val), len(train) - 1)  # each has a text at least
     seed = named_seed(config.seed_of("split"), "split")
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(train), generator=generator).to(where)
+    rows = torch.randperm(len(train), generator=generator).to(processor)
     return Splits(train=train[rows[num_val:]], val=train[rows[:num_val]], test=test)
 
 
@@ -283,15 +281,16 @@ def _seed_other_draws(config: RunConfig, epoch: int) -> None:
 
 def _write_files(model: nn.Module, dataset: encode.Dataset, splits: Splits, record: Record) -> None:
     """Write weights, predictions with the true labels, and the vocabulary."""
-    smallest_type = np.min_scalar_type(len(dataset.classes) - 1)
-    record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(smallest_type)
+    label_type = np.min_scalar_type(len(dataset.classes) - 1)
+    record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
     if predictions.TEST in record.predicted:  # else the test set validates
-        record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(smallest_type)
+        record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
     predictions.save_arrays(record.folder / predictions.WEIGHTS, weights_of(model))
     predictions.save_arrays(record.folder / predictions.FILE, record.predicted)
     vocabulary = "".join(f"{word}\n" for word in dataset.words)
     (record.folder / store.VOCABULARY).write_bytes(vocabulary.encode())
-    record.provenance["checksums"] = {
-        name: zlib.crc32((record.folder / name).read_bytes())
-        for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY)
-    }
+    checksums = {}
+    for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY):
+        content = (record.folder / name).read_bytes()
+        checksums[name] = zlib.crc32(content)
+    record.provenance["checksums"] = checksums

@@ -63,13 +63,13 @@ class Record:
         """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
         set."""
         self.epochs.append(row)
-        is_right = predictions.most_probable(logits) == truth
         self.predicted[predictions.FINAL] = logits
+        is_right = predictions.most_probable(logits) == truth
         self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
-        best = self.epochs[best_epoch(self.epochs)]
-        if best is row:
+        if best_epoch(self.epochs) == len(self.epochs) - 1:
             self.predicted[predictions.BEST] = logits
-            self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
+            weights = model.state_dict()
+            self.best_weights = {name: weight.clone() for name, weight in weights.items()}
         lines = "".join(f"{json.dumps(asdict(row))}\n" for row in self.epochs)
         (self.folder / store.METRICS).write_text(lines, encoding="utf-8", newline="\n")
         self.note(

@@ -244,7 +244,8 @@ def test_other_texts_are_evaluated_and_the_result_of_the_run_is_left_alone(
     for labels in (["positive", "negative"] * 20, ["1", "1", "1"], ["neg"]):
         rows = [f"dish {n} was here,{label}\n" for n, label in enumerate(labels)]
         file.write_text("".join(["text,label\n", *rows]))
-        stored, found = evaluate_run(path, [f"data.path={file}", "data.text=text"])
+        words = ["data=files", f"data.path={file}", "data.text=text"]
+        stored, found = evaluate_run(path, words)
         assert (stored, found.n) == (result.test, len(labels))
     with pytest.raises(UserError, match="evaluate takes only"):
         evaluate_run(path, ["model.heads=2"])
