@@ -48,9 +48,13 @@ class Corpus:
     @property
     def parts(self) -> dict[str, slice]:
         """Where each split lies in the rows."""
-        sizes = self.rows.split.value_counts(sort=False)
-        ends = sizes.cumsum()
-        return {str(split): slice(ends[split] - sizes[split], ends[split]) for split in ends.index}
+        parts = {}
+        begin = 0
+        for split, num_rows in self.rows.split.value_counts(sort=False).items():
+            end = begin + num_rows
+            parts[str(split)] = slice(begin, end)
+            begin = end
+        return parts
 
     def redraw(self, numbers: Numbers, seed: int) -> tuple[Self, Order]:
         """The corpus with train and test drawn anew from their union, and the old place of each of
@@ -58,21 +62,20 @@ class Corpus:
         rows = self.rows[self.rows.split != "val"]
         was_test = rows.split == "test"
         shares = was_test.groupby(rows.label).mean().to_numpy()
+        labels = rows.label.to_numpy()
         numbers = numbers[: len(rows)]
-        is_test = choose_test(numbers, numbers, rows.label.to_numpy(), shares, seed)
+        is_test = choose_test(numbers, numbers, labels, shares, seed)
         return self._move_to_test(is_test)
 
     def draw_test(self, data: DataConfig) -> Self:
         """The corpus with a share of train, all that it has but for val, drawn as test."""
         train = self.rows[self.rows.split == "train"]
-        words, _ = text.number_words(train.text, text.tokenizer_of(data))
-        is_test = choose_test(
-            pd.factorize(train.text)[0],
-            number_texts(words),
-            train.label.to_numpy(),
-            shares=np.full(len(self.classes), data.test_share),
-            seed=0,
-        )
+        tokenized, _ = text.number_words(train.text, text.tokenizer_of(data))
+        written, _ = pd.factorize(train.text)
+        numbers = number_texts(tokenized)
+        labels = train.label.to_numpy()
+        shares = np.full(len(self.classes), data.test_share)
+        is_test = choose_test(written, numbers, labels, shares, seed=0)
         corpus, _ = self._move_to_test(is_test)
         return replace(corpus, source=f"{self.source}, {data.test_share:.0%} drawn as test")
 
@@ -210,9 +213,9 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     with_words = rows[rows.num_words > 0]
     counts = {}
     for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        split_numbers = with_words.number[with_words.split == split]
-        other_numbers = with_words.number[with_words.split == other]
-        is_shared = split_numbers.isin(other_numbers)
+        split_rows = with_words[with_words.split == split]
+        other_rows = with_words[with_words.split == other]
+        is_shared = split_rows.number.isin(other_rows.number)
         counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "number"])
     counts["texts repeat another of their split"] = is_repeated.sum()
@@ -227,11 +230,13 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
 
-    # as of Chinese, which has no spaces
-    is_long = rows.text.str.len() > 10 * rows.num_words.clip(1)
-    num_unsplit = ((rows.num_words < 3) & is_long).sum()
-    if 10 * num_unsplit > len(rows):
-        counts["long texts have two tokens at most (is data.tokenizer right?)"] = num_unsplit
+    # as where Chinese, which has no spaces, is split at spaces
+    num_characters = rows.text.str.len()
+    is_long = num_characters > 10 * rows.num_words.clip(1)
+    is_unsplit = is_long & (rows.num_words < 3)
+    if is_unsplit.mean() > 0.1:
+        problem = "long texts have two tokens at most (is data.tokenizer right?)"
+        counts[problem] = is_unsplit.sum()
     names = pd.Series(corpus.classes)
     simplified = names.map(lambda name: "".join(name.split()).casefold())
     for _, similar in names.groupby(simplified, sort=False):

@@ -53,8 +53,10 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
 def guess_columns(rows: pd.DataFrame) -> str:
     """Settings for a csv without names: texts are the longest cells; of the other columns with more
     than one value, labels have the fewest."""
-    cells = rows.fillna("").set_axis(range(rows.shape[1]), axis=1)
-    text = cells.map(len).mean().fillna(0).idxmax()
+    cells = rows.fillna("")
+    cells.columns = range(rows.shape[1])
+    mean_lengths = cells.map(len).mean().fillna(0)
+    text = mean_lengths.idxmax()
     num_values = cells.drop(columns=text).nunique()
     num_values = num_values[num_values > 1]
     label = "NUMBER" if num_values.empty else num_values.idxmin()

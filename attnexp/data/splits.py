@@ -122,9 +122,11 @@ def _is_whole(files: Sequence[str]) -> bool:
 def _find_tables(path: Path, data: DataConfig) -> Splits:
     """Tables of a folder by split: by their names without a number, or by their folders where only
     those name train. A split of several files must turn out to be shards."""
-    files = sorted([*path.glob("*"), *path.glob("*/*")])
-    files = [file for file in files if kind_of(file) and file.is_file()]
-    tables = {str(file.relative_to(path)): file for file in files}
+    tables = {}
+    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
+        if kind_of(file) and file.is_file():
+            name = str(file.relative_to(path))
+            tables[name] = file
     if len(tables) == 1 and not data.test_split:
         return {data.train_split: Split(tables)}
     by_name = defaultdict[str, dict[str, Path]](dict)
@@ -133,8 +135,9 @@ def _find_tables(path: Path, data: DataConfig) -> Splits:
         stem = re.sub(r"[-_]\d.*", "", stem_of(name))
         by_name[stem][name] = file
         by_folder[file.parent.name][name] = file
-    names_train = data.train_split in by_name
-    groups = by_folder if data.train_split in by_folder and not names_train else by_name
+    groups = by_name
+    if data.train_split in by_folder and data.train_split not in by_name:
+        groups = by_folder
     return {name: Split(group) for name, group in groups.items()}
 
 
@@ -161,7 +164,7 @@ def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
 def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
     """Reviews (Maas et al. 2011) by name, ordered as in the hub's parquet: by side and number.
     Files of other names in their folders are skipped."""
-    rows = []
+    texts: dict[tuple[str, str, int, str], str | None] = {}
     skipped = defaultdict[str, list[str]](list)
     for name, content in files:
         place = REVIEW.fullmatch(name)
@@ -172,14 +175,14 @@ def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
         if number is None:
             skipped[split].append(f"{split}/{side}/{file}")
         else:
-            text = content.decode() or None
-            rows.append((split, side, int(number[1]), file, text))
-    frame = pd.DataFrame(rows, columns=["split", "label", "number", "file", "text"])
+            texts[split, side, int(number[1]), file] = content.decode() or None
+    rows = defaultdict[str, list[tuple[str | None, str]]](list)
+    for (split, side, *_), text in sorted(texts.items()):
+        rows[split].append((text, side))
     splits = {}
-    for split, reviews in frame.groupby("split"):
-        ordered = reviews.sort_values(["label", "number", "file"], ignore_index=True)
-        name = f"{split}/neg and {split}/pos"
-        splits[str(split)] = Split({name: ordered}, sorted(skipped[str(split)]))
+    for split, reviews in rows.items():
+        frame = pd.DataFrame(reviews, columns=["text", "label"])
+        splits[split] = Split({f"{split}/neg and {split}/pos": frame}, sorted(skipped[split]))
     return splits
 
 

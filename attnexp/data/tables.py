@@ -94,13 +94,12 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     """Rows of an Arrow table. Labels that `datasets` stores as numbers get the names of classes."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype)
     metadata = table.schema.metadata or {}
-    info = json.loads(metadata.get(b"huggingface", "{}")).get("info", {})
-    features = info.get("features", {})
+    about = json.loads(metadata.get(b"huggingface", "{}"))
+    features = about.get("info", {}).get("features", {})
     for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
         if names and (frame[column] != -1).any():  # else the hub does not show its labels
-            names_of = dict(enumerate(names))
-            frame[column] = [names_of.get(label) for label in frame[column]]
+            frame[column] = frame[column].astype(object).map(dict(enumerate(names)))
     return frame
 
 

@@ -114,13 +114,14 @@ def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tupl
     first, which is the order of Keras; 0 stays the unknown word. Ranks without words stay too."""
     if not words:
         return rows, []
-    in_train = np.concatenate(rows[:num_train])
-    counts = np.bincount(in_train, minlength=len(words) + 1)
-    counts[0] = 0
+    words_of_train = np.concatenate(rows[:num_train])
+    counts = np.bincount(words_of_train, minlength=len(words) + 1)
+    counts[0] = 0  # the unknown word has no rank
     by_frequency = np.argsort(-counts, kind="stable")
-    by_frequency = by_frequency[: np.count_nonzero(counts)]
+    num_ranks = np.count_nonzero(counts)
+    by_frequency = by_frequency[:num_ranks]
     rank_of = np.zeros(len(counts), np.int32)
-    rank_of[by_frequency] = np.arange(1, len(by_frequency) + 1)
+    rank_of[by_frequency] = np.arange(1, num_ranks + 1)
     ranks = [rank_of[row] for row in rows]
     return ranks, [words[number - 1] for number in by_frequency]
 
