@@ -158,10 +158,11 @@ def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> s
     labels = corpus.rows.label.to_numpy()
     for part in corpus.parts.values():
         texts = ranks[part]
+        # where each text begins, so that the same words in other texts are other data
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
         for numbers in (np.concatenate(texts), offsets, labels[part]):
             digest.update(numbers.tobytes())
-    digest.update("\n".join(words).encode())
+    digest.update("\n".join(words).encode())  # no word holds a line break
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())
     return digest.hexdigest()[:16]

@@ -196,6 +196,7 @@ def _find_in_keras(path: Path) -> Splits:
             f"Keras publishes it: its SHA-256 is {digest}."
         )
     splits = {}
+    # the bytes that were hashed, for the file may have changed since
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
         for split in ("train", "test"):
             texts = [np.array(ranks, np.int32) for ranks in arrays[f"x_{split}"]]

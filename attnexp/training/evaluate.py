@@ -39,7 +39,8 @@ def evaluate_run(
     `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
     `UserError` as `load_config` does.
     """
-    words = [word for word in words if word != "data=files"]  # as data.path says already
+    if any(word.startswith("data.path=") for word in words):
+        words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")

@@ -91,6 +91,7 @@ class Record:
             "epoch": state.epoch,
             "running": state.running,
             "epochs": [asdict(row) for row in self.epochs],
+            # as tensors, for a checkpoint is loaded without pickles of numpy
             "predicted": {k: torch.from_numpy(array) for k, array in self.predicted.items()},
             "best_weights": self.best_weights,
             "seconds": time.perf_counter() - self.started,
