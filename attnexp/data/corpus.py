@@ -174,11 +174,7 @@ def number_texts(rows: text.Texts) -> Numbers:
 
 
 def choose_test(
-    written: Numbers,
-    numbers: Numbers,
-    labels: Numbers,
-    shares: NDArray[np.floating],
-    seed: int,
+    written: Numbers, numbers: Numbers, labels: Numbers, shares: NDArray[np.floating], seed: int
 ) -> Mask:
     """Mask of the rows drawn for test, (n,); the same for one seed.
 

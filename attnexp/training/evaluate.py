@@ -27,11 +27,7 @@ AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 
 
 def evaluate_run(
-    run_dir: Path,
-    words: Sequence[str] = (),
-    *,
-    trust_code: bool = False,
-    any_code: bool = False,
+    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[Evaluation, Evaluation]:
     """Stored test metrics of a run, and those measured now with its stored weights.
 
