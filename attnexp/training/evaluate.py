@@ -29,12 +29,9 @@ AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 def evaluate_run(
     run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[Evaluation, Evaluation]:
-    """Stored test metrics of a run, and those measured now with its stored weights.
-
-    On the machine and with the number of threads of the run they agree to the last bit. With
-    `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
-    `UserError` as `load_config` does.
-    """
+    """Stored test metrics of a run, and those measured now with its stored weights, which agree to
+    the last bit on the machine of the run. With `data.path` among the words other texts are read,
+    under the run's own vocabulary. Raises `UserError` as `load_config` does."""
     if any(word.startswith("data.path=") for word in words):
         words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
@@ -53,10 +50,8 @@ def evaluate_run(
 def load_trained(
     run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
-    """Config, model and test set of a finished run, with some settings set anew.
-
-    The model is on its device and computes by the reference path. Raises as `evaluate_run` does.
-    """
+    """Config, model and test set of a finished run, with some settings set anew. The model is on
+    its device and computes by the reference path. Raises as `evaluate_run` does."""
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
         as_ids = {key: run.result.config["data"][key] for key in AS_IDS}

@@ -48,10 +48,9 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch, and leave its means, each taken before a step, in `state.running`.
-
-    Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
-    """
+    """Train for one epoch; leave its mean loss and accuracy, each taken before a step, and its
+    seconds in `state.running`. Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU
+    before the weights are."""
     started = time.perf_counter()
     device = train.ids.device
     compute_loss = choose_loss(config)
@@ -99,10 +98,8 @@ def measure_epoch(
     epoch: int,
     running: tuple[float, float, float],
 ) -> tuple[EpochRow, NDArray[np.float32]]:
-    """Row of an epoch and logits of `val`. running: as in `State`.
-
-    Raises `RunFailed` when a logit is a NaN or an infinity.
-    """
+    """Row of an epoch and logits of `val`, (n,) or (n, C). running: as in `State`. Raises
+    `RunFailed` when a logit is a NaN or an infinity."""
     started = time.perf_counter()
     loss, accuracy, seconds = running
     logits = predict(model, val, config.precision)

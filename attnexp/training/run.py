@@ -94,13 +94,10 @@ def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
-    """Train what `config` says; return the run's folder and result.
-
-    A run that has finished before is not repeated, unless `again`; then its result stays until the
-    new one is there. One that was stopped goes on from its last epoch.
-
-    Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss of NaN.
-    """
+    """Train what `config` says; return the run's folder and result. A run that has finished before
+    is not repeated, unless `again`; then its result stays until the new one is there. One that was
+    stopped goes on from its last epoch. Raises `UserError`, `Busy` while another process does this
+    run, `RunFailed` for a loss of NaN."""
     try_to_build(config)
     with device.restore_threads():
         processor = device.prepare(config.train)
@@ -174,11 +171,8 @@ def _train(
 
 
 def make_splits(config: RunConfig, dataset: encode.Dataset, processor: torch.device) -> Splits:
-    """The splits of a run on its device.
-
-    Under `protocol: blog` the test set validates; under `holdout` the validation split that the
-    data set has of its own, where it is asked for, else a part of train.
-    """
+    """The splits of a run on its device. Under `protocol: blog` the test set validates; under
+    `holdout` the validation split of the data set, where it is asked for, else a part of train."""
     train = on_device(dataset.train, processor)
     test = on_device(dataset.test, processor)
     if config.train.protocol is Protocol.blog:

@@ -104,11 +104,8 @@ class Record:
             file.write(_checksum(content.getbuffer()))
 
     def resume(self, state: State) -> None:
-        """Continue from the checkpoint of an earlier attempt, if there is one that is whole.
-
-        On the same machine with as many threads it is the same run to the bit, on another the same
-        but for rounding.
-        """
+        """Continue from the checkpoint of an earlier attempt, if there is one that is whole. On the
+        same machine with as many threads it is the same run to the bit."""
         file = self.folder / store.CHECKPOINT
         if not file.exists():
             return
