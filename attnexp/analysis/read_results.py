@@ -90,7 +90,8 @@ def _read_cells(
     frames = []
     for file in results:
         name = Path(file).name.partition(".")[0] if len(results) == 1 else "results"
-        frame = _with_standard_names(read_rows(Path(file)), name, variant_column, seed_column)
+        rows = read_rows(Path(file)).drop(columns="", errors="ignore")  # such as pandas' index
+        frame = _with_standard_names(rows, name, variant_column, seed_column)
         if len(results) > 1:
             frame[PLACE] = f"{file}, " + frame[PLACE]
         frames.append(frame)

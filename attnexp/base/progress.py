@@ -1,6 +1,6 @@
 """Progress for a waiting user, on stderr: a live bar on a terminal, plain lines elsewhere."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import rich.progress
@@ -37,7 +37,7 @@ def note(line: str) -> None:
     console.print(line, soft_wrap=True)
 
 
-def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+def track(items: Sequence[T], label: str) -> Iterator[T]:
     """Yield the items; on a terminal, show the number done, the rate and the time left."""
     if not console.is_terminal:
         yield from items
@@ -50,7 +50,7 @@ def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         rich.progress.TimeRemainingColumn(compact=True),
     )
     with rich.progress.Progress(*columns, console=console, transient=True) as progress:
-        yield from progress.track(items, total=total, description=label, update_period=0.2)
+        yield from progress.track(items, description=label, update_period=0.2)
 
 
 def duration(seconds: float) -> str:

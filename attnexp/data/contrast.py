@@ -8,7 +8,6 @@ apart. This is the positive control: a tool that finds no effect of positional e
 not be trusted when it finds none elsewhere.
 """
 
-from collections.abc import Iterator
 from random import Random
 
 import numpy as np
@@ -32,46 +31,37 @@ CLOSINGS = """|overall|all in all|in my opinion|if you ask me|for what it is wor
 
 
 def generate_corpus(order_fraction: float) -> Corpus:
-    """The corpus, the same in every run; no review of test stands in train."""
+    """The corpus, the same in every run: reviews in pairs, the negative one first; no review of
+    test stands in train."""
     random = Random(0)
     seen: set[tuple[str, ...]] = set()
-    rows = []
+    rows: list[tuple[str, str, int, str]] = []
     files = {}
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
         files[split] = {"files": ["generated"], "texts": size, "files_not_read": 0}
-        reviews = _reviews(size, order_fraction, random, seen)
-        for number, (label, text) in enumerate(reviews, start=1):
-            rows.append((split, text, label, f"row {number} of {split}"))
+        num_with_order = 2 * round(size // 2 * order_fraction)
+        num_rows = 0
+        while num_rows < size:
+            first, second = random.sample(ASPECTS, 2)
+            opening = random.choice(OPENINGS)
+            closing = random.choice(CLOSINGS)
+            praise = random.sample(PRAISE, 2)
+            blame = random.sample(BLAME, 2)
+            key = (first, second, opening, closing, praise[0], blame[0])
+            if key in seen:
+                continue
+            seen.add(key)
+            joint = "and"
+            pair = blame, praise
+            if num_rows < num_with_order:
+                joint = "but"
+                pair = [praise[0], blame[0]], [blame[0], praise[0]]
+            for label, adjectives in enumerate(pair):
+                clauses = (
+                    f"the {first} was {adjectives[0]} {joint} the {second} was {adjectives[1]}"
+                )
+                text = f"{opening} {clauses} {closing}".strip()
+                num_rows += 1
+                rows.append((split, text, label, f"row {num_rows} of {split}"))
     frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
     return Corpus(rows=frame.astype({"label": np.int8}), files=files)
-
-
-def _reviews(
-    size: int, order_fraction: float, random: Random, seen: set[tuple[str, ...]]
-) -> Iterator[tuple[int, str]]:
-    """Reviews in pairs, the negative one first, each with its label."""
-    num_pairs = size // 2
-    num_with_order = round(num_pairs * order_fraction)
-    num_written = 0
-    while num_written < num_pairs:
-        first, second = random.sample(ASPECTS, 2)
-        opening = random.choice(OPENINGS)
-        closing = random.choice(CLOSINGS)
-        praise = random.sample(PRAISE, 2)
-        blame = random.sample(BLAME, 2)
-        key = (first, second, opening, closing, praise[0], blame[0])
-        if key in seen:
-            continue
-        seen.add(key)
-        if num_written < num_with_order:
-            joint = "but"
-            negative = [praise[0], blame[0]]
-            positive = [blame[0], praise[0]]
-        else:
-            joint = "and"
-            negative = blame
-            positive = praise
-        for label, adjectives in enumerate((negative, positive)):
-            clauses = f"the {first} was {adjectives[0]} {joint} the {second} was {adjectives[1]}"
-            yield label, f"{opening} {clauses} {closing}".strip()
-        num_written += 1

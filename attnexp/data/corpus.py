@@ -1,7 +1,6 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -17,6 +16,9 @@ SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
 """The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
+SENTIMENT_OF = {
+    name: sentiment for pair in SYNONYMS for name, sentiment in zip(pair, SENTIMENTS, strict=True)
+}
 MAX_CLASSES = 1000
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
@@ -41,7 +43,6 @@ class Corpus:
     classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
     written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
-    is_drawn: bool = False  # whether test was drawn from train, since there was none
     files: dict[str, Any]  # by split: files, texts, files_not_read, as a result keeps them
 
     @property
@@ -50,70 +51,52 @@ class Corpus:
         parts = {}
         begin = 0
         for split, num_rows in self.rows.split.value_counts(sort=False).items():
-            parts[str(split)] = slice(begin, begin + num_rows)
-            begin += num_rows
+            end = begin + num_rows
+            parts[str(split)] = slice(begin, end)
+            begin = end
         return parts
 
     def redraw(self, numbers: Numbers, seed: int) -> tuple[Self, Order]:
         """The corpus with train and test drawn anew from their union, and the old place of each of
         its rows. Of every class both keep their share, as nearly as equal texts allow."""
         rows = self.rows[self.rows.split != "val"]
-        labels = rows.label.to_numpy()
         was_test = rows.split == "test"
-        shares = was_test.groupby(labels).mean().to_numpy()
+        shares = was_test.groupby(rows.label).mean().to_numpy()
+        labels = rows.label.to_numpy()
         numbers = numbers[: len(rows)]
         is_test = choose_test(numbers, numbers, labels, shares, seed)
-        rows, order = _move_to_test(self.rows, is_test)
+        return self._move_to_test(is_test)
+
+    def draw_test(self, data: DataConfig) -> Self:
+        """The corpus with a share of train, all that it has but for val, drawn as test."""
+        train = self.rows[self.rows.split == "train"]
+        tokenized, _ = text.number_words(train.text, text.tokenizer_of(data))
+        written, _ = pd.factorize(train.text)
+        numbers = number_texts(tokenized)
+        labels = train.label.to_numpy()
+        shares = np.full(len(self.classes), data.test_share)
+        is_test = choose_test(written, numbers, labels, shares, seed=0)
+        corpus, _ = self._move_to_test(is_test)
+        return replace(corpus, source=f"{self.source}, {data.test_share:.0%} drawn as test")
+
+    def _move_to_test(self, is_test: Mask) -> tuple[Self, Order]:
+        """The corpus with these rows and no others in test, and the old place of each of its rows.
+        is_test: for all rows but those of val, which stand behind them."""
+        split = self.rows.split.to_numpy(copy=True)
+        split[: len(is_test)] = np.where(is_test, "test", "train")
+        order = np.argsort([SPLITS.index(name) for name in split], kind="stable")
+        rows = self.rows.assign(split=split).iloc[order]
         return replace(self, rows=rows), order
 
 
-def make_corpus(rows: pd.DataFrame, source: str, data: DataConfig, files: dict[str, Any]) -> Corpus:
-    """Corpus of rows as they were read; of train, a share is drawn as test if there is none.
-    Raises `UserError` where that is no set of labelled texts."""
-    labels = [_read_label(value) for value in rows.label]
-    rows = rows.assign(label=pd.Series(labels, rows.index, object))
-    _check_rows(rows, source)
-    written = rows.label.map(str)
-    names = _order_labels(set(written), source)
-    numbers = {name: label for label, name in enumerate(names)}
-    label_type = np.min_scalar_type(-len(names))
-    rows = rows.assign(label=written.map(numbers).astype(label_type))
-    is_drawn = "test" not in set(rows.split)
-    if is_drawn:
-        train = rows[rows.split == "train"]
-        numbered, _ = text.number_words(train.text, text.tokenizer_of(data))
-        is_test = choose_test(
-            pd.factorize(train.text)[0],
-            number_texts(numbered),
-            train.label.to_numpy(),
-            shares=np.full(len(names), data.test_share),
-            seed=0,
-        )
-        rows, _ = _move_to_test(rows, is_test)
-        source = f"{source}, {data.test_share:.0%} drawn as test"
-    _check_classes(rows, names, source)
-    classes = SENTIMENTS if names in SYNONYMS else names
-    return Corpus(
-        rows=rows, classes=classes, written=names, source=source, is_drawn=is_drawn, files=files
-    )
-
-
-def _read_label(value: Any) -> Any:
-    """A label, with 1.0 as 1."""
-    match = WHOLE_FLOAT.fullmatch(str(value))
-    return match[1] if match else value
-
-
-def _is_label(value: Any) -> bool:
-    return isinstance(value, int | str) and not NO_LABEL.fullmatch(str(value))
-
-
-def _check_rows(rows: pd.DataFrame, source: str) -> None:
-    """Raise `UserError` unless each row has a text, and a name or whole number as its label."""
+def make_corpus(rows: pd.DataFrame, source: str, files: dict[str, Any]) -> Corpus:
+    """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
+    whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
+    labels = [_read_label(value) for value in rows.label]
     is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
-    is_label = [_is_label(value) for value in rows.label]
+    is_label = [label is not None for label in labels]
     for column, kind, is_right in (
         ("text", "texts", is_text),
         ("label", "names or whole numbers", is_label),
@@ -126,6 +109,23 @@ def _check_rows(rows: pd.DataFrame, source: str) -> None:
                 f"{values}, in {join_names(wrong.place)}. Mend or remove them, or name another "
                 f"column: data.{column}=COLUMN."
             )
+    names = _order_labels(set(labels), source)
+    number_of = {name: number for number, name in enumerate(names)}
+    label_type = np.min_scalar_type(-len(names))
+    numbers = np.array([number_of[label] for label in labels], label_type)
+    classes = SENTIMENTS if names in SYNONYMS else names
+    rows = rows.assign(label=numbers)
+    return Corpus(rows=rows, classes=classes, written=names, source=source, files=files)
+
+
+def _read_label(value: Any) -> Any:
+    """Name of a label, 1 for 1.0; None for what is none."""
+    name = str(value)
+    whole = WHOLE_FLOAT.fullmatch(name)
+    if whole:
+        return whole[1]
+    is_label = isinstance(value, int | str) and not NO_LABEL.fullmatch(name)
+    return name if is_label else None
 
 
 def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
@@ -143,25 +143,25 @@ def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
     return names
 
 
-def _check_classes(rows: pd.DataFrame, names: Sequence[str], source: str) -> None:
+def check_classes(corpus: Corpus) -> None:
     """Raise `UserError` unless every split has two classes or more, and train all of them."""
+    names = corpus.written
     if len(names) == 1:
         raise UserError(
-            f"{source}: all {len(rows):,} texts have the label {join_names(names)}; two classes "
-            f"are needed. Name the column of classes: data.label=COLUMN."
+            f"{corpus.source}: all {len(corpus.rows):,} texts have the label {join_names(names)}; "
+            f"two classes are needed. Name the column of classes: data.label=COLUMN."
         )
-    labels_of = {"test": set[int]()}  # of too few texts none may be drawn
-    for split, labels in rows.groupby("split").label:
-        labels_of[str(split)] = set(labels)
-    train_labels = labels_of["train"]
-    for split, split_labels in labels_of.items():
+    label = corpus.rows.label
+    train_labels = set(label[corpus.rows.split == "train"])
+    for split in ("test", *corpus.parts):  # of too few texts none may be drawn as test
+        split_labels = set(label[corpus.rows.split == split])
         if len(split_labels) < 2 or split_labels - train_labels:
             listed = join_names(names[label] for label in sorted(split_labels))
             listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
-                f"{split} of {source} has the classes {listed}, train {listed_of_train}. Each "
-                f"needs two or more, and train all. Where -1 alone hides them, take another split: "
-                f"data.{split}_split=validation."
+                f"{split} of {corpus.source} has the classes {listed}, train {listed_of_train}. "
+                f"Each needs two or more, and train all. Where -1 alone hides them, take another "
+                f"split: data.{split}_split=validation."
             )
 
 
@@ -174,11 +174,7 @@ def number_texts(rows: text.Texts) -> Numbers:
 
 
 def choose_test(
-    written: Numbers,
-    numbers: Numbers,
-    labels: Numbers,
-    shares: NDArray[np.floating],
-    seed: int,
+    written: Numbers, numbers: Numbers, labels: Numbers, shares: NDArray[np.floating], seed: int
 ) -> Mask:
     """Mask of the rows drawn for test, (n,); the same for one seed.
 
@@ -188,29 +184,22 @@ def choose_test(
     moves only where texts of one number lay on both sides. All are (n,), but for shares, (C,).
     """
     _, written_rows = np.unique(written, return_index=True)
-    _, first_rows, number_of_row, num_rows = np.unique(
+    _, first_rows, text_of_row, num_rows = np.unique(
         numbers, return_index=True, return_inverse=True, return_counts=True
     )
-    random = np.random.default_rng(seed)
+    label_of_text = labels[first_rows]
     is_test = np.zeros(len(first_rows), bool)
-    for label in np.unique(labels[first_rows]):
+    random = np.random.default_rng(seed)
+    for label in np.unique(label_of_text):
         shuffled = random.permutation(written_rows[labels[written_rows] == label])
-        drawn = pd.unique(number_of_row[shuffled])
-        drawn = drawn[labels[first_rows[drawn]] == label]
-        rows_before = np.cumsum([0, *num_rows[drawn]])  # of each text, in the order of the draw
-        num_wanted = shares[label] * rows_before[-1]
-        distance = np.abs(rows_before[:-1] - num_wanted)
-        is_test[drawn[: distance.argmin()]] = True
-    return is_test[number_of_row]
-
-
-def _move_to_test(rows: pd.DataFrame, is_test: Mask) -> tuple[pd.DataFrame, Order]:
-    """The rows in the order of splits, with these and no others in test, and their old places.
-    is_test: for all rows but those of val, which stand behind them."""
-    split = rows.split.to_numpy(copy=True)
-    split[: len(is_test)] = np.where(is_test, "test", "train")
-    order = np.argsort([SPLITS.index(name) for name in split], kind="stable")
-    return rows.assign(split=split).iloc[order], order
+        texts = pd.unique(text_of_row[shuffled])  # in the order of their first row there
+        texts = texts[label_of_text[texts] == label]
+        # the row count before each text; test ends before the text where it is nearest to the share
+        num_before = np.cumsum([0, *num_rows[texts]])
+        num_wanted = shares[label] * num_before[-1]
+        num_texts = np.abs(num_before[:-1] - num_wanted).argmin()
+        is_test[texts[:num_texts]] = True
+    return is_test[text_of_row]
 
 
 def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
@@ -218,13 +207,14 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     numbers: of each row, (n,). Texts of one number are the same to a model."""
     rows = corpus.rows.assign(number=numbers, num_words=num_words)
     with_words = rows[rows.num_words > 0]
-    parts = {split: with_words.number[with_words.split == split] for split in SPLITS}
     counts = {}
     for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        is_shared = parts[split].isin(parts[other])
+        split_rows = with_words[with_words.split == split]
+        other_rows = with_words[with_words.split == other]
+        is_shared = split_rows.number.isin(other_rows.number)
         counts[f"{split} texts also occur in {other}"] = is_shared.sum()
-    repeated = with_words.duplicated(["split", "number"])
-    counts["texts repeat another of their split"] = repeated.sum()
+    is_repeated = with_words.duplicated(["split", "number"])
+    counts["texts repeat another of their split"] = is_repeated.sum()
     num_labels = with_words.groupby("number").label.nunique()
     counts["texts have both labels"] = (num_labels > 1).sum()
 
@@ -236,19 +226,18 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
 
-    is_long = rows.text.str.len() > 10 * rows.num_words.clip(1)
-    num_unsplit = ((rows.num_words < 3) & is_long).sum()
-    if 10 * num_unsplit > len(rows):
-        counts["long texts have two tokens at most (is data.tokenizer right?)"] = num_unsplit
-    for names in _similar_names(corpus.classes):
-        listed = ", ".join(map(repr, names))
-        counts[f"names of classes differ in space or case alone ({listed})"] = len(names)
+    # as where Chinese, which has no spaces, is split at spaces
+    num_characters = rows.text.str.len()
+    is_long = num_characters > 10 * rows.num_words.clip(1)
+    is_unsplit = is_long & (rows.num_words < 3)
+    if is_unsplit.mean() > 0.1:
+        problem = "long texts have two tokens at most (is data.tokenizer right?)"
+        counts[problem] = is_unsplit.sum()
+    names = pd.Series(corpus.classes)
+    simplified = names.map(lambda name: "".join(name.split()).casefold())
+    for _, similar in names.groupby(simplified, sort=False):
+        if len(similar) > 1:
+            listed = ", ".join(map(repr, similar))
+            problem = f"names of classes differ in space or case alone ({listed})"
+            counts[problem] = len(similar)
     return {problem: int(count) for problem, count in counts.items() if count}
-
-
-def _similar_names(classes: Sequence[str]) -> list[list[str]]:
-    """Groups of two or more names that are the same without their space and case."""
-    similar: dict[str, list[str]] = {}
-    for name in classes:
-        similar.setdefault("".join(name.split()).casefold(), []).append(name)
-    return [names for names in similar.values() if len(names) > 1]

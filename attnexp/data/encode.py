@@ -13,8 +13,8 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, Corpus, find_problems, number_texts
-from attnexp.data.load import load_corpus
+from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, find_problems, number_texts
+from attnexp.data.load import load_corpus, read_corpus
 from attnexp.data.text import Ids, Texts
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
@@ -89,10 +89,13 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with its words and classes: a test split, or else all."""
-    corpus = load_corpus(config)
-    rows = corpus.rows if corpus.is_drawn else corpus.rows[corpus.parts["test"]]
-    names = corpus.classes if tuple(classes) == SENTIMENTS else corpus.written
+    """Other texts for a finished run, with its words and classes: a test split, or else all. They
+    may be few, and of one class."""
+    corpus = read_corpus(config)
+    rows = corpus.rows[corpus.parts["test"]] if "test" in corpus.parts else corpus.rows
+    names = corpus.written
+    if tuple(classes) == SENTIMENTS:
+        names = tuple(SENTIMENT_OF.get(name, name) for name in names)
     has_texts = isinstance(rows.text.iloc[0], str)
     if not words or not has_texts or not set(names) <= set(classes):
         raise UserError(
@@ -137,7 +140,7 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]
                 f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
         return list(texts), []
-    tracked = progress.track(texts, total=len(texts), label="encoding")
+    tracked = progress.track(list(texts), "encoding")
     numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
         if not any(map(len, numbered[part])):
@@ -155,10 +158,11 @@ def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> s
     labels = corpus.rows.label.to_numpy()
     for part in corpus.parts.values():
         texts = ranks[part]
+        # where each text begins, so that the same words in other texts are other data
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
         for numbers in (np.concatenate(texts), offsets, labels[part]):
             digest.update(numbers.tobytes())
-    digest.update("\n".join(words).encode())
+    digest.update("\n".join(words).encode())  # no word holds a line break
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())
     return digest.hexdigest()[:16]

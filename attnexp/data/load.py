@@ -10,7 +10,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
-from attnexp.data.corpus import Corpus, make_corpus
+from attnexp.data.corpus import Corpus, check_classes, make_corpus
 from attnexp.data.records import LINE
 from attnexp.data.sources import locate_source, open_source
 from attnexp.data.splits import Splits, choose_splits, find_splits
@@ -21,7 +21,17 @@ Tables = dict[str, dict[str, pd.DataFrame]]
 
 
 def load_corpus(data: DataConfig) -> Corpus:
-    """The data set that `data` names; what is on no disk is downloaded from the hub. Raises
+    """The data set that `data` names, to train on and to test with: where it has no test split, a
+    share of train is drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
+    corpus = read_corpus(data)
+    if "test" not in corpus.parts:
+        corpus = corpus.draw_test(data)
+    check_classes(corpus)
+    return corpus
+
+
+def read_corpus(data: DataConfig) -> Corpus:
+    """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
     if data.name is DataName.contrast:
         return contrast.generate_corpus(data.order_fraction or 0.0)
@@ -43,7 +53,7 @@ def load_corpus(data: DataConfig) -> Corpus:
     if columns not in ([data.text, data.label], ["text", "label"]):
         text, label = map(join_names, ([column] for column in columns))
         progress.note(f"Column {text} is the text, {label} the label.")
-    return make_corpus(rows, title, data, files)
+    return make_corpus(rows, title, files)
 
 
 def read_splits(splits: Splits, *, has_header: bool) -> tuple[Tables, dict[str, Any]]:
@@ -77,21 +87,13 @@ def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
     parts = []
     for split, files in tables.items():
         for name, rows in files.items():
-            part = rows.reindex(columns=list(columns)).astype(object)
+            named = rows.loc[:, rows.columns != ""]  # several may have no name
+            part = named.reindex(columns=list(columns)).astype(object)
             part.columns = ["text", "label"]
             part["split"] = split
-            part["place"] = _list_places(name, rows.index)
+            part["place"] = [f"row {number} of {name}" for number in range(1, len(rows) + 1)]
+            if rows.index.name == LINE:
+                part["place"] += [f" (line {line})" for line in rows.index]
             parts.append(part)
     joined = pd.concat(parts, ignore_index=True)
     return joined.where(joined.notna(), None)
-
-
-def _list_places(name: str, index: pd.Index) -> list[str]:
-    """Where each row of a file stands, from 1, and its line, if the index has it."""
-    places = []
-    for row, line in enumerate(index, start=1):
-        place = f"row {row} of {name}"
-        if index.name == LINE:
-            place += f" (line {line})"
-        places.append(place)
-    return places

@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import re
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -34,39 +35,32 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
         if all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows):
             names = ["", *names]  # R numbered the rows
     else:
-        names = [str(number) for number in range(len(rows[0]))]
-    repeated = {name for name in names if name and names.count(name) > 1}
-    if repeated:
+        names = list(map(str, range(len(rows[0]))))
+    columns = pd.Index(names)
+    repeated = columns[columns.duplicated() & (columns != "")]
+    if len(repeated):
         raise ValueError(
-            f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
+            f"it has more than one column {join_names(sorted(set(repeated)))}; leave one, or write "
             f"{guess_columns(pd.DataFrame(rows))} if its first row holds no names"
         )
-    _fill_rows(rows, lines, len(names))
-    return pd.DataFrame(rows, columns=names, index=pd.Index(lines, name=LINE), dtype=str)
+    for row, line in zip(rows, lines, strict=True):
+        if len(row) > len(names):
+            raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
+        row.extend([""] * (len(names) - len(row)))  # a spreadsheet leaves out empty cells at an end
+    return pd.DataFrame(rows, columns=columns, index=pd.Index(lines, name=LINE), dtype=str)
 
 
 def guess_columns(rows: pd.DataFrame) -> str:
     """Settings for a csv without names: texts are the longest cells; of the other columns with more
     than one value, labels have the fewest."""
-    lengths = []
-    num_values = []
-    for number in range(rows.shape[1]):
-        column = rows.iloc[:, number].fillna("")
-        lengths.append(column.str.len().mean())
-        num_values.append(column.nunique())
-    text = lengths.index(max(lengths))
-    num_values[text] = 0
-    candidates = [num for num in num_values if num > 1]
-    label = num_values.index(min(candidates)) if candidates else "NUMBER"
+    cells = rows.fillna("")
+    cells.columns = range(rows.shape[1])
+    mean_lengths = cells.map(len).mean().fillna(0)
+    text = mean_lengths.idxmax()
+    num_values = cells.drop(columns=text).nunique()
+    num_values = num_values[num_values > 1]
+    label = "NUMBER" if num_values.empty else num_values.idxmin()
     return f"data.header=false data.text={text} data.label={label}"
-
-
-def _fill_rows(rows: list[list[str]], lines: list[int], num_names: int) -> None:
-    """Add the cells that rows lack at their end. Raises `ValueError` where one has too many."""
-    for row, line in zip(rows, lines, strict=True):
-        if len(row) > num_names:
-            raise ValueError(f"line {line} has {len(row)} cells, and there are {num_names} names")
-        row.extend([""] * (num_names - len(row)))
 
 
 def split_records(text: str, kind: str) -> Records:
@@ -74,37 +68,60 @@ def split_records(text: str, kind: str) -> Records:
     writer where all are closed as such (within a text doubled, or behind a backslash), and part of
     the texts where only that gives every line as many cells as the first. Raises `ValueError`,
     with the line, where neither is so, or both are with another number of records."""
+    dialect = _guess_dialect(text, kind)
+    by_line = _split(text, quoting=csv.QUOTE_NONE, **dialect)
+    if '"' not in text:
+        return by_line
+    num_cells = {len(row) for row in by_line.cells}
+    # only a writer of csv sets names in quotes, and so its texts, too
+    has_quoted_name = any(re.fullmatch('".*"', name.strip()) for name in by_line.cells[0])
+    is_table = len(num_cells) == 1 and num_cells != {1} and not has_quoted_name
+    try:
+        by_quotes = _split_by_quotes(text, dialect)
+    except ValueError:
+        if is_table:
+            return by_line
+        raise
+    if is_table and len(by_quotes.cells) < len(by_line.cells):
+        # records begin at the same lines up to the first that has several
+        pairs = zip(by_quotes.lines, by_line.lines, strict=False)
+        line = max(line for line, same_line in pairs if line == same_line)
+        raise ValueError(
+            f"line {line}: its quote is closed on a later line, and yet every line is a row by "
+            f"itself: {len(by_quotes.cells)} records, or {len(by_line.cells)} if quotes are part "
+            f"of texts. If they are, double them and put the text in quotes"
+        )
+    return by_quotes
+
+
+def _guess_dialect(text: str, kind: str) -> dict[str, Any]:
+    """Delimiter of a csv, and whether spaces follow it. Raises `ValueError` for Excel's `sep=`."""
     # names in quotes may hold delimiters and line breaks
     header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
-    delimiter = "\t" if kind == "tsv" else max(",;\t|", key=header.count)
-    quoted_cell = re.compile(rf'[{delimiter}] +"[^"\n]+"([{delimiter}]|$)', re.M)
-    is_padded = f"{delimiter} " in header or quoted_cell.search(text) is not None
-    dialect = {"delimiter": delimiter, "skipinitialspace": is_padded}
-    by_line = _split(text, quoting=csv.QUOTE_NONE, **dialect)
-    if '"' not in text:
-        return by_line
-    is_table = _is_table(by_line.cells)
-    for quoted in (text, text.replace('\\"', '""')):  # databases write \" within quotes
-        try:
-            by_quotes = _split(quoted, quoting=csv.QUOTE_MINIMAL, **dialect)
-        except ValueError:
-            continue
-        if is_table and len(by_quotes.cells) < len(by_line.cells):
-            # records begin at the same lines up to the first that has several
-            pairs = zip(by_quotes.lines, by_line.lines, strict=False)
-            line = max(line for line, same_line in pairs if line == same_line)
-            raise ValueError(
-                f"line {line}: its quote is closed on a later line, and yet every line is a row by "
-                f"itself: {len(by_quotes.cells)} records, or {len(by_line.cells)} if quotes are "
-                f"part of texts. If they are, double them and put the text in quotes"
-            )
-        return by_quotes
-    return by_line if is_table else _split(text, quoting=csv.QUOTE_MINIMAL, **dialect)
+    delimiter = "\t"
+    if kind != "tsv":
+        delimiter = max(",;\t|", key=header.count)
+    skips_spaces = f"{delimiter} " in header
+    if not skips_spaces:
+        quoted_after_space = rf'[{delimiter}] +"[^"\n]+"([{delimiter}]|$)'
+        skips_spaces = re.search(quoted_after_space, text, re.M) is not None
+    return {"delimiter": delimiter, "skipinitialspace": skips_spaces}
+
+
+def _split_by_quotes(text: str, dialect: dict[str, Any]) -> Records:
+    """Records whose quotes are doubled within a text, or, as databases write them, behind \\."""
+    try:
+        return _split(text, quoting=csv.QUOTE_MINIMAL, **dialect)
+    except ValueError:
+        with suppress(ValueError):
+            return _split(text.replace('\\"', '""'), quoting=csv.QUOTE_MINIMAL, **dialect)
+        raise
 
 
 def _split(text: str, **dialect: Any) -> Records:
+    """Records of a csv, and none for its blank lines. Raises `ValueError` for an open quote."""
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, **dialect)
     records = Records([], [])
@@ -121,14 +138,6 @@ def _split(text: str, **dialect: Any) -> Records:
             f"end of a line ({error})"
         ) from None
     return records
-
-
-def _is_table(cells: list[list[str]]) -> bool:
-    """Whether lines split without regard to quotes have the same number of cells, two or more, and
-    no name in quotes, which only a writer of csv sets."""
-    num_cells = {len(row) for row in cells}
-    has_quoted_name = any(re.fullmatch('".*"', name.strip()) for name in cells[0])
-    return len(num_cells) == 1 and num_cells != {1} and not has_quoted_name
 
 
 def parse_json(text: str) -> pd.DataFrame:
@@ -156,18 +165,18 @@ def _decode_values(text: str) -> tuple[list[Any], list[int]]:
     decoder = json.JSONDecoder(object_pairs_hook=_make_object)
     values = []
     lines = []
-    end = 0
+    begin = end = 0
     line = 1
     while match := NO_BLANK.search(text, end):
-        line += text.count("\n", end, match.start())
+        line += text.count("\n", begin, match.start())
+        begin = match.start()
         try:
-            value, end = decoder.raw_decode(text, match.start())
+            value, end = decoder.raw_decode(text, begin)
             json.dumps(value, ensure_ascii=False).encode()  # fails at half a character
         except ValueError as error:
             raise ValueError(f"the value that begins in line {line}: {error}") from None
         values.append(value)
         lines.append(line)
-        line += text.count("\n", match.start(), end)
     return values, lines
 
 

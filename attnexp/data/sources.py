@@ -60,8 +60,9 @@ def open_source(source: Source) -> tuple[Path, str]:
     path = Path(source.path).expanduser().absolute()
     if not path.exists():
         raise UserError(f"{source.title}={source.path} does not exist. Give {FORMATS}.")
-    title = source.title if source.title.startswith("$") else str(path)
-    return path, title
+    if source.title.startswith("$"):  # so that results of two machines name one source
+        return path, source.title
+    return path, str(path)
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:

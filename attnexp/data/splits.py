@@ -43,23 +43,41 @@ Splits = Mapping[str, Split]
 """Splits by the names that the data set has for them."""
 
 
+def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
+    """The splits of a file or folder. is_hub: whether it is a data set of the hub, whose card
+    says what its files are."""
+    is_saved = any((path / name).exists() for name in SAVED)
+    if is_hub or is_saved:
+        return _find_in_datasets(str(path), data, is_saved=is_saved)
+    if path.is_dir():
+        return _sort_reviews(_read_reviews(path)) or _find_tables(path, data)
+    if kind_of(path):
+        return {data.train_split: Split({path.name: path})}
+    if tarfile.is_tarfile(path):
+        return _sort_reviews(_read_reviews(path))
+    return _find_in_keras(path)
+
+
 def choose_splits(splits: Splits, source: str, data: DataConfig) -> Splits:
     """The splits for train, test and val, by these names. Raises `UserError` where one is not
     there, two are the same, or the files of one are no whole."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # else it is drawn from train
         names["test"] = data.test_split or "test"
-    chosen = {key: _find_split(splits, name, key, source) for key, name in names.items() if name}
-    purposes: dict[str, str] = {}  # by file
-    for key, split in chosen.items():
-        for file in split.files:
-            if file in purposes:
+    chosen = {}
+    key_of_file: dict[str, str] = {}
+    for key, name in names.items():
+        if not name:
+            continue
+        chosen[key] = _find_split(splits, name, key, source)
+        for file in chosen[key].files:
+            if file in key_of_file:
                 raise UserError(
-                    f"data.{key}_split={names[key]} is the {purposes[file]} split of {source} "
+                    f"data.{key}_split={name} is the {key_of_file[file]} split of {source} "
                     f"already. Name another split, or leave data.{key}_split out."
                 )
-            purposes[file] = key
-    unused = {file for split in splits.values() for file in split.files} - purposes.keys()
+            key_of_file[file] = key
+    unused = {file for split in splits.values() for file in split.files} - key_of_file.keys()
     if unused:
         progress.note(f"Not read: {join_names(sorted(unused))}.")
     return chosen
@@ -95,52 +113,30 @@ def _is_whole(files: Sequence[str]) -> bool:
         shard = SHARD.fullmatch(file)
         if shard is None:
             return len(files) == 1
-        sets.add((shard["name"], shard["ending"], int(shard["total"])))
+        total = int(shard["total"])
+        sets.add((shard["name"], shard["ending"], total))
         numbers.add(int(shard["number"]))
-    (_, _, total) = sets.pop()
-    return not sets and len(numbers) == len(files) == total
-
-
-def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
-    """The splits of a file or folder. is_hub: whether it is a data set of the hub, whose card
-    says what its files are."""
-    is_saved = any((path / name).exists() for name in SAVED)
-    if is_hub or is_saved:
-        return _find_in_datasets(str(path), data, is_saved=is_saved)
-    if path.is_dir():
-        return _find_reviews(path) or _find_tables(path, data)
-    if kind_of(path):
-        return {data.train_split: Split({path.name: path})}
-    if tarfile.is_tarfile(path):
-        return _sort_reviews(_read_archive(path))
-    return _find_in_keras(path)
-
-
-def _find_reviews(path: Path) -> Splits:
-    """The reviews of an aclImdb folder, or of a folder with one; else nothing."""
-    for folder in (path, path / "aclImdb"):
-        if any(folder.glob(f"{REVIEWS}/*.txt")):
-            files = [file for file in folder.glob(f"{REVIEWS}/*") if file.is_file()]
-            return _sort_reviews((file.as_posix(), file.read_bytes()) for file in files)
-    return {}
+    return len(sets) == 1 and len(numbers) == len(files) == total
 
 
 def _find_tables(path: Path, data: DataConfig) -> Splits:
     """Tables of a folder by split: by their names without a number, or by their folders where only
     those name train. A split of several files must turn out to be shards."""
+    tables = {}
+    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
+        if kind_of(file) and file.is_file():
+            name = str(file.relative_to(path))
+            tables[name] = file
+    if len(tables) == 1 and not data.test_split:
+        return {data.train_split: Split(tables)}
     by_name = defaultdict[str, dict[str, Path]](dict)
     by_folder = defaultdict[str, dict[str, Path]](dict)
-    candidates = [*path.glob("*"), *path.glob("*/*")]
-    tables = sorted(file for file in candidates if kind_of(file) and file.is_file())
-    for file in tables:
-        name = str(file.relative_to(path))
-        by_name[re.sub(r"[-_]\d.*", "", stem_of(name))][name] = file
+    for name, file in tables.items():
+        stem = re.sub(r"[-_]\d.*", "", stem_of(name))
+        by_name[stem][name] = file
         by_folder[file.parent.name][name] = file
-    if len(tables) == 1 and not data.test_split:
-        (group,) = by_name.values()
-        return {data.train_split: Split(group)}
     groups = by_name
-    if data.train_split in by_folder.keys() - by_name.keys():
+    if data.train_split in by_folder and data.train_split not in by_name:
         groups = by_folder
     return {name: Split(group) for name, group in groups.items()}
 
@@ -150,19 +146,25 @@ def stem_of(file: str) -> str:
     return os.path.basename(file).partition(".")[0]
 
 
-def _read_archive(path: Path) -> Iterable[tuple[str, bytes]]:
-    """Names and contents of the files of an archive."""
+def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
+    """Names and contents of the files of an archive, or of the reviews of an aclImdb folder, or of
+    a folder with one."""
+    if path.is_dir():
+        for file in [*path.glob(f"{REVIEWS}/*"), *path.glob(f"aclImdb/{REVIEWS}/*")]:
+            if file.is_file():
+                yield file.as_posix(), file.read_bytes()
+        return
     with tarfile.open(path) as archive:
         for member in archive:
-            file = archive.extractfile(member)
-            if file is not None:
-                yield member.name, file.read()
+            content = archive.extractfile(member)
+            if content is not None:
+                yield member.name, content.read()
 
 
 def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
     """Reviews (Maas et al. 2011) by name, ordered as in the hub's parquet: by side and number.
     Files of other names in their folders are skipped."""
-    rows = []
+    texts: dict[tuple[str, str, int, str], str | None] = {}
     skipped = defaultdict[str, list[str]](list)
     for name, content in files:
         place = REVIEW.fullmatch(name)
@@ -173,14 +175,14 @@ def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
         if number is None:
             skipped[split].append(f"{split}/{side}/{file}")
         else:
-            text = content.decode() or None
-            rows.append((split, side, int(number[1]), file, text))
-    frame = pd.DataFrame(rows, columns=["split", "label", "number", "file", "text"])
+            texts[split, side, int(number[1]), file] = content.decode() or None
+    rows = defaultdict[str, list[tuple[str | None, str]]](list)
+    for (split, side, *_), text in sorted(texts.items()):
+        rows[split].append((text, side))
     splits = {}
-    for split, reviews in frame.groupby("split"):
-        ordered = reviews.sort_values(["label", "number", "file"], ignore_index=True)
-        name = f"{split}/neg and {split}/pos"
-        splits[str(split)] = Split({name: ordered}, sorted(skipped[str(split)]))
+    for split, reviews in rows.items():
+        frame = pd.DataFrame(reviews, columns=["text", "label"])
+        splits[split] = Split({f"{split}/neg and {split}/pos": frame}, sorted(skipped[split]))
     return splits
 
 
@@ -194,6 +196,7 @@ def _find_in_keras(path: Path) -> Splits:
             f"Keras publishes it: its SHA-256 is {digest}."
         )
     splits = {}
+    # the bytes that were hashed, for the file may have changed since
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
         for split in ("train", "test"):
             texts = [np.array(ranks, np.int32) for ranks in arrays[f"x_{split}"]]

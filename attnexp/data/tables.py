@@ -3,7 +3,7 @@
 import codecs
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -33,7 +33,7 @@ def kind_of(file: Path) -> str | None:
 
 def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
     """Rows of a file, which is read as csv if its name tells no format. Cells of csv and tsv are
-    texts as they stand there; a column without a name, such as pandas' index, is left out.
+    texts as they stand there; a column without a name, such as pandas' index, is called "".
     has_header: whether the first row of a csv or tsv names its columns; else they are numbered."""
     kind = kind_of(file) or "csv"
     try:
@@ -60,7 +60,7 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
             f"delimiter, a quote or a line break stands in quotes, its quotes doubled; a line of "
             f'JSON is {{"text": "good", "label": 1}}.'
         ) from error
-    return frame.loc[:, frame.columns != ""]
+    return frame
 
 
 def _read_content(file: Path) -> bytes:
@@ -94,25 +94,21 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     """Rows of an Arrow table. Labels that `datasets` stores as numbers get the names of classes."""
     frame = table.to_pandas(types_mapper=pd.ArrowDtype)
     metadata = table.schema.metadata or {}
-    info = json.loads(metadata.get(b"huggingface", "{}")).get("info", {})
-    features = info.get("features", {})
+    about = json.loads(metadata.get(b"huggingface", "{}"))
+    features = about.get("info", {}).get("features", {})
     for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
         if names and (frame[column] != -1).any():  # else the hub does not show its labels
-            names_of = dict(enumerate(names))
-            frame[column] = [names_of.get(label) for label in frame[column]]
+            frame[column] = frame[column].astype(object).map(dict(enumerate(names)))
     return frame
 
 
 def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels: those of the config, or else the one with a common name.
     tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
-    names = list(dict.fromkeys(name for rows in tables.values() for name in rows))
+    names = list(dict.fromkeys(name for rows in tables.values() for name in rows if name))
     columns = []
-    for key, setting, taken in (
-        ("text", data.text, data.label),
-        ("label", data.label, data.text),
-    ):
+    for key, setting, taken in (("text", data.text, data.label), ("label", data.label, data.text)):
         column = setting or _find_common(key, names, taken)
         if column not in names:
             what = f"that is plainly the {key}"
@@ -132,9 +128,8 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     return columns
 
 
-def _find_common(key: str, names: Sequence[str], taken: str | None) -> str:
+def _find_common(key: str, names: list[str], taken: str | None) -> str:
     """The one column with a common name for `key`, other than the one that is taken; else ""."""
     common = [name for name in names if name.lower() in COMMON[key] and name != taken]
-    same_name = [name for name in common if name.lower() == key]
-    candidates = same_name or common
+    candidates = [name for name in common if name.lower() == key] or common
     return candidates[0] if len(candidates) == 1 else ""

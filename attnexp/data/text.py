@@ -48,15 +48,15 @@ _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
 def keras(text: str) -> list[str]:
     """Keras's `text_to_word_sequence`: lower case, filtered characters to spaces, split there."""
-    spaced = text.lower().translate(_KERAS)
-    return [token for token in spaced.split(" ") if token]
+    tokens = text.lower().translate(_KERAS).split(" ")
+    return list(filter(None, tokens))
 
 
 def characters(text: str) -> list[str]:
     """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
     else as `keras`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
-    return [token for token in spaced.split(" ") if token]
+    return list(filter(None, spaced.split(" ")))
 
 
 def whitespace(text: str) -> list[str]:
@@ -114,13 +114,14 @@ def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tupl
     first, which is the order of Keras; 0 stays the unknown word. Ranks without words stay too."""
     if not words:
         return rows, []
-    in_train = np.concatenate(rows[:num_train])
-    counts = np.bincount(in_train, minlength=len(words) + 1)
-    counts[0] = 0
+    words_of_train = np.concatenate(rows[:num_train])
+    counts = np.bincount(words_of_train, minlength=len(words) + 1)
+    counts[0] = 0  # the unknown word has no rank
     by_frequency = np.argsort(-counts, kind="stable")
-    by_frequency = by_frequency[: np.count_nonzero(counts)]
+    num_ranks = np.count_nonzero(counts)
+    by_frequency = by_frequency[:num_ranks]
     rank_of = np.zeros(len(counts), np.int32)
-    rank_of[by_frequency] = np.arange(1, len(by_frequency) + 1)
+    rank_of[by_frequency] = np.arange(1, num_ranks + 1)
     ranks = [rank_of[row] for row in rows]
     return ranks, [words[number - 1] for number in by_frequency]
 
@@ -157,10 +158,10 @@ def to_ids(rows: Texts, config: DataConfig) -> Ids:
     ids = np.full((len(rows), config.max_len), PAD, np.int32)
     part = kept_part(config)
     for padded, row in zip(ids, rows, strict=True):
-        is_known = (row > 0) & (row < config.vocab_size - INDEX_FROM)
-        text = np.append(START, np.where(is_known, row + INDEX_FROM, UNKNOWN))[part]
+        text = np.append(START, row + INDEX_FROM)[part]
         if config.pad is Side.pre:
             padded[len(padded) - len(text) :] = text
         else:
             padded[: len(text)] = text
+    ids[(ids == INDEX_FROM) | (ids >= config.vocab_size)] = UNKNOWN  # ranks 0, and too rare ones
     return ids

@@ -2,7 +2,7 @@
 
 import gzip
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,10 +34,20 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
     """Vectors of `words` from a file of lines with a word and its numbers, separated by spaces.
     Raises `UserError` if it has none of the words, or not `d_model` finite numbers for each."""
     file = Path(path).expanduser()
+    row_of = {word.encode(): row for row, word in enumerate(words)}
+    rows = torch.zeros(len(words), d_model)
+    in_file = torch.zeros(len(words), dtype=torch.bool)
     try:
         with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
-            vectors = _read_lines(lines, words, d_model)
-        if not vectors.in_file.any() or not vectors.rows.isfinite().all():
+            for line_number, line in enumerate(lines, start=1):
+                word, *numbers = line.rstrip().split(b" ")
+                row = row_of.get(word)
+                is_header = line_number == 1 and len(numbers) == 1  # how many words, how wide
+                if row is not None and not is_header:
+                    vector = torch.tensor(list(map(float, numbers)))
+                    rows[row] = vector.reshape(d_model)
+                    in_file[row] = True
+        if not in_file.any() or not rows.isfinite().all():
             raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")
     except (OSError, EOFError, ValueError, RuntimeError) as error:
         raise UserError(
@@ -45,18 +55,4 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
             f"fastText's .vec; also as .gz) of model.d_model={d_model} numbers each, for words of "
             f"this language in lower case."
         ) from error
-    return vectors
-
-
-def _read_lines(lines: Iterable[bytes], words: Sequence[str], d_model: int) -> Vectors:
-    row_of = {word.encode(): row for row, word in enumerate(words)}
-    rows = torch.zeros(len(words), d_model)
-    in_file = torch.zeros(len(words), dtype=torch.bool)
-    for line_number, line in enumerate(lines, start=1):
-        word, *numbers = line.rstrip().split(b" ")
-        is_header = line_number == 1 and len(numbers) == 1  # how many words, how wide
-        if word in row_of and not is_header:
-            row = row_of[word]
-            rows[row] = torch.tensor([float(number) for number in numbers]).reshape(d_model)
-            in_file[row] = True
     return Vectors(rows, in_file)

@@ -94,14 +94,17 @@ class TouchedRows:
     ) -> None:
         """All rows are to date."""
         self.tables = [weight, m, v]
-        self.betas, self.eps = betas, eps
+        self.beta1, self.beta2 = betas
+        self.eps = eps
         self.step = 0  # since all rows were to date
         self.row_steps = torch.zeros(len(weight), dtype=torch.int64)  # to which each row has come
-        gaps = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
-        decay = betas[0] ** gaps
-        delta = 1 - betas[1] ** (gaps / 2)
-        self.terms = torch.stack([decay, decay * delta, decay * delta**2]).float()  # of a step
-        self.sums = torch.zeros_like(self.terms)  # A, B, C of a row that has come to each step
+        # Column j of `sums` is A, B, C of a row that has come to step j, and so misses i = s - j of
+        # s steps. The last column of `terms` is what i = 1 adds to them, the one before it i = 2.
+        i = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
+        decay = self.beta1**i
+        delta = 1 - self.beta2 ** (i / 2)
+        self.terms = torch.stack([decay, decay * delta, decay * delta**2]).float()
+        self.sums = torch.zeros_like(self.terms)
 
     @torch.no_grad()
     def read(self, words: Tensor) -> Tensor:
@@ -109,19 +112,20 @@ class TouchedRows:
         The tables stay as they are."""
         self.words = words
         self.batch = self._bring_to_date(words)
-        return self.batch[0].requires_grad_()
+        weight = self.batch[0]
+        return weight.requires_grad_()
 
     @torch.no_grad()
     def update(self, num_steps: int, lr: float) -> None:
         """Take the `num_steps`th step of Adam with the rows last read; note it for all others."""
-        beta1, beta2 = self.betas
-        rate = lr * math.sqrt(1 - beta2**num_steps) / (1 - beta1**num_steps)
         weight, m, v = self.batch
         gradient = weight.grad
         assert gradient is not None
-        m.lerp_(gradient, 1 - beta1)
-        v.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-        weight.addcdiv_(m, v.sqrt().add_(self.eps), value=-rate)
+        m.lerp_(gradient, 1 - self.beta1)
+        v.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
+        rate = lr * math.sqrt(1 - self.beta2**num_steps) / (1 - self.beta1**num_steps)
+        denominator = v.sqrt().add_(self.eps)
+        weight.addcdiv_(m, denominator, value=-rate)
         self.step += 1
         self._write(self.words, self.batch)
         self.sums[:, : self.step].add_(self.terms[:, -self.step :], alpha=rate)
@@ -143,16 +147,16 @@ class TouchedRows:
         """Weights and moments of some rows, (U, D) each, after the steps that they have missed."""
         weight, m, v = (table.index_select(0, words) for table in self.tables)
         row_steps = self.row_steps[words]
-        a, b, c = self.sums[:, row_steps, None]
+        a, b, c = self.sums[:, row_steps, None]  # (U, 1) each
         s = v.sqrt()
         denominator = s + self.eps
         u = s.div_(denominator)
-        polynomial = torch.addcmul(b, c, u)
-        polynomial = torch.addcmul(a, polynomial, u, out=polynomial)
-        weight.addcmul_(polynomial, m / denominator, value=-1)
-        missed = (self.step - row_steps)[:, None].float()
-        m.mul_(self.betas[0] ** missed)
-        v.mul_(self.betas[1] ** missed)
+        bracket = torch.addcmul(b, c, u)
+        bracket = torch.addcmul(a, bracket, u, out=bracket)  # A + (B + C u) u
+        weight.addcmul_(bracket, m / denominator, value=-1)
+        num_missed = (self.step - row_steps)[:, None].float()
+        m.mul_(self.beta1**num_missed)
+        v.mul_(self.beta2**num_missed)
         return [weight, m, v]
 
     def _write(self, words: Tensor, rows: list[Tensor]) -> None:

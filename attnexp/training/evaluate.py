@@ -19,25 +19,21 @@ from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import measure
 from attnexp.training.run import load_data, on_device
 
-SETTINGS = "data.path data.text data.label data.limit_test train.device train.threads".split()
+SETTINGS = """data.path data.header data.text data.label data.limit_test train.device
+train.threads""".split()
 """Settings that may change for an evaluation; all others belong to the model."""
 AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 """Settings by which a run turned its texts into ids; other texts need the same."""
 
 
 def evaluate_run(
-    run_dir: Path,
-    words: Sequence[str] = (),
-    *,
-    trust_code: bool = False,
-    any_code: bool = False,
+    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[Evaluation, Evaluation]:
-    """Stored test metrics of a run, and those measured now with its stored weights.
-
-    On the machine and with the number of threads of the run they agree to the last bit. With
-    `data.path` among the words other reviews are read, under the run's own vocabulary. Raises
-    `UserError` as `load_config` does.
-    """
+    """Stored test metrics of a run, and those measured now with its stored weights, which agree to
+    the last bit on the machine of the run. With `data.path` among the words other texts are read,
+    under the run's own vocabulary. Raises `UserError` as `load_config` does."""
+    if any(word.startswith("data.path=") for word in words):
+        words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
         if word.partition("=")[0] not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
@@ -54,23 +50,20 @@ def evaluate_run(
 def load_trained(
     run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
-    """Config, model and test set of a finished run, with some settings set anew.
-
-    The model is on its device and computes by the reference path. Raises as `evaluate_run` does.
-    """
+    """Config, model and test set of a finished run, with some settings set anew. The model is on
+    its device and computes by the reference path. Raises as `evaluate_run` does."""
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
-        settings = run.result.config
-        as_ids = {key: settings["data"][key] for key in AS_IDS}
-        settings = settings | {"data": {"name": "files", **as_ids}}
+        as_ids = {key: run.result.config["data"][key] for key in AS_IDS}
+        settings = run.result.config | {"data": {"name": "files", **as_ids}}
         run = replace(run, result=replace(run.result, config=settings))
     config = load_config(run, words, trust_code=trust_code, any_code=any_code)
-    where = device.prepare(config.train)
-    model = build_model(config, len(run.result.classes)).to(where)
+    processor = device.prepare(config.train)
+    model = build_model(config, len(run.result.classes)).to(processor)
     load_weights(run, model)  # which may be missing, so before the data are read
     if has_other_texts:
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
-        return config, model, on_device(test, where)
+        return config, model, on_device(test, processor)
     dataset = load_data(config.data, config.seeds.resample)
     fingerprint = run.result.data["fingerprint"]
     if dataset.fingerprint != fingerprint:
@@ -78,7 +71,7 @@ def load_trained(
             f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
             f"then {fingerprint}). Give the reviews of then as data.path=."
         )
-    return config, model, on_device(dataset.test, where)
+    return config, model, on_device(dataset.test, processor)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

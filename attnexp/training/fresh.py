@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import from_numpy
+from torch import Tensor, from_numpy, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import foreign_code
@@ -24,6 +24,7 @@ from attnexp.config.schema import Precision, RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.guard import guard
+from attnexp.network.trial import weights_of
 from attnexp.training import device
 from attnexp.training.loop import autocast
 
@@ -49,14 +50,27 @@ def start_process() -> Iterator[subprocess.Popen[bytes]]:
         process.communicate()
 
 
-def check_in(process: subprocess.Popen[bytes], *trained: Any) -> None:
+def check_in(
+    process: subprocess.Popen[bytes],
+    config: RunConfig,
+    num_classes: int,
+    model: nn.Module,
+    ids: Tensor,
+    logits: NDArray[np.float32],
+) -> None:
     """Raise `UserError` where a model gives other logits in a fresh process, or others for a text
-    in a batch than for the text alone. trained: as `compare_logits` takes it."""
-    job = pickle.dumps(sys.path) + pickle.dumps(trained)
-    answer, log = process.communicate(job)
-    if answer or process.returncode:
+    in a batch than for the text alone. ids, (n, T), of which some are taken; logits: theirs, (n,)
+    or (n, C), after the training."""
+    rows = np.linspace(0, len(ids) - 1, NUM_TEXTS).astype(int)
+    texts = ids[from_numpy(rows)].cpu().numpy()
+    job = config, num_classes, weights_of(model), texts, logits[rows]
+    content = pickle.dumps(sys.path) + pickle.dumps(job)
+    answer, log = process.communicate(content)
+    if answer:
+        raise UserError(answer.decode())
+    if process.returncode:
         last_line = log.decode(errors="replace").strip().rpartition("\n")[2]
-        raise UserError(answer.decode() or f"The model fails in another process: {last_line}")
+        raise UserError(f"The model fails in another process: {last_line}")
 
 
 def main() -> None:
@@ -80,16 +94,16 @@ def compare_logits(
 ) -> None:
     """Raise `UserError` as `check_in` does. texts: ids (B, T). expected: their logits, (B,) or
     (B, C), after the training."""
-    where = device.prepare(config.train)
-    ids = from_numpy(texts).to(where)
+    processor = device.prepare(config.train)
+    ids = from_numpy(texts).to(processor)
     code = foreign_code(to_dict(config))
     with guard(code):
-        model = build_model(config, num_classes).to(where)
+        model = build_model(config, num_classes).to(processor)
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
         device.choose_path(model, config.train)
         check_pieces(model, ids)
         check_logits(model, ids, num_classes)
-        with autocast(where, config.train.precision):
+        with autocast(processor, config.train.precision):
             logits = model.eval()(ids).float().cpu().numpy()
     tolerance = TOLERANCE[config.train.precision] * float(np.abs(expected).max())
     distance = float(np.abs(logits - expected).max())

@@ -48,21 +48,20 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch, and leave its means, each taken before a step, in `state.running`.
-
-    Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU before the weights are.
-    """
+    """Train for one epoch; leave its mean loss and accuracy, each taken before a step, and its
+    seconds in `state.running`. Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU
+    before the weights are."""
     started = time.perf_counter()
     device = train.ids.device
     compute_loss = choose_loss(config)
+    order = torch.randperm(len(train), generator=state.shuffle).to(device)
+    batches = order.split(config.batch_size)
+    num_steps = config.epochs * len(batches)
+    epoch = state.epoch + 1
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum = torch.zeros((), dtype=exact, device=device)
     num_right = torch.zeros((), dtype=torch.int64, device=device)
-    order = torch.randperm(len(train), generator=state.shuffle).to(device)
-    batches = order.split(config.batch_size)
-    num_before = state.epoch * len(batches)
-    epoch = state.epoch + 1
-    tracked = progress.track(batches, total=len(batches), label=f"epoch {epoch}/{config.epochs}")
+    tracked = progress.track(batches, f"epoch {epoch}/{config.epochs}")
     state.model.train()
     with epoch_of(state.optimizer):
         for step, rows in enumerate(tracked, start=1):
@@ -82,8 +81,9 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                 )
             if config.clip is not None:
                 clip_gradients(state.optimizer, config.clip)
+            rate = learning_rate(config, state.epoch * len(batches) + step, num_steps)
             for group in state.optimizer.param_groups:
-                group["lr"] = learning_rate(config, num_before + step, config.epochs * len(batches))
+                group["lr"] = rate
             state.optimizer.step()
     seconds = time.perf_counter() - started
     state.running = float(loss_sum) / len(train), int(num_right) / len(train), seconds
@@ -98,10 +98,8 @@ def measure_epoch(
     epoch: int,
     running: tuple[float, float, float],
 ) -> tuple[EpochRow, NDArray[np.float32]]:
-    """Row of an epoch and logits of `val`. running: as in `State`.
-
-    Raises `RunFailed` when a logit is a NaN or an infinity.
-    """
+    """Row of an epoch and logits of `val`, (n,) or (n, C). running: as in `State`. Raises
+    `RunFailed` when a logit is a NaN or an infinity."""
     started = time.perf_counter()
     loss, accuracy, seconds = running
     logits = predict(model, val, config.precision)
@@ -152,25 +150,26 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
     """Logits of every example, (n,) or (n, C), dropout off."""
     model.eval()
     batches = examples.ids.split(batch_size_of(model, examples))
-    tracked = progress.track(batches, total=len(batches), label="evaluating")
+    tracked = progress.track(batches, "evaluating")
     with torch.inference_mode(), autocast(examples.ids.device, precision):
         return np.asarray(torch.cat([model(ids).float() for ids in tracked]).cpu())
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
-    """Examples of a batch in evaluation: 1,024, on the CPU 32 (more no longer fit its cache; 64
-    where `pool_words` makes the maps of one head at a time), or as many as keep a map of attention,
-    heads × T² floats a text, within 1 GB, on a GPU an eighth of its memory. A forward pass holds
-    two or three such maps at a time."""
+    """Number of texts of a batch in evaluation, whose maps of attention fit the memory: 1 GB, or
+    an eighth of a GPU's."""
     device = examples.ids.device
-    most = 1024
-    if device.type == "cpu":
-        most = 64 if getattr(model, "pools_words", False) else 32
-    allowed = 2**30
+    largest = 1024
+    memory = 2**30
     if device.type == "cuda":
-        allowed = torch.cuda.get_device_properties(device).total_memory // 8
+        memory = torch.cuda.get_device_properties(device).total_memory // 8
+    if device.type == "cpu":  # whose cache holds no more
+        pools_words = getattr(model, "pools_words", False)  # with the maps of one head at a time
+        largest = 64 if pools_words else 32
+    num_tokens = examples.ids.shape[-1]
     num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
-    return max(1, min(most, allowed // (4 * num_heads * examples.ids.shape[-1] ** 2)))
+    map_size = 4 * num_heads * num_tokens**2  # bytes a text; a forward pass holds two or three
+    return max(1, min(largest, memory // map_size))
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:

@@ -37,12 +37,16 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
         loss = -log_p[truth]
         brier = np.square(np.exp(log_p) - truth).sum(axis=1)
         confidence = np.exp(log_p.max(axis=1))
+    # |accuracy - confidence| of a bin times its size is the sum of its differences (equation 3)
+    bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
+    gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
+    *_, f1, _ = by_class(x, y)
     return Evaluation(
         loss=float(loss.mean()),
         accuracy=float(right.mean()),
         brier=float(brier.mean()),
-        ece=_calibration_error(confidence, right),
-        macro_f1=float(by_class(x, y)[2].mean()),
+        ece=float(np.abs(gaps).sum() / len(x)),
+        macro_f1=float(f1.mean()),
         n=len(x),
     )
 
@@ -63,10 +67,3 @@ def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], 
     recall = num_right / np.maximum(n, 1)
     f1 = 2 * num_right / np.maximum(num_predicted + n, 1)
     return precision, recall, f1, n
-
-
-def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Mean over examples of |accuracy - confidence| of their bin (Guo et al. 2017, equation 3)."""
-    bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
-    gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(confidence))

@@ -11,10 +11,8 @@ from attnexp.training.adam import KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding.
-
-    `SparseAdam` does so with less work for a trained embedding that `pool_words` reads.
-    """
+    """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding, which
+    `SparseAdam` does with less work where `pool_words` reads it."""
     common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
@@ -25,12 +23,9 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
-    """Rate of a step, counted from 1: linear warm-up over `train.warmup` steps, then
-    `train.schedule` until `num_steps`.
-
-    Step s of the warm-up has s / warmup of `train.lr`. After it, linear falls in a straight line to
-    0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5).
-    """
+    """Rate of a step, counted from 1. Step s of the first `train.warmup` has s / warmup of
+    `train.lr`. Then `train.schedule` follows until `num_steps`: linear falls in a straight line to
+    0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5)."""
     if step <= config.warmup:
         return config.lr * (step / config.warmup)
     progress = (step - 1 - config.warmup) / max(num_steps - config.warmup, 1)

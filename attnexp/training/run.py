@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress
@@ -87,24 +86,21 @@ def _load_data(
 
 
 @functools.lru_cache(maxsize=2)  # likewise the two splits that were used last
-def on_device(encoded: encode.Encoded, where: torch.device) -> Examples:
+def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids = torch.from_numpy(encoded.ids)
     labels = torch.from_numpy(encoded.labels)
-    return Examples(ids.to(where), labels.to(where, torch.float32))
+    return Examples(ids.to(processor), labels.to(processor, torch.float32))
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
-    """Train what `config` says; return the run's folder and result.
-
-    A run that has finished before is not repeated, unless `again`; then its result stays until the
-    new one is there. One that was stopped goes on from its last epoch.
-
-    Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss of NaN.
-    """
+    """Train what `config` says; return the run's folder and result. A run that has finished before
+    is not repeated, unless `again`; then its result stays until the new one is there. One that was
+    stopped goes on from its last epoch. Raises `UserError`, `Busy` while another process does this
+    run, `RunFailed` for a loss of NaN."""
     try_to_build(config)
     with device.restore_threads():
-        where = device.prepare(config.train)
+        processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
         path = store.run_dir(config.out, identity.run_id)
@@ -114,12 +110,12 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
-            provenance = device.describe_provenance(where)
+            provenance = device.describe_provenance(processor)
             if foreign_code(to_dict(config)):
                 provenance["commit_of_user"] = device.commit_of(Path.cwd())
             record = Record(folder=path, num_epochs=num_epochs, provenance=provenance)
             try:
-                result = _train(config, inputs, identity, where, record)
+                result = _train(config, inputs, identity, processor, record)
             except BaseException:
                 with suppress(OSError):  # the log may be what cannot be written
                     record.log(traceback.format_exc())
@@ -129,31 +125,32 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
 
 
 def _train(
-    config: RunConfig, inputs: Inputs, identity: Identity, where: torch.device, record: Record
+    config: RunConfig, inputs: Inputs, identity: Identity, processor: torch.device, record: Record
 ) -> RunResult:
     """Train and test; write everything but the result."""
-    splits = make_splits(config, inputs.dataset, where)
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    splits = make_splits(config, inputs.dataset, processor)
     num_classes = len(inputs.dataset.classes)
-    code = foreign_code(to_dict(config))
     sized = config.sized(inputs.dataset.vocab_size)  # an id counts the setting, a model the words
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    code = foreign_code(to_dict(config))
     with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
             try_training(sized, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
-        model = _make_model(config, inputs, record).to(where)
+        model = _make_model(config, inputs, record).to(processor)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
             _fit_baseline(model, config, num_classes, splits, record)
         else:
             _train_network(model, config, splits, record)
-        test_logits = _predict_test(model, config, splits.test, record)
+        test_logits = record.predicted[predictions.FINAL]  # of the validation set, blog's test set
+        if config.train.protocol is Protocol.holdout:
+            model.load_state_dict(record.best_weights)
+            test_logits = loop.predict(model, splits.test, config.train.precision)
+            record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
         if process is not None:
-            rows = np.linspace(0, len(splits.test) - 1, fresh.NUM_TEXTS).astype(int)
-            ids = splits.test.ids[torch.from_numpy(rows)].cpu().numpy()
-            weights = weights_of(model)
-            fresh.check_in(process, sized, num_classes, weights, ids, test_logits[rows])
+            fresh.check_in(process, sized, num_classes, model, splits.test.ids, test_logits)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -173,23 +170,21 @@ def _train(
     )
 
 
-def make_splits(config: RunConfig, dataset: encode.Dataset, where: torch.device) -> Splits:
-    """The splits of a run on its device.
-
-    Under `protocol: blog` the test set validates; under `holdout` the validation split that the
-    data set has of its own, where it is asked for, else a part of train.
-    """
-    train = on_device(dataset.train, where)
-    test = on_device(dataset.test, where)
+def make_splits(config: RunConfig, dataset: encode.Dataset, processor: torch.device) -> Splits:
+    """The splits of a run on its device. Under `protocol: blog` the test set validates; under
+    `holdout` the validation split of the data set, where it is asked for, else a part of train."""
+    train = on_device(dataset.train, processor)
+    test = on_device(dataset.test, processor)
     if config.train.protocol is Protocol.blog:
-        return Splits(train, test, test)
+        return Splits(train=train, val=test, test=test)
     if dataset.val is not None:
-        return Splits(train, on_device(dataset.val, where), test)
-    generator = torch.Generator().manual_seed(named_seed(config.seed_of("split"), "split"))
-    rows = torch.randperm(len(train), generator=generator).to(where)
-    share = round(len(train) * config.train.holdout)
-    num_val = min(max(1, share), len(train) - 1)  # each has a text at least
-    return Splits(train[rows[num_val:]], train[rows[:num_val]], test)
+        return Splits(train=train, val=on_device(dataset.val, processor), test=test)
+    num_val = round(len(train) * config.train.holdout)
+    num_val = min(max(1, num_val), len(train) - 1)  # each has a text at least
+    seed = named_seed(config.seed_of("split"), "split")
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randperm(len(train), generator=generator).to(processor)
+    return Splits(train=train[rows[num_val:]], val=train[rows[:num_val]], test=test)
 
 
 def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str, Any]:
@@ -237,27 +232,19 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     record.resume(state)
-    patience = options.patience or options.epochs
-    code = foreign_code(to_dict(config))
     try:
-        while len(record.epochs) < min(options.epochs, best_epoch(record.epochs) + 1 + patience):
-            if state.epoch == len(record.epochs):
-                if code:
-                    _seed_other_draws(config, state.epoch)
+        while len(record.epochs) < options.epochs:
+            num_since_best = len(record.epochs) - 1 - best_epoch(record.epochs)
+            if options.patience and num_since_best >= options.patience:
+                break
+            if state.epoch == len(record.epochs):  # else it was stopped in an evaluation
+                _seed_other_draws(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 record.save(state)  # before the evaluation, which may fail or be stopped
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             record.add(row, logits, val.truth, model)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
-
-
-def _seed_other_draws(config: RunConfig, epoch: int) -> None:
-    """Seed what the user's code may draw from beside torch, by epoch, so that a run that was
-    stopped goes on the same."""
-    seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
 
 
 def _fit_baseline(
@@ -267,8 +254,7 @@ def _fit_baseline(
     train, val, _ = splits
     options = config.train
     started = time.perf_counter()
-    if foreign_code(to_dict(config)):
-        _seed_other_draws(config, epoch=0)
+    _seed_other_draws(config, epoch=0)
     model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     fitted = measure(loop.predict(model, train, options.precision), train.truth)
@@ -278,30 +264,27 @@ def _fit_baseline(
     record.add(row, logits, val.truth, model)
 
 
-def _predict_test(
-    model: nn.Module, config: RunConfig, test: Examples, record: Record
-) -> NDArray[np.float32]:
-    """Logits of the test set, (n,) or (n, C): of the last epoch, which `protocol: blog` measured on
-    it; under `holdout` of the chosen epoch, whose weights the model has from then on."""
-    if config.train.protocol is Protocol.blog:
-        return record.predicted[predictions.FINAL]
-    model.load_state_dict(record.best_weights)
-    logits = loop.predict(model, test, config.train.precision)
-    record.predicted[predictions.TEST] = logits
-    return logits
+def _seed_other_draws(config: RunConfig, epoch: int) -> None:
+    """Seed what the user's code may draw from beside torch, by epoch, so that a run that was
+    stopped goes on the same."""
+    if foreign_code(to_dict(config)):  # else these streams belong to whoever called
+        seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
+        np.random.seed(seed % 2**32)
+        random.seed(seed)
 
 
 def _write_files(model: nn.Module, dataset: encode.Dataset, splits: Splits, record: Record) -> None:
     """Write weights, predictions with the true labels, and the vocabulary."""
-    smallest_type = np.min_scalar_type(len(dataset.classes) - 1)
-    record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(smallest_type)
+    label_type = np.min_scalar_type(len(dataset.classes) - 1)
+    record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
     if predictions.TEST in record.predicted:  # else the test set validates
-        record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(smallest_type)
+        record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
     predictions.save_arrays(record.folder / predictions.WEIGHTS, weights_of(model))
     predictions.save_arrays(record.folder / predictions.FILE, record.predicted)
     vocabulary = "".join(f"{word}\n" for word in dataset.words)
     (record.folder / store.VOCABULARY).write_bytes(vocabulary.encode())
-    record.provenance["checksums"] = {
-        name: zlib.crc32((record.folder / name).read_bytes())
-        for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY)
-    }
+    checksums = {}
+    for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY):
+        content = (record.folder / name).read_bytes()
+        checksums[name] = zlib.crc32(content)
+    record.provenance["checksums"] = checksums

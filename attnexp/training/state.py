@@ -63,13 +63,13 @@ class Record:
         """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
         set."""
         self.epochs.append(row)
-        is_right = predictions.most_probable(logits) == truth
         self.predicted[predictions.FINAL] = logits
+        is_right = predictions.most_probable(logits) == truth
         self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
-        best = self.epochs[best_epoch(self.epochs)]
-        if best is row:
+        if best_epoch(self.epochs) == len(self.epochs) - 1:
             self.predicted[predictions.BEST] = logits
-            self.best_weights = {k: v.clone() for k, v in model.state_dict().items()}
+            weights = model.state_dict()
+            self.best_weights = {name: weight.clone() for name, weight in weights.items()}
         lines = "".join(f"{json.dumps(asdict(row))}\n" for row in self.epochs)
         (self.folder / store.METRICS).write_text(lines, encoding="utf-8", newline="\n")
         self.note(
@@ -91,6 +91,7 @@ class Record:
             "epoch": state.epoch,
             "running": state.running,
             "epochs": [asdict(row) for row in self.epochs],
+            # as tensors, for a checkpoint is loaded without pickles of numpy
             "predicted": {k: torch.from_numpy(array) for k, array in self.predicted.items()},
             "best_weights": self.best_weights,
             "seconds": time.perf_counter() - self.started,
@@ -103,11 +104,8 @@ class Record:
             file.write(_checksum(content.getbuffer()))
 
     def resume(self, state: State) -> None:
-        """Continue from the checkpoint of an earlier attempt, if there is one that is whole.
-
-        On the same machine with as many threads it is the same run to the bit, on another the same
-        but for rounding.
-        """
+        """Continue from the checkpoint of an earlier attempt, if there is one that is whole. On the
+        same machine with as many threads it is the same run to the bit."""
         file = self.folder / store.CHECKPOINT
         if not file.exists():
             return

@@ -6,19 +6,13 @@ Fitting has one optimum and draws nothing at random: there is no seed.
 Shapes: n texts, B batch, T tokens, V vocabulary, C classes.
 """
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base.errors import require
 from attnexp.data.text import START
 from attnexp.model.seams import Baseline
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 class TfidfModel(Baseline):
@@ -35,13 +29,9 @@ class TfidfModel(Baseline):
         """
         super().__init__()
         self.register_buffer("idf", torch.zeros(vocab_size, dtype=torch.float64))
-        coef_shape = [vocab_size]
-        intercept_shape = [1]
-        if num_classes > 2:
-            coef_shape = [vocab_size, num_classes]
-            intercept_shape = [num_classes]
-        self.coef = nn.Parameter(torch.zeros(coef_shape, dtype=torch.float64))
-        self.intercept = nn.Parameter(torch.zeros(intercept_shape, dtype=torch.float64))
+        columns = [num_classes] if num_classes > 2 else []
+        self.coef = nn.Parameter(torch.zeros([vocab_size, *columns], dtype=torch.float64))
+        self.intercept = nn.Parameter(torch.zeros(columns or [1], dtype=torch.float64))
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
@@ -62,11 +52,17 @@ class TfidfModel(Baseline):
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Take what scikit-learn's TF-IDF and logistic regression find, both with their defaults.
         Raises `UserError` without scikit-learn."""
+        from scipy.sparse import coo_array
+
         needs = "The TF-IDF baseline", "baseline"
         transformer = require("sklearn.feature_extraction.text", *needs).TfidfTransformer()
         # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
         regression = require("sklearn.linear_model", *needs).LogisticRegression(max_iter=10_000)
-        counts = word_counts(ids.cpu().numpy(), vocab_size=len(self.idf))
+        texts = ids.cpu().numpy()
+        row, column = np.nonzero(texts > START)  # padding and the start of a text are no words
+        ones = np.ones(len(row))
+        shape = len(texts), len(self.idf)
+        counts = coo_array((ones, (row, texts[row, column])), shape=shape).tocsr()
         regression.fit(transformer.fit_transform(counts), labels.cpu().numpy())
         # A word never seen, cut off in every training text, must not lengthen a text's vector.
         idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
@@ -74,15 +70,3 @@ class TfidfModel(Baseline):
             self.idf.copy_(torch.from_numpy(idf))
             self.coef.copy_(torch.from_numpy(regression.coef_.T).reshape(self.coef.shape))
             self.intercept.copy_(torch.from_numpy(regression.intercept_))
-
-
-def word_counts(ids: NDArray[np.integer[Any]], *, vocab_size: int) -> "csr_array[np.float64]":
-    """How often each word stands in each text: (n, T) -> sparse (n, V).
-
-    Padding and the start of a text are no words; the id that all rare words share is one.
-    """
-    from scipy.sparse import coo_array
-
-    row, column = np.nonzero(ids > START)
-    ones = np.ones(len(row))
-    return coo_array((ones, (row, ids[row, column])), shape=(len(ids), vocab_size)).tocsr()

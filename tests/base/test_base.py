@@ -41,5 +41,5 @@ def test_names_are_printable_text_of_one_line(name: str) -> None:
 def test_notes_are_plain_lines(capsys: Capture) -> None:
     note("[bold] stays :smile: \x1b[2J\u202e")
     assert capsys.readouterr().err == "[bold] stays :smile: \\x1b[2J\\u202e\n"
-    assert [*track([1, 2], total=2, label="x")] == [1, 2]
+    assert [*track([1, 2], "x")] == [1, 2]
     assert [duration(s) for s in (45, 720, 12_000)] == ["45 s", "12 min", "3 h 20 min"]

@@ -230,6 +230,7 @@ READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
 NO_NAMES = {
     "Sentiment140": '"{label}","14678103{i}","NO_QUERY","u{i}","film {i}, so fine"\n',
     "AG News": '"{label}","Film {i}","film {i}, so fine"\n',
+    "a number of each row but the first": '{row},"{label}","film {i}, so fine"\n',
     "AG News with a title twice": '"{label}","{label}","film {i}, so fine"\n',
     "a text and a label": "film {i} so fine\t{label}\n",
 }
@@ -237,7 +238,7 @@ NO_NAMES = {
 
 @pytest.mark.parametrize("kind", NO_NAMES)
 def test_the_cure_for_a_file_without_names_works_when_typed(tmp_path: Path, kind: str) -> None:
-    lines = [NO_NAMES[kind].format(i=i, label=i % 2 * 4) for i in range(10)]
+    lines = [NO_NAMES[kind].format(i=i, label=i % 2 * 4, row=i or "") for i in range(10)]
     path = tmp_path / ("a.tsv" if "\t" in lines[0] else "a.csv")
     path.write_text("".join(lines))
     message = refusal(on_disk(path))

@@ -220,10 +220,13 @@ def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
 
 def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
     _, path, result = finished
-    rows = "".join(f"dish {n} was great,positive\nplot {n} was bad,negative\n" for n in range(20))
-    (tmp_path / "test.csv").write_text(f"text,label\n{rows}")
-    stored, found = evaluate_run(path, [f"data.path={tmp_path / 'test.csv'}", "data.text=text"])
-    assert (stored, found.n) == (result.test, 40)
+    file = tmp_path / "mine.csv"
+    for labels in (["positive", "negative"] * 20, ["1", "1", "1"], ["neg"]):
+        rows = [f"dish {n} was here,{label}\n" for n, label in enumerate(labels)]
+        file.write_text("".join(["text,label\n", *rows]))
+        words = ["data=files", f"data.path={file}", "data.text=text"]
+        stored, found = evaluate_run(path, words)
+        assert (stored, found.n) == (result.test, len(labels))
     with pytest.raises(UserError, match="evaluate takes only"):
         evaluate_run(path, ["model.heads=2"])
 
