@@ -9,7 +9,7 @@ import copy
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -57,9 +57,7 @@ def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = Fa
     may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
-    settings = [setting_of(word) for word in words]
-    values = [(setting.key, setting.value) for setting in settings]
-    laid = _lay_over(escape(tree), values)
+    laid = _lay_over(escape(tree), map(setting_of, words))
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(_resolve(laid))
 
@@ -81,18 +79,18 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> dict[str, An
     """The plain tree of what words choose, with their values. choices: what is chosen besides."""
     experiments: list[str] = []
     values: list[tuple[str, Any]] = []
-    for setting in map(setting_of, words):
-        value = setting.value
-        if setting.key == "experiment":
+    for key, value in map(setting_of, words):
+        if key == "experiment":
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
-        elif setting.is_choice:
-            choices = choices | {setting.key: str(value)}
-        elif setting.key in groups() and isinstance(value, dict) and "kind" in value:
-            choices = choices | {setting.key: str(value["kind"])}  # and settings of its own
-            values += [(f"{setting.key}.{name}", value[name]) for name in value if name != "kind"]
+        elif key in groups() and isinstance(value, str | list | None):
+            choices = choices | {key: str(value)}
+        elif key in groups() and isinstance(value, dict) and "kind" in value:
+            settings = {**value}
+            choices = choices | {key: str(settings.pop("kind"))}
+            values.append((key, settings))
         else:
-            values.append((setting.key, value))
+            values.append((key, value))
     tree = compose_options(choices, experiments)
     return _resolve(_lay_over(tree, values))
 
@@ -116,22 +114,19 @@ def _lay_over(tree: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
 
 def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
     """The tree with its interpolations resolved."""
-    if "${" not in str(tree):
-        return tree
-    try:
-        try:
-            resolved: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
-        except InterpolationKeyError:  # perhaps of a key that has its default
-            resolved = OmegaConf.to_container(_with_defaults(tree), resolve=True)
-    except OmegaConfBaseException as error:
-        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error
-    return dict(resolved)
-
-
-def _with_defaults(tree: dict[str, Any]) -> Any:
-    """The tree over the defaults of what it chooses."""
     from attnexp.config.choose import check_run
 
-    leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
-    config = check_run(_lay_over({}, leaves))
-    return OmegaConf.merge(escape(asdict(config)), tree)
+    if "${" not in str(tree):
+        return tree
+    resolved: Any
+    try:
+        with suppress(InterpolationKeyError):  # perhaps of a key that has its default
+            resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+            return dict(resolved)
+        leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
+        config = check_run(_lay_over({}, leaves))
+        with_defaults = OmegaConf.merge(escape(asdict(config)), tree)
+        resolved = OmegaConf.to_container(with_defaults, resolve=True)
+        return dict(resolved)
+    except OmegaConfBaseException as error:
+        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error

@@ -71,14 +71,21 @@ class _OwnOptions(ConfigSource):
 
 
 def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
-    """The tree of options by group, such as {"model.pooling": "max"}, and of experiments.
-    Interpolations are left as they are. Raises `UserError` for an option that is not there, or one
-    that an experiment's values would hide."""
+    """The tree of options by group, such as {"model.pooling": "max"}, and of experiments, one of
+    which may be a run's stored config. Interpolations are left as they are. Raises `UserError` for
+    an option that is not there, or one that an experiment's values would hide."""
     stored: dict[str, Any] = {}
     names: list[str] = []
     for name in experiments:
-        tree = _read_experiment(name)
-        if _is_stored(name, tree):
+        tree = read("experiment", name)
+        if "hydra" in tree:
+            why = "Hydra's own settings, below 'hydra', do nothing here."
+            raise UserError(f"experiment={name}: {why}")
+        names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
+        is_run = Path(name).name == "config.yaml" or names_pieces
+        # A run's stored config may come from anyone, so nothing in it is interpolated, and what it
+        # holds of a section is all of it.
+        if is_file("experiment", name) and is_run:
             stored |= escape(tree)
         else:
             names.append(name)
@@ -97,7 +104,10 @@ def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> d
 
 def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
     """The tree of options and of experiments that are none of a run."""
-    times = _file_times(experiments)
+    files = [Path(name).expanduser() for name in experiments if is_file("experiment", name)]
+    for folder in folders()[1:]:
+        files += folder.rglob("*.yaml")
+    times = tuple((file.absolute(), file.stat().st_mtime_ns) for file in files)
     words = [f"experiment={_quoted(experiments)}"]
     words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
     tree, chosen = _compose(tuple(words), times)
@@ -112,32 +122,11 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> d
     return tree
 
 
-def _read_experiment(name: str) -> dict[str, Any]:
-    tree = read("experiment", name)
-    if "hydra" in tree:
-        why = "Hydra's own settings, below 'hydra', do nothing here."
-        raise UserError(f"experiment={name}: {why}")
-    return tree
-
-
-def _is_stored(name: str, tree: Mapping[str, Any]) -> bool:
-    """Whether an experiment is a run's stored config, by its name or since it names pieces by value
-    as one does. It may come from anyone, so nothing in it is interpolated, and what it holds of a
-    section is all of it."""
-    if not is_file("experiment", name):
-        return False
-    names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
-    return Path(name).name == "config.yaml" or names_pieces
-
-
 def groups_chosen_by_value(tree: Mapping[str, Any]) -> set[str]:
     """Groups whose choice a tree holds as a value: `model.kind: ...`."""
-    chosen: set[str] = set()
-    for key in flatten(dict(tree)):
-        group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
-        if group != key and group in groups():
-            chosen.add(group)
-    return chosen
+    keys = flatten(dict(tree))
+    choices = {CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in keys}
+    return choices.intersection(groups()) - {*keys}
 
 
 def escape(value: Any) -> Any:
@@ -155,17 +144,7 @@ def _quoted(option: str | Sequence[str]) -> str:
     """An option, or a list of them, in Hydra's grammar."""
     if isinstance(option, str):
         return QuotedString(text=option, quote=Quote.single).with_quotes()
-    options = ",".join(map(_quoted, option))
-    return f"[{options}]"
-
-
-def _file_times(experiments: Sequence[str]) -> FileTimes:
-    """Files of the user that composing may read, each with the time of its last change."""
-    paths = [Path(name) for name in experiments if is_file("experiment", name)]
-    files = [path.expanduser().absolute() for path in paths]
-    for folder in folders()[1:]:
-        files += folder.rglob("*.yaml")
-    return tuple((path, path.stat().st_mtime_ns) for path in files)
+    return f"[{','.join(map(_quoted, option))}]"
 
 
 @lru_cache(maxsize=1000)

@@ -8,6 +8,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -50,13 +51,6 @@ class Setting(NamedTuple):
     key: str
     value: Any
 
-    @property
-    def is_choice(self) -> bool:
-        """Whether it chooses an option of a group, or one's own class or file."""
-        if self.key == "experiment":
-            return True
-        return isinstance(self.value, str | list | None) and self.key in groups()
-
 
 def habit(word: str) -> str:
     """What to write instead of a word of Hydra's or of other programs; empty for other words."""
@@ -77,31 +71,26 @@ def parse(word: str) -> Override:
     instead = habit(word)
     if instead:
         raise UserError(instead)
-    try:
-        return OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError) as error:
-        raise UserError(_explain_unreadable(word)) from error
-
-
-def _explain_unreadable(word: str) -> str:
-    """What is wrong with a word that Hydra cannot read, and how it can be written."""
+    override = _read(word)
+    if override is not None:
+        return override
     key, _, value = word.partition("=")
-    as_text = value.replace('"', '\\"')
-    for plain in (word.rstrip(", "), f"{word})", f"{word}]", f"{word}}}", f'{key}="{as_text}"'):
-        if plain != word and key and value and _is_readable(plain):
-            return (
-                f"'{word}' is not understood. Write lists with no space after the comma, brackets "
-                f"closed, texts in quotes: {shlex.quote(plain)}"
-            )
-    return f"'{word}' is not understood. Settings are written key=value, such as seed=1"
+    if key and value:
+        text = value.replace('"', '\\"')
+        for plain in (word.rstrip(", "), f"{word})", f"{word}]", f"{word}}}", f'{key}="{text}"'):
+            if _read(plain):
+                raise UserError(
+                    f"'{word}' is not understood. Write lists with no space after the comma, "
+                    f"brackets closed, texts in quotes: {shlex.quote(plain)}"
+                )
+    raise UserError(f"'{word}' is not understood. Settings are written key=value, such as seed=1")
 
 
-def _is_readable(word: str) -> bool:
-    try:
-        OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError):
-        return False
-    return True
+def _read(word: str) -> Override | None:
+    """What Hydra reads in a word; None where it cannot."""
+    with suppress(HydraException, ValueError):
+        return OverridesParser.create().parse_override(word)
+    return None
 
 
 def key_of(word: str) -> str:
