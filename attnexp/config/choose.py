@@ -1,12 +1,12 @@
 """From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
 and what is wrong with them in the user's terms."""
 
-import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from os.path import abspath, expanduser
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -51,17 +51,13 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
         load(data.tokenizer)
     if config.train.loss is not None:
         load(config.train.loss)
+    # Paths from the root, links left as they are.
     if data.path is not None and data.name != "hub":
-        data.path = _absolute(data.path)
+        data.path = abspath(expanduser(data.path))
     model: Any = config.model
     if config.vectors is not None:
-        model.vectors = _absolute(config.vectors)
+        model.vectors = abspath(expanduser(config.vectors))
     return config
-
-
-def _absolute(path: str) -> str:
-    """The path from the root, links left as they are."""
-    return os.path.abspath(os.path.expanduser(path))
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
@@ -75,22 +71,17 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = compose_options({key: str(name)}, [])
-        section = OmegaConf.select(OmegaConf.create(tree), key)
-        option: Any = OmegaConf.to_container(section, resolve=True)
-        settings = option | settings
-        settings["kind"] = option["kind"]
+        tree = OmegaConf.create(compose_options({key: str(name)}, []))
+        option: Any = OmegaConf.to_container(OmegaConf.select(tree, key), resolve=True)
+        settings = option | settings | {"kind": option["kind"]}
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
             seam = f.metadata["seam"]()
             default = f.metadata.get("default_kind")
-            inner: dict[type | None, Any] = {seam: Piece}
-            if default is None:
-                inner[None] = Piece
-            inner_key = f"{key}.{f.name}"
-            inner_choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner_choice, inner_key, inner)
+            inner: Allowed = {seam: Piece} if default else {seam: Piece, None: Piece}
+            choice = settings.get(f.name) or default
+            settings[f.name] = choose_piece(choice, f"{key}.{f.name}", inner)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -99,12 +90,12 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
     if kind is None and None in allowed:
         return allowed[None]
+    seams_allowed = [seam for seam in allowed if seam is not None]
     cls = None if kind is None else load(kind)
-    for seam, common in allowed.items():
-        fits = seam is not None and isinstance(cls, type) and issubclass(cls, seam)
-        if fits:
-            return spec(kind, common)
-    names = [seam.__name__ for seam in allowed if seam is not None]
+    for seam in seams_allowed:
+        if isinstance(cls, type) and issubclass(cls, seam):
+            return spec(kind, allowed[seam])
+    names = [seam.__name__ for seam in seams_allowed]
     raise UserError(
         f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
         f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
@@ -122,14 +113,13 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
         error, *_ = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
-        location = ".".join(map(str, error["loc"]))
-        key = f"{prefix}{location}"
+        key = prefix + ".".join(map(str, error["loc"]))
         value = error["input"]
         if error["type"] in UNKNOWN:
             innermost, *_ = [*flatten({key: value}), key]
-            innermost = innermost.removesuffix(".kind")
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            raise _unknown_key(innermost, keys_of_section) from validation
+            unknown = _unknown_key(innermost.removesuffix(".kind"), keys_of_section)
+            raise unknown from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
         message = re.sub("^(Input|String) should", "must", error["msg"])
@@ -141,8 +131,7 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
     choices = _choices_by_key()
     if choices.get(key):
         return NotChosen(key, f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
-    keys = dict.fromkeys([*keys_of_section, *choices])
-    keys.pop(key, None)
+    keys = [known for known in [*keys_of_section, *choices] if known != key]
     return NotChosen(
         key,
         f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
@@ -158,41 +147,30 @@ def _choices_by_key() -> dict[str, list[str]]:
         for option in groups()[group]:
             with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
                 kind = read(group, option)["kind"]
-                section = _spec_in_place(kind, group, allowed)
-                for f in fields(section):
-                    key = f"{group}.{f.name}"
-                    choices.setdefault(key, [])
-                    choices[key].append(f"{group}={option}")
+                for f in fields(_spec_in_place(kind, group, allowed)):
+                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
     return choices | {group: [] for group in groups()}
 
 
 def option_as_setting(option: str, words: Sequence[str]) -> str:
     """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
     setting is called so. words: all of the command line."""
-    for place, word in enumerate(words):
-        name, _, value = word.partition("=")
-        if name != option:
-            continue
-        if not option.startswith("--"):
-            return habit(word)
-        following = words[place + 1 :]
-        if not value:
-            value = following[0] if following else "VALUE"
-        key = name.removeprefix("--").replace("-", "_")
-        instead = habit(f"{key}={value}") or habit(word)
-        settings = [shlex.quote(f"{setting}={value}") for setting in _find_keys(key)]
-        if instead or not settings:
-            return instead
-        return f"{option}: settings have no dashes: {' or '.join(settings)}"
-    return ""
-
-
-def _find_keys(name: str) -> list[str]:
-    """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
-    keys = _choices_by_key()
-    if name in keys:
-        return [name]
-    return [key for key in keys if key.endswith(f".{name}")][:2]
+    names = [word.partition("=")[0] for word in words]
+    if option not in names:
+        return ""
+    place = names.index(option)
+    word = words[place]
+    if not option.startswith("--"):
+        return habit(word)
+    name = option.removeprefix("--").replace("-", "_")
+    value = word.partition("=")[2] or [*words, "VALUE"][place + 1]
+    instead = habit(f"{name}={value}") or habit(word)
+    choices = _choices_by_key()
+    keys = [name] if name in choices else [key for key in choices if key.endswith(f".{name}")]
+    settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
+    if instead or not settings:
+        return instead
+    return f"{option}: settings have no dashes: {' or '.join(settings)}"
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:

@@ -35,8 +35,7 @@ CHECKED = ConfigDict(
 )
 """How pydantic checks the values of a config."""
 
-_sources: dict[str, Sources] = {}  # of each `module:name` that was imported
-_imported: dict[str, dict[str, str]] = {}  # their digests at that time
+_imported: dict[str, Sources] = {}  # sources of each `module:name` as it was imported
 _refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
 
 
@@ -110,14 +109,15 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    plain = hint
+    meaning = ""
+    if get_origin(hint) is Annotated:
+        plain, *notes = get_args(hint)
+        meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, meaning)
     (seam,) = get_args(plain)
-    default_kind = None
-    if isinstance(default, type):
-        default_kind = f"{default.__module__}:{default.__name__}"
+    default_kind = f"{default.__module__}:{default.__name__}" if isinstance(default, type) else None
     return Piece, setting(Piece, meaning, seam=lambda: seam, default_kind=default_kind)
 
 
@@ -156,8 +156,7 @@ def load(kind: str) -> Any:
     try:
         loaded = _find_in_module(module, name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
-        _sources[kind] = Sources({}, {}) if is_attnexp else find_sources(home)
-        digests = _sources[kind].digests()
+        sources = Sources({}, {}) if is_attnexp else find_sources(home)
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
@@ -165,7 +164,7 @@ def load(kind: str) -> Any:
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if _imported.setdefault(kind, digests) != digests:
+    if _imported.setdefault(kind, sources) != sources:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
@@ -183,14 +182,7 @@ def _find_in_module(module: str, name: str) -> Any:
     return getattr(imported, name)
 
 
-def code_of(kind: str) -> dict[str, str]:
-    """What computes a user's `module:name`: digests of files as `code/NAME`, and the versions of
-    installed packages."""
+def sources_of(kind: str) -> Sources:
+    """What computes a user's `module:name`."""
     load(kind)
     return _imported[kind]
-
-
-def sources_of(kind: str) -> dict[str, Path]:
-    """The files of `code_of`, by the same names."""
-    load(kind)
-    return _sources[kind].files

@@ -52,21 +52,24 @@ ARGUMENTS: dict[type, str] = {
 def describe_likeness(cls: Any, kind: str) -> str:
     """` It looks like a Mixer: ...`: the seam that a class fills, or whose arguments are most like
     its own; nothing for what is like none. kind: `module:Class`."""
+    if not isinstance(cls, type):
+        return ""
     names: set[str] = set()
     for method in ("__init__", "forward", "__call__"):
         with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
-            names |= inspect.signature(getattr(cls, method)).parameters.keys()
+            names.update(inspect.signature(getattr(cls, method)).parameters)
     likeness: dict[type, float] = {}
     for seam, words in ARGUMENTS.items():
         arguments = set(words.split())
         likeness[seam] = len(names & arguments) / len(names | arguments)
-        if isinstance(cls, type) and issubclass(cls, seam):
+        if issubclass(cls, seam):
             likeness[seam] = 2.0
     seam = max(likeness, key=lambda seam: likeness[seam])
+    if likeness[seam] == 0:
+        return ""
     place = [place for place, allowed in PLACES.items() if seam in allowed][-1]
-    name = f"an {seam.__name__}" if seam is seams.Embedding else f"a {seam.__name__}"
-    if likeness[seam] > 1:
+    article = "an" if seam is seams.Embedding else "a"
+    name = f"{article} {seam.__name__}"
+    if issubclass(cls, seam):
         return f" It is {name}, chosen by {place}={kind}."
-    if isinstance(cls, type) and likeness[seam] > 0:
-        return f" It looks like {name}: make it a subclass, and choose it by {place}={kind}."
-    return ""
+    return f" It looks like {name}: make it a subclass, and choose it by {place}={kind}."

@@ -66,7 +66,7 @@ def place_of(error: BaseException, kind: str) -> str:
 def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:
     """Frames of an error's traceback in the files of a user's class or function, each with its
     line, the innermost first."""
-    files = {str(path) for path in pieces.sources_of(kind).values()}
+    files = {str(path) for path in pieces.sources_of(kind).files.values()}
     frames = [*traceback.walk_tb(error.__traceback__)]
     return [(frame, line) for frame, line in reversed(frames) if frame.f_code.co_filename in files]
 
