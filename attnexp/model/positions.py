@@ -132,14 +132,11 @@ class RotaryPosition(Rotation):
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
         cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
         is_split = self.layout == "split"
-        columns = (2, -1) if is_split else (-1, 2)
-        pair = -2 if is_split else -1  # axis of the two columns of a pair
-        a, b = x.unflatten(-1, columns).unbind(pair)
+        a, b = x.chunk(2, dim=-1) if is_split else x.unflatten(-1, (-1, 2)).unbind(-1)
         # In float32 even where x has fewer bits.
-        turned_a = a * cos - b * sin
-        turned_b = a * sin + b * cos
-        y = torch.stack([turned_a, turned_b], dim=pair)
-        return y.flatten(-2).to(x.dtype)
+        turned = [a * cos - b * sin, a * sin + b * cos]
+        y = torch.cat(turned, dim=-1) if is_split else torch.stack(turned, dim=-1).flatten(-2)
+        return y.to(x.dtype)
 
 
 class RelativeBias(ScoreBias):

@@ -18,7 +18,7 @@ from attnexp.model.mixers import SummaryToken
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
-from attnexp.network.pooled import pool_words
+from attnexp.network.pooled import pool_layer, pool_words
 
 PAD = 0  # as in Keras, where 1 starts a text and 2 stands for every unknown word
 FIRST_WORD = 4  # the most frequent one; Keras leaves 3 unused
@@ -119,7 +119,7 @@ class Classifier(nn.Module):
         if last is None:
             pooled = self.pool(x, key_padding_mask)
         else:
-            pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
+            pooled = pool_layer(last, self.pool, x, key_padding_mask, allowed, positions)
         return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:

@@ -1,11 +1,11 @@
-"""The pooled model by hand: from the words of a batch to one vector a text, and back.
+"""A layer and its pooling in one, and the pooled model by hand, from words to texts and back.
 
-For one bare layer of dot-product attention and a linear pooling, which counts query i of a text
-with a share s_i: K's model has s_i = 1/T. With P = softmax(Q Kᵀ) of a head and W its value matrix,
+For one bare layer of attention and a linear pooling, which counts query i of a text with a share
+s_i: K's model has s_i = 1/T. With P = softmax(Q Kᵀ) of a head and W its value matrix,
 
     y = Σ_i s_i Σ_j P_ij W x_j = W z,  where z = Σ_j a_j x_j and a = Pᵀ s.
 
-So values are never made, as in `Block.pooled`, and three things are saved besides:
+So values are never made (`pool_layer`). By hand, `pool_words` saves three things besides:
 
 1. A text's tokens are words of the batch plus rows of a table of positions, x_j = e_w + p_j. Their
    queries and keys are sums, too: each different word (about 880 of 2,560 tokens) and each position
@@ -30,6 +30,28 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+def pool_layer(
+    block: Any, pool: Any, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
+) -> Tensor:
+    """`pool(block(x))`, for a block that is attention alone and a pooling that weighs positions by
+    padding: (B, T, D) -> (B, H Kv), or the width after W_O."""
+    attention = block.attention
+    shares = shares_of(block, pool, padding, x.dtype)
+    maps = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
+    seen = (shares[:, None, None, :] @ maps).squeeze(-2)  # a, (B, H, T)
+    value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
+    y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
+    pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
+    return pooled
+
+
+def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Tensor:
+    """How much a linear pooling counts each query, (B, T): what it makes of the unit vectors."""
+    units = torch.eye(padding.shape[-1], device=padding.device, dtype=dtype)
+    shares: Tensor = pool(units.expand(len(padding), -1, -1), padding)
+    return shares.masked_fill(padding, 0.0) if block.hide_padded_queries else shares
+
+
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     """What the pooling keeps of the only layer of a `Classifier`: ids, padding (B, T) -> (B, D)."""
     words, places = number_words(ids, model.embedding.num_embeddings)
@@ -41,7 +63,7 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
         table = model.position.table_rows()[: ids.shape[-1]]
     block = model.layers[0]
     attention = block.attention
-    shares = block.shares(model.pool, padding, rows.dtype)
+    shares = shares_of(block, model.pool, padding, rows.dtype)
     allowed = model.allowed(padding)
     hidden = None if allowed is None else ~allowed[:, 0]
     by_head = (attention.num_heads, -1)
