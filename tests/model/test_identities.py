@@ -1,16 +1,22 @@
 """What is known of attention besides its formulas: torch's layers, order, padding, dropout."""
 
+from typing import Any
+
 import pytest
 import torch
 from test_oracle import SMALL, redrawn, texts
 from torch import Tensor, nn
 
-from attnexp.config.compose import compose
+from attnexp.config.compose import compose, overlay
+from attnexp.config.options import groups, name_of, read
+from attnexp.config.schema import flatten, to_dict
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.positions import RotaryPosition
 from attnexp.model.scores import Causal, grid, real_keys
+from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
+from attnexp.report import advice
 
 
 @pytest.mark.parametrize("mask", [~Causal()(*grid(5)), torch.zeros(5, 5, dtype=torch.bool)])
@@ -47,6 +53,30 @@ def test_order_matters_where_a_piece_knows_it_and_nowhere_else(words: str) -> No
     shuffled = torch.stack([ids[0, [3, 1, 6, 0, 5, 2, 4]], ids[1, [0, 1, 2, 5, 6, 4, 3]], ids[2]])
     moved = (model(shuffled) - model(ids)).abs()
     assert (moved < 1e-9).all() if words in BLIND else (moved[:2] > 1e-4).all()
+
+
+def test_advice_knows_the_pieces_that_see_no_order_of_words() -> None:
+    texts = torch.arange(4, 22).view(2, 9)
+    permuted = texts[:, [3, 1, 6, 0, 5, 2, 4, 8, 7]]
+    blind: set[str] = set()
+    for group in ("model", "model.before", "model.pooling", "model.score", "position", "mask"):
+        section, _, piece = group.partition(".")
+        for option in {*groups()[group]} - {"shuffled"}:  # whose class else sees it
+            settings = read(group, option)
+            settings.pop("defaults", None)  # which are other pieces
+            tree: Any = {"data": {"max_len": 9, "vocab_size": 22}}
+            tree["model"] = {"kind": "attnexp.model.attention:Attention"}
+            tree[section] = {**tree["model"], piece: settings} if piece else settings
+            config = overlay(tree, [])
+            model = redrawn(build_model(config)).eval()
+            if isinstance(model, Baseline):
+                model.fit(texts, torch.tensor([0, 1]))
+            if torch.allclose(model(texts), model(permuted), rtol=0.0, atol=1e-9):
+                kinds = [
+                    kind for key, kind in flatten(to_dict(config)).items() if key.endswith(".kind")
+                ]
+                blind |= {*map(name_of, kinds)}
+    assert blind == advice.BLIND
 
 
 DROPOUT = [
