@@ -1,8 +1,10 @@
 """From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
 and what is wrong with them in the user's terms."""
 
+import inspect
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
@@ -13,13 +15,36 @@ from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
+from attnexp.config import schema
 from attnexp.config.hydra_options import compose_options
 from attnexp.config.options import did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.places import PLACES, Allowed, describe_likeness
 from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
 from attnexp.config.words import habit
 from attnexp.model import seams
+
+Allowed = Mapping[type | None, Any]
+"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
+
+PLACES: dict[str, Allowed] = {
+    "model": {
+        seams.Layers: schema.ModelConfig,
+        seams.Mixer: schema.ModelConfig,
+        seams.Embedding: schema.ModelConfig,
+        seams.Network: Piece,
+        seams.Baseline: Piece,
+    },
+    "model.before": {seams.Mixer: Piece, None: Piece},
+    "model.pooling": {seams.Pooling: Piece},
+    "model.score": {seams.Score: Piece},
+    "position": {
+        seams.JoinedPosition: schema.PositionConfig,
+        seams.Rotation: schema.PositionConfig,
+        seams.ScoreBias: schema.PositionConfig,
+        None: Piece,
+    },
+    "mask": {seams.Mask: schema.MaskConfig, None: schema.MaskConfig},
+}
 
 # Pydantic's types of errors for a key that a section does not have.
 UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
@@ -72,16 +97,18 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
         tree = OmegaConf.create(compose_options({key: str(name)}, []))
-        option: Any = OmegaConf.to_container(OmegaConf.select(tree, key), resolve=True)
-        settings = option | settings | {"kind": option["kind"]}
+        section = OmegaConf.select(tree, key)
+        option: Any = OmegaConf.to_container(section, resolve=True)
+        settings = option | settings
+        settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
             seam = f.metadata["seam"]()
             default = f.metadata.get("default_kind")
-            inner: Allowed = {seam: Piece} if default else {seam: Piece, None: Piece}
-            choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(choice, f"{key}.{f.name}", inner)
+            inner_allowed: Allowed = {seam: Piece} if default else {seam: Piece, None: Piece}
+            inner_choice = settings.get(f.name) or default
+            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner_allowed)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -90,16 +117,45 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
     if kind is None and None in allowed:
         return allowed[None]
-    seams_allowed = [seam for seam in allowed if seam is not None]
     cls = None if kind is None else load(kind)
-    for seam in seams_allowed:
+    names: list[str] = []
+    for seam, common in allowed.items():
+        if seam is None:
+            continue
         if isinstance(cls, type) and issubclass(cls, seam):
-            return spec(kind, allowed[seam])
-    names = [seam.__name__ for seam in seams_allowed]
+            return spec(kind, common)
+        names.append(seam.__name__)
     raise UserError(
         f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
-        f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
+        f"{_describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
     )
+
+
+def _describe_likeness(cls: Any, kind: str) -> str:
+    """` It looks like a Mixer: ...`: the seam that a class fills, or whose docstring names most of
+    its arguments; nothing for what is like none. kind: `module:Class`."""
+    if not isinstance(cls, type):
+        return ""
+    arguments: set[str] = set()
+    for method in ("__init__", "forward", "__call__"):
+        with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
+            arguments.update(inspect.signature(getattr(cls, method)).parameters)
+    places = {seam: place for place, allowed in PLACES.items() for seam in allowed if seam}
+
+    def likeness(seam: type) -> tuple[bool, int, int]:
+        words = {*re.findall(r"\w+", str(seam.__doc__))}
+        return issubclass(cls, seam), len(arguments & words), -len(words)
+
+    seam = max(places, key=likeness)
+    is_one, num_shared, _ = likeness(seam)
+    article = "an" if seam is seams.Embedding else "a"
+    name = f"{article} {seam.__name__}"
+    place = places[seam]
+    if is_one:
+        return f" It is {name}, chosen by {place}={kind}."
+    if num_shared:
+        return f" It looks like {name}: make it a subclass, and choose it by {place}={kind}."
+    return ""
 
 
 def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
@@ -113,7 +169,8 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
         error, *_ = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
-        key = prefix + ".".join(map(str, error["loc"]))
+        location = ".".join(map(str, error["loc"]))
+        key = f"{prefix}{location}"
         value = error["input"]
         if error["type"] in UNKNOWN:
             innermost, *_ = [*flatten({key: value}), key]
@@ -142,13 +199,16 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
 def _choices_by_key() -> dict[str, list[str]]:
     """Every key, with the choices that it belongs to, such as `position=learned`; with none where
     it is a group, or one of every run."""
-    choices: dict[str, list[str]] = {key: [] for key, _, _ in walk(RunConfig())}
+    choices = defaultdict[str, list[str]](list)
+    for key, _, _ in walk(RunConfig()):
+        choices[key] = []
     for group, allowed in PLACES.items():
         for option in groups()[group]:
             with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
                 kind = read(group, option)["kind"]
-                for f in fields(_spec_in_place(kind, group, allowed)):
-                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+                section = _spec_in_place(kind, group, allowed)
+                for f in fields(section):
+                    choices[f"{group}.{f.name}"].append(f"{group}={option}")
     return choices | {group: [] for group in groups()}
 
 
@@ -163,7 +223,9 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
     if not option.startswith("--"):
         return habit(word)
     name = option.removeprefix("--").replace("-", "_")
-    value = word.partition("=")[2] or [*words, "VALUE"][place + 1]
+    _, _, value = word.partition("=")
+    if not value:
+        value = [*words, "VALUE"][place + 1]
     instead = habit(f"{name}={value}") or habit(word)
     choices = _choices_by_key()
     keys = [name] if name in choices else [key for key in choices if key.endswith(f".{name}")]
@@ -179,8 +241,9 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
     prefix: of the config's keys, such as `executor.`.
     """
     for key, section, f in walk(config, prefix):
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if acts(f, config) or getattr(section, f.name) == default:
+        if acts(f, config):
             continue
-        condition = f.metadata["when"].description
-        raise NotChosen(key, f"{key} would do nothing: it is for {condition}.")
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if getattr(section, f.name) != default:
+            condition = f.metadata["when"].description
+            raise NotChosen(key, f"{key} would do nothing: it is for {condition}.")

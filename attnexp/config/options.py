@@ -125,7 +125,7 @@ def name_of(kind: str | None) -> str:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
-    names = [*names]
+    names = [*dict.fromkeys(names)]
     near = [key for key in names if key.endswith(f".{name}")]
     near = near or difflib.get_close_matches(name, names, n=1)
     in_quotes = " or ".join(map(repr, near[:2]))

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -43,13 +43,6 @@ SEEDS_FROM_TO = re.compile(r"(seed|seeds\.\w+)=(\d+)(?:-|:|\.\.)(\d+)")
 
 CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold what was chosen in a group; in other groups it is `kind`."""
-
-
-class Setting(NamedTuple):
-    """A word that was read: `+model/pooling=max` has the key `model.pooling`."""
-
-    key: str
-    value: Any
 
 
 def habit(word: str) -> str:
@@ -101,11 +94,9 @@ def key_of(word: str) -> str:
     return f"{key}@{override.package}" if override.package else key
 
 
-def setting_of(word: str) -> Setting:
-    """Key and value of a word. Raises `UserError` for one with several values, too.
-
-    `position=null` and `~position` choose `none`.
-    """
+def setting_of(word: str) -> tuple[str, Any]:
+    """Key and value of a word: of `+model/pooling=max` the key is `model.pooling`; `position=null`
+    and `~position` choose `none`. Raises `UserError` for one with several values, too."""
     override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
@@ -119,7 +110,7 @@ def setting_of(word: str) -> Setting:
                 f"{word}: only a choice that can be none is taken out. A setting is unset by "
                 f"{key}=null."
             )
-    return Setting(key, value)
+    return key, value
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
@@ -142,7 +133,8 @@ def _values(word: str) -> list[str]:
     """Values of a word, as they would be typed one by one."""
     override = parse(word)
     if override.is_delete():
-        return [str(setting_of(word).value)]
+        _, value = setting_of(word)
+        return [str(value)]
     if not override.is_sweep_override():
         return [word.partition("=")[2]]
     try:
