@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.hydra_options import compose_options
-from attnexp.config.options import did_you_mean, groups, read
+from attnexp.config.options import Tree, did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
 from attnexp.config.words import habit
@@ -91,7 +91,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
     that does not fit there, and for a setting that is wrong.
     """
-    settings: dict[str, Any] = {"kind": choice}
+    settings: Tree = {"kind": choice}
     if isinstance(choice, dict):
         settings = {"kind": None} | choice
     name = settings["kind"]
@@ -168,15 +168,17 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         return section(**named)
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
-        error, *_ = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
+        errors = validation.errors()
+        unknown = [error for error in errors if error["type"] in UNKNOWN]
+        error = unknown[0] if unknown else errors[0]
         location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
         value = error["input"]
-        if error["type"] in UNKNOWN:
+        if unknown:
             innermost, *_ = [*flatten({key: value}), key]
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            unknown = _unknown_key(innermost.removesuffix(".kind"), keys_of_section)
-            raise unknown from validation
+            key = innermost.removesuffix(".kind")
+            raise _unknown_key(key, keys_of_section) from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
         message = re.sub("^(Input|String) should", "must", error["msg"])
@@ -228,7 +230,9 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
         value = [*words, "VALUE"][place + 1]
     instead = habit(f"{name}={value}") or habit(word)
     choices = _choices_by_key()
-    keys = [name] if name in choices else [key for key in choices if key.endswith(f".{name}")]
+    keys = [key for key in choices if key.endswith(f".{name}")]
+    if name in choices:
+        keys = [name]
     settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
     if instead or not settings:
         return instead

@@ -19,7 +19,7 @@ from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.hydra_options import compose_options, escape
-from attnexp.config.options import groups, on_one_line
+from attnexp.config.options import Tree, groups, on_one_line
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import setting_of
@@ -51,7 +51,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     return config
 
 
-def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
+def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
     `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
     may come from anyone, and composing imports that code."""
@@ -69,13 +69,14 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
     for key, value in flatten(dict(config)).items():
         if not CLASS.fullmatch(str(value)):
             continue
-        is_foreign_piece = key.partition(".")[0] in PIECES and not pieces.is_ours(value)
+        section, _, _ = key.partition(".")
+        is_foreign_piece = section in PIECES and not pieces.is_ours(value)
         if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names
 
 
-def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> dict[str, Any]:
+def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
     """The plain tree of what words choose, with their values. choices: what is chosen besides."""
     experiments: list[str] = []
     values: list[tuple[str, Any]] = []
@@ -95,7 +96,7 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> dict[str, An
     return _resolve(_lay_over(tree, values))
 
 
-def _lay_over(tree: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _lay_over(tree: Tree, values: Iterable[tuple[str, Any]]) -> Tree:
     """A copy of a tree with values put in by their keys, those of a section before those in it."""
     tree = copy.deepcopy(tree)
     leaves: list[tuple[str, Any]] = []
@@ -112,7 +113,7 @@ def _lay_over(tree: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
     return tree
 
 
-def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
+def _resolve(tree: Tree) -> Tree:
     """The tree with its interpolations resolved."""
     from attnexp.config.choose import check_run
 

@@ -22,7 +22,16 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import conf_dir, folders, groups, is_file, no_such, on_one_line, read
+from attnexp.config.options import (
+    Tree,
+    conf_dir,
+    folders,
+    groups,
+    is_file,
+    no_such,
+    on_one_line,
+    read,
+)
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
@@ -70,11 +79,11 @@ class _OwnOptions(ConfigSource):
         return ConfigResult(self.provider, self.path, config, {"package": package})
 
 
-def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
+def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> Tree:
     """The tree of options by group, such as {"model.pooling": "max"}, and of experiments, one of
     which may be a run's stored config. Interpolations are left as they are. Raises `UserError` for
     an option that is not there, or one that an experiment's values would hide."""
-    stored: dict[str, Any] = {}
+    stored: Tree = {}
     names: list[str] = []
     for name in experiments:
         tree = read("experiment", name)
@@ -102,7 +111,7 @@ def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> d
     return tree | stored
 
 
-def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
+def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> Tree:
     """The tree of options and of experiments that are none of a run."""
     files = [Path(name).expanduser() for name in experiments if is_file("experiment", name)]
     for folder in folders()[1:]:
@@ -148,7 +157,7 @@ def _quoted(option: str | Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[dict[str, Any], dict[str, Any]]:
+def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[Tree, Tree]:
     """What Hydra composes of words in its grammar, and the option that it chose in each group."""
     path = [*sys.path]
     sys.path[:] = [folder for folder in path if folder != os.getcwd()]

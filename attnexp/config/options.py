@@ -13,6 +13,9 @@ from typing import Any
 from attnexp.base.errors import UserError
 from attnexp.base.progress import note
 
+Tree = dict[str, Any]
+"""Settings by name, those of a section in a tree of their own, as YAML holds them."""
+
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
 
@@ -70,7 +73,7 @@ def no_such(group: str, option: str) -> UserError:
     )
 
 
-def read(group: str, option: str) -> dict[str, Any]:
+def read(group: str, option: str) -> Tree:
     """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
     import yaml  # which `--help` need not wait for
 
@@ -111,7 +114,8 @@ def names_of_kinds() -> dict[str, str]:
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
-            ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
+            kind = str(tree.get("kind"))
+            ranked.append((len(tree), len(name), name, kind))
     ranked.sort(reverse=True)  # the last of a kind stays
     return {kind: name for *_, name, kind in ranked}
 

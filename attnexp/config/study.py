@@ -32,7 +32,7 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
             first, second = self.factors.values()
             for a, b in itertools.product(first, second):
-                self.variants[f"{a}_{b}"] = [*first[a], *second[b]]
+                self.variants[f"{a}_{b}"] = first[a] + second[b]
         elif self.baseline not in self.variants:
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:

@@ -49,7 +49,8 @@ def find_sources(module: str) -> Sources:
         files = {f"{PREFIX}{file.relative_to(root).as_posix()}": file}
         return Sources(files, digest_files(files) | _versions([name]))
     package = root / name
-    return _follow_imports(root, [*package.rglob("*.py")] if package.is_dir() else [file])
+    files_within = [*package.rglob("*.py")] if package.is_dir() else [file]
+    return _follow_imports(root, files_within)
 
 
 def _follow_imports(root: Path, waiting: list[Path]) -> Sources:

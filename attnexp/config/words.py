@@ -50,7 +50,8 @@ def habit(word: str) -> str:
     span = SEEDS_FROM_TO.fullmatch(word)
     if span:
         key, first, last = span.groups()
-        return f"{word}: write {shlex.quote(f'{key}=range({first},{int(last) + 1})')}"
+        seeds = f"{key}=range({first},{int(last) + 1})"
+        return f"{word}: write {shlex.quote(seeds)}"
     for pattern, instead in HABITS.items():
         match = re.fullmatch(pattern, word, re.DOTALL)
         if match:
@@ -70,7 +71,8 @@ def parse(word: str) -> Override:
     key, _, value = word.partition("=")
     if key and value:
         text = value.replace('"', '\\"')
-        for plain in (word.rstrip(", "), f"{word})", f"{word}]", f"{word}}}", f'{key}="{text}"'):
+        closed = [f"{word}{bracket}" for bracket in ")]}"]
+        for plain in (word.rstrip(", "), *closed, f'{key}="{text}"'):
             if _read(plain):
                 raise UserError(
                     f"'{word}' is not understood. Write lists with no space after the comma, "

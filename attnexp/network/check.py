@@ -33,7 +33,8 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
     """
     if not isinstance(model, Classifier | seams.Network):
         return
-    with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
+    devices = [ids.device] if ids.is_cuda else []
+    with torch.random.fork_rng(devices):
         _check_mask(model, ids)
         first = _outputs(model, ids)
         second = _outputs(model, ids)
@@ -94,9 +95,11 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
 
 def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> None:
     """Raise `UserError` where an output for a batch differs from those for each text alone."""
-    is_shared = isinstance(piece, seams.ScoreBias) and (output.ndim < 4 or len(output) == 1)
+    is_bias = isinstance(piece, seams.ScoreBias)
+    is_shared = is_bias and (output.ndim < 4 or len(output) == 1)
     for i, output_alone in enumerate(alone):
-        if differ(output if is_shared else output[i : i + 1], output_alone):
+        output_in_batch = output if is_shared else output[i : i + 1]
+        if differ(output_in_batch, output_alone):
             name = name_piece(piece)
             why = "mixes the texts of a batch: dimension 0 of its input is those."
             raise UserError(f"{name} {why}")
@@ -108,14 +111,14 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
     outputs: list[tuple[nn.Module, Tensor]] = []
     inputs_before: dict[nn.Module, list[Tensor]] = {}
 
-    def real_inputs(inputs: tuple[Any, ...]) -> list[Tensor]:
+    def real_inputs(inputs: Any) -> list[Tensor]:
         """Those that hold real numbers: ids, masks and positions are copies already."""
         return [x for x in inputs if isinstance(x, Tensor) and x.is_floating_point()]
 
-    def before(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def before(module: nn.Module, inputs: Any) -> None:
         inputs_before[module] = [x.clone() for x in real_inputs(inputs)]
 
-    def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+    def after(module: nn.Module, inputs: Any, output: Any) -> None:
         for x, x_before in zip(real_inputs(inputs), inputs_before.pop(module), strict=True):
             if not torch.equal(x.nan_to_num(), x_before.nan_to_num()):
                 raise UserError(
@@ -137,7 +140,7 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
     return outputs
 
 
-def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _check_output(piece: Any, inputs: Any, output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
     _check_tensor(piece, output)
     shape = tuple(output.shape)

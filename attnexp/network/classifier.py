@@ -76,9 +76,9 @@ class Classifier(nn.Module):
 
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
-        names = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
-        of_output = [name for name in names if name.startswith("output")]
-        init_layers(self, stream, *of_output)
+        for name, layer in self.output.named_modules(prefix="output"):
+            if isinstance(layer, nn.Linear):
+                init_layers(self, stream, name)
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -91,7 +91,8 @@ class Classifier(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
         pooled = pool_words(self, ids, ids == PAD) if self.pools_words else self.pool_texts(ids)
-        return torch.squeeze(self.output(self.dropout(pooled)), -1)
+        logits = self.output(self.dropout(pooled))
+        return torch.squeeze(logits, -1)
 
     def pool_texts(self, ids: Tensor) -> Tensor:
         """One vector for each text: ids (B, T) -> (B, D)."""

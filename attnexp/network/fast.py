@@ -82,5 +82,6 @@ def sees_words(classifier: Any) -> bool:
     embedding = classifier.embedding
     is_table = type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"
     has_more = classifier.cls is not None or len(classifier.mixers) > 0
-    is_single = len(classifier.layers) == 1 and classifier.layers[0].attention.rotary is None
+    first, *others = classifier.layers
+    is_single = not others and first.attention.rotary is None
     return is_added and is_table and is_single and not has_more

@@ -46,8 +46,8 @@ def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
             return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
     if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
-    places = ", ".join(f"{kind} ({place_of(error, kind)})" for kind in kinds)
-    return UserError(f"A run with {places} failed: {message}")
+    places = [f"{kind} ({place_of(error, kind)})" for kind in kinds]
+    return UserError(f"A run with {', '.join(places)} failed: {message}")
 
 
 def place_of(error: BaseException, kind: str) -> str:
@@ -74,4 +74,5 @@ def name_piece(piece: object) -> str:
     """`mine.decay:Decay (ScoreBias)`; a layer within fills no seam itself."""
     cls = type(piece)
     names = [base.__name__ for base in cls.__mro__ if base.__module__ == seams.__name__]
-    return f"{cls.__module__}:{cls.__qualname__} ({[*names, 'Layers'][0]})"
+    seam = names[0] if names else "Layers"
+    return f"{cls.__module__}:{cls.__qualname__} ({seam})"

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, from_numpy, nn
+from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
@@ -56,12 +57,13 @@ def try_training(
                     "The model draws at random in training by something else than torch, "
                     "numpy.random and random, whose draws follow the seed. Use one of these."
                 )
-        arrays = {name: np.array(array, order="C") for name, array in weights_of(model).items()}
+        weights = weights_of(model)
+        arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
         for name in sorted(arrays.keys() - names):
             raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
-        stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
+        stored = safetensors.torch.load(safetensors.numpy.save(arrays))
         anew = build_model(config, num_classes)
-        anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
+        anew.load_state_dict(stored)
 
 
 def _forward(model: nn.Module, ids: Tensor) -> Tensor:
