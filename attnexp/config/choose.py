@@ -86,11 +86,8 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
-    """The piece chosen at a key, with its settings.
-
-    choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
-    that does not fit there, and for a setting that is wrong.
-    """
+    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
+    Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
     settings: Tree = {"kind": choice}
     if isinstance(choice, dict):
         settings = {"kind": None} | choice
@@ -159,10 +156,8 @@ def _describe_likeness(cls: Any, kind: str) -> str:
 
 
 def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
-    """A section of a config with these values. Raises `UserError` for the first that is wrong.
-
-    prefix: of the section's keys, such as `model.`.
-    """
+    """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
+    `UserError` for the first that is wrong."""
     named = {str(name): value for name, value in values.items()}
     try:
         return section(**named)
@@ -240,10 +235,8 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `NotChosen` for a setting that has no effect and another value than its default.
-
-    prefix: of the config's keys, such as `executor.`.
-    """
+    """Raise `NotChosen` for a setting of a config, whose keys have a prefix such as `executor.`,
+    that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
         if acts(f, config):
             continue

@@ -42,12 +42,8 @@ FileTimes = tuple[tuple[Path, int], ...]  # files of the user, each with its las
 
 
 class _OwnOptions(ConfigSource):
-    """Options that are in no folder: anyone's class in a group, and an experiment by its path.
-
-    A config_path is such as `position/decay:Decay` or `experiment/../mine.yaml`. A class is an
-    option with nothing but its `kind`; an experiment is what its file holds, and needs no
-    `@package`.
-    """
+    """Options that are in no folder: anyone's class, such as `position/decay:Decay`, which has
+    nothing but its `kind`, and an experiment by its path, which needs no `@package`."""
 
     @staticmethod
     def scheme() -> str:

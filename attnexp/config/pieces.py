@@ -72,9 +72,9 @@ def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
 
 
 def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. Of a piece
-    within a piece, `seam` gives the base class, so that the schema can name one before torch is
-    imported, and `default_kind` is `module:Class`, or missing where there may be none."""
+    """A field of a config, with its meaning and the condition under which it acts. A piece within a
+    piece has a `seam`, called for the base class once torch is imported, and a `default_kind`, as
+    `module:Class`, unless there may be none."""
     metadata = {"meaning": meaning, "when": when, **inner}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -139,11 +139,9 @@ def is_ours(kind: str) -> bool:
 
 
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported; the user's from the current folder, too.
-
-    Raises `UserError` if that fails, where the user's code was edited after its import or is in no
-    file, and where it may not be run (`refusing_foreign_code`).
-    """
+    """Class or function `module:name`, imported; the user's from the current folder, too. Raises
+    `UserError` if that fails, where the user's code was edited after its import or is in no file,
+    and where it may not be run (`refusing_foreign_code`)."""
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "

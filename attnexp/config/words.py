@@ -116,11 +116,8 @@ def setting_of(word: str) -> tuple[str, Any]:
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
-    """Axes of a sweep in Hydra's syntax: each word as words `key=value` of one value each.
-
-    `a,b`, `range()` and `choice()` give several words, anything else gives one. Of one key the last
-    word counts, but all experiments do, since they compose.
-    """
+    """Axes of a sweep: each word as words `key=value` of one value each. Of one key the last word
+    counts, but all experiments do, since they compose."""
     keys = [key_of(word) for word in words]
     axes = []
     for place, word in enumerate(words):

@@ -25,12 +25,9 @@ TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that p
 
 
 def check_pieces(model: nn.Module, ids: Tensor) -> None:
-    """Raise `UserError` where a piece of a network does not give what its seam asks for.
-
-    Its output must have the right shape and type, be the same in two passes of evaluation, and be
-    for each text what it is for this text alone; its input must stay as it was. ids: a few texts,
-    (B, T). Leaves all as it is.
-    """
+    """Raise `UserError` where what a piece of a network gives for ids (B, T) has not the shape and
+    type that its seam asks for, differs between two passes of evaluation, or from what it is for
+    each text alone, and where a piece changes its input."""
     if not isinstance(model, Classifier | seams.Network):
         return
     devices = [ids.device] if ids.is_cuda else []

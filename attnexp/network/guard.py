@@ -18,10 +18,8 @@ OURS = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
 
 @contextmanager
 def guard(kinds: Sequence[str]) -> Iterator[None]:
-    """Turn an error of the user's code into a `UserError`.
-
-    kinds: the user's code in a config, as `module:name`; without any, nothing is caught.
-    """
+    """Turn an error of the user's code into a `UserError`. kinds: that code, as `module:name`;
+    without any, nothing is caught."""
     try:
         yield
     except OURS:

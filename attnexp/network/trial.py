@@ -29,12 +29,9 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 def try_training(
     config: RunConfig, num_classes: int, ids: Tensor, labels: Tensor, compute_loss: Loss
 ) -> None:
-    """Build the model of a config twice, take a step of training but for its end, and store it.
-
-    Raises `UserError` where the two differ, where what is trained are not parameters, or weights
-    cannot be stored. ids, labels: a few texts, (B, T) and (B,), on the device. Leaves random
-    streams as they are.
-    """
+    """Build the model of a config twice, take a step of training but for its end, by ids (B, T) and
+    labels (B,), and store it. Raises `UserError` where the two differ, where what is trained are
+    not parameters, or weights cannot be stored. Leaves random streams as they are."""
     with seeded_draws(0):
         model = build_model(config, num_classes).to(ids.device)
         twin = build_model(config, num_classes).to(ids.device)
