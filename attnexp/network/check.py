@@ -116,7 +116,8 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
         inputs_before[module] = [x.clone() for x in real_inputs(inputs)]
 
     def after(module: nn.Module, inputs: Any, output: Any) -> None:
-        for x, x_before in zip(real_inputs(inputs), inputs_before.pop(module), strict=True):
+        inputs_after = real_inputs(inputs)
+        for x, x_before in zip(inputs_after, inputs_before.pop(module), strict=True):
             if not torch.equal(x.nan_to_num(), x_before.nan_to_num()):
                 raise UserError(
                     f"{name_piece(module)} changes its input in place. Let it make a new tensor, "

@@ -63,11 +63,14 @@ class Classifier(nn.Module):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
-        self.pattern: seams.Mask | None = build(config.mask) if config.mask.kind else None
+        self.pattern: seams.Mask | None = None
+        if config.mask.kind:
+            self.pattern = build(config.mask)
         self.hide_padding = config.mask.padding
         self.layers = seams.Layers()
         if model.fills(seams.Layers):
-            self.layers = build(model, width, model.d_model, _context(config, num_tokens))
+            context = _context(config, num_tokens)
+            self.layers = build(model, width, model.d_model, context)
             width = self.layers.d_output
 
         self.pool: seams.Pooling = build(model.pooling, width)

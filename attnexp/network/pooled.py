@@ -38,8 +38,10 @@ def pool_layer(
     attention = block.attention
     shares = shares_of(block, pool, padding, x.dtype)
     maps = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
-    seen = (shares[:, None, None, :] @ maps).squeeze(-2)  # a, (B, H, T)
-    value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
+    share_of_query = shares[:, None, None, :]
+    seen = (share_of_query @ maps).squeeze(-2)  # a, (B, H, T)
+    by_head = (attention.num_heads, -1)
+    value = attention.v_proj.weight.unflatten(0, by_head)  # (H, Kv, D)
     y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
     pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
     return pooled
@@ -105,13 +107,14 @@ class PooledAttention(torch.autograd.Function):
             projected += table @ weight.T
             x += table
         projected = projected.unflatten(2, (2 * num_heads, -1))
+        queries, keys = projected.chunk(2, dim=2)  # (B, T, H, K)
         seen = x.new_empty(num_heads, *shares.shape)  # a
         scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
         for head in range(num_heads):
-            q = projected[:, :, head].contiguous()
-            k = projected[:, :, num_heads + head].contiguous()
+            q = queries[:, :, head].contiguous()
+            k = keys[:, :, head].contiguous()
             make_maps(q, k, hidden, scores, maps)
-            torch.bmm(shares[:, None], maps, out=seen[head][:, None])
+            torch.bmm(shares.unsqueeze(1), maps, out=seen[head].unsqueeze(1))
         seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
         z = torch.bmm(seen, x).transpose(0, 1)  # (H, B, D)
         inputs = rows, table, weight, value, places, shares, hidden
@@ -131,18 +134,20 @@ class PooledAttention(torch.autograd.Function):
         dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
         dz = torch.bmm(dy, value).transpose(0, 1)  # (B, H, D)
         g = torch.bmm(dz, x.mT).transpose(0, 1).contiguous()  # (H, B, T)
+        queries, keys = projected.chunk(2, dim=2)
         dprojected = torch.empty_like(projected)
+        dqueries, dkeys = dprojected.chunk(2, dim=2)
         scores, maps = ctx.rooms
         for head in range(num_heads):
-            q = projected[:, :, head].contiguous()
-            k = projected[:, :, num_heads + head].contiguous()
+            q = queries[:, :, head].contiguous()
+            k = keys[:, :, head].contiguous()
             make_maps(q, k, hidden, scores, maps)
             r = torch.bmm(maps, g[head, :, :, None])  # (B, T, 1)
             dscores = torch.sub(g[head, :, None], r, out=scores)
             dscores.mul_(maps)
             dscores.mul_(shares[..., None])
-            dprojected[:, :, head] = torch.bmm(dscores, k)
-            dprojected[:, :, num_heads + head] = torch.bmm(dscores.mT, q)
+            dqueries[:, :, head] = torch.bmm(dscores, k)
+            dkeys[:, :, head] = torch.bmm(dscores.mT, q)
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
         dx = torch.bmm(seen.mT, dz)  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
@@ -175,4 +180,5 @@ def sum_by_word(places: Tensor, num_words: int, *by_token: Tensor) -> list[Tenso
     words = torch.arange(num_words)
     starts = torch.searchsorted(sorted_places, words)
     # Bags of tokens, sorted by word: twice as fast as index_add.
-    return [F.embedding_bag(order, x.flatten(0, 1), starts, mode="sum") for x in by_token]
+    tokens = [x.flatten(0, 1) for x in by_token]
+    return [F.embedding_bag(order, x, starts, mode="sum") for x in tokens]

@@ -76,7 +76,8 @@ def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
     for name, weight in model.state_dict().items():
         if not isinstance(weight, Tensor):  # which cannot be stored either
             continue
-        if name not in twins or not torch.equal(weight.nan_to_num(), twins[name].nan_to_num()):
+        twin_weight = twins.get(name, torch.empty(0))
+        if not torch.equal(weight.nan_to_num(), twin_weight.nan_to_num()):
             raise UserError(
                 f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
                 f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "
