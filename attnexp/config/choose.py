@@ -124,13 +124,13 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
         names.append(seam.__name__)
     raise UserError(
         f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
-        f"{_describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
+        f"{_describe_likeness(cls, str(kind), key)} docs/extending.md says how one is written."
     )
 
 
-def _describe_likeness(cls: Any, kind: str) -> str:
-    """` It looks like a Mixer: ...`: the seam that a class fills, or whose docstring names most of
-    its arguments; nothing for what is like none. kind: `module:Class`."""
+def _describe_likeness(cls: Any, kind: str, key: str) -> str:
+    """` It looks like a Mixer: ...`: the seam that a class `module:Class`, chosen at a key, fills,
+    or whose docstring names most of its arguments; nothing for what is like none."""
     if not isinstance(cls, type):
         return ""
     arguments: set[str] = set()
@@ -147,7 +147,7 @@ def _describe_likeness(cls: Any, kind: str) -> str:
     is_one, num_shared, _ = likeness(seam)
     article = "an" if seam is seams.Embedding else "a"
     name = f"{article} {seam.__name__}"
-    place = places[seam]
+    place = key if seam in PLACES.get(key, {}) else places[seam]
     if is_one:
         return f" It is {name}, chosen by {place}={kind}."
     if num_shared:
