@@ -174,8 +174,6 @@ def load(kind: str) -> Any:
 
 def _find_in_module(module: str, name: str) -> Any:
     """A name of a module, which is imported. Raises `UserError` where it has no such name."""
-    if module.endswith(".py"):
-        raise UserError(f"{module} is a file. Write {module.removesuffix('.py')}:{name}.")
     imported = importlib.import_module(module)
     if not hasattr(imported, name):
         raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
