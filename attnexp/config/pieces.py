@@ -154,7 +154,10 @@ def load(kind: str) -> Any:
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
-        loaded = _find_in_module(module, name)
+        imported = importlib.import_module(module)
+        if not hasattr(imported, name):
+            raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
+        loaded = getattr(imported, name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
         sources = Sources({}, {}) if is_attnexp else find_sources(home)
     except UserError:
@@ -170,14 +173,6 @@ def load(kind: str) -> Any:
             f"old one. Restart the kernel, or give the command again."
         )
     return loaded
-
-
-def _find_in_module(module: str, name: str) -> Any:
-    """A name of a module, which is imported. Raises `UserError` where it has no such name."""
-    imported = importlib.import_module(module)
-    if not hasattr(imported, name):
-        raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
-    return getattr(imported, name)
 
 
 def sources_of(kind: str) -> Sources:
