@@ -1,25 +1,50 @@
 """From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
 and what is wrong with them in the user's terms."""
 
-import os
+import inspect
 import re
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from os.path import abspath, expanduser
 from typing import Any
 
 from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
+from attnexp.config import schema
 from attnexp.config.hydra_options import compose_options
-from attnexp.config.options import did_you_mean, groups, read
+from attnexp.config.options import Tree, did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.places import PLACES, Allowed, describe_likeness
 from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
 from attnexp.config.words import habit
 from attnexp.model import seams
+
+Allowed = Mapping[type | None, Any]
+"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
+
+PLACES: dict[str, Allowed] = {
+    "model": {
+        seams.Layers: schema.ModelConfig,
+        seams.Mixer: schema.ModelConfig,
+        seams.Embedding: schema.ModelConfig,
+        seams.Network: Piece,
+        seams.Baseline: Piece,
+    },
+    "model.before": {seams.Mixer: Piece, None: Piece},
+    "model.pooling": {seams.Pooling: Piece},
+    "model.score": {seams.Score: Piece},
+    "position": {
+        seams.JoinedPosition: schema.PositionConfig,
+        seams.Rotation: schema.PositionConfig,
+        seams.ScoreBias: schema.PositionConfig,
+        None: Piece,
+    },
+    "mask": {seams.Mask: schema.MaskConfig, None: schema.MaskConfig},
+}
 
 # Pydantic's types of errors for a key that a section does not have.
 UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
@@ -51,32 +76,25 @@ def check_run(tree: Mapping[str, Any]) -> RunConfig:
         load(data.tokenizer)
     if config.train.loss is not None:
         load(config.train.loss)
+    # Paths from the root, links left as they are.
     if data.path is not None and data.name != "hub":
-        data.path = _absolute(data.path)
+        data.path = abspath(expanduser(data.path))
     model: Any = config.model
     if config.vectors is not None:
-        model.vectors = _absolute(config.vectors)
+        model.vectors = abspath(expanduser(config.vectors))
     return config
 
 
-def _absolute(path: str) -> str:
-    """The path from the root, links left as they are."""
-    return os.path.abspath(os.path.expanduser(path))
-
-
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
-    """The piece chosen at a key, with its settings.
-
-    choice: a name or class, or a section that has one as its `kind`. Raises `UserError` for a class
-    that does not fit there, and for a setting that is wrong.
-    """
-    settings: dict[str, Any] = {"kind": choice}
+    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
+    Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
+    settings: Tree = {"kind": choice}
     if isinstance(choice, dict):
         settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = compose_options({key: str(name)}, [])
-        section = OmegaConf.select(OmegaConf.create(tree), key)
+        tree = OmegaConf.create(compose_options({key: str(name)}, []))
+        section = OmegaConf.select(tree, key)
         option: Any = OmegaConf.to_container(section, resolve=True)
         settings = option | settings
         settings["kind"] = option["kind"]
@@ -85,12 +103,9 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         if "seam" in f.metadata:
             seam = f.metadata["seam"]()
             default = f.metadata.get("default_kind")
-            inner: dict[type | None, Any] = {seam: Piece}
-            if default is None:
-                inner[None] = Piece
-            inner_key = f"{key}.{f.name}"
+            inner_allowed: Allowed = {seam: Piece} if default else {seam: Piece, None: Piece}
             inner_choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner_choice, inner_key, inner)
+            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner_allowed)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -100,36 +115,65 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     if kind is None and None in allowed:
         return allowed[None]
     cls = None if kind is None else load(kind)
+    names: list[str] = []
     for seam, common in allowed.items():
-        fits = seam is not None and isinstance(cls, type) and issubclass(cls, seam)
-        if fits:
+        if seam is None:
+            continue
+        if isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
-    names = [seam.__name__ for seam in allowed if seam is not None]
+        names.append(seam.__name__)
     raise UserError(
         f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
-        f"{describe_likeness(cls, str(kind))} docs/extending.md has an example of each."
+        f"{_describe_likeness(cls, str(kind), key)} docs/extending.md says how one is written."
     )
 
 
-def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
-    """A section of a config with these values. Raises `UserError` for the first that is wrong.
+def _describe_likeness(cls: Any, kind: str, key: str) -> str:
+    """` It looks like a Mixer: ...`: the seam that a class `module:Class`, chosen at a key, fills,
+    or whose docstring names most of its arguments; nothing for what is like none."""
+    if not isinstance(cls, type):
+        return ""
+    arguments: set[str] = set()
+    for method in ("__init__", "forward", "__call__"):
+        with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
+            arguments.update(inspect.signature(getattr(cls, method)).parameters)
+    places = {seam: place for place, allowed in PLACES.items() for seam in allowed if seam}
 
-    prefix: of the section's keys, such as `model.`.
-    """
+    def likeness(seam: type) -> tuple[bool, int, int]:
+        words = {*re.findall(r"\w+", str(seam.__doc__))}
+        return issubclass(cls, seam), len(arguments & words), -len(words)
+
+    seam = max(places, key=likeness)
+    is_one, num_shared, _ = likeness(seam)
+    article = "an" if seam is seams.Embedding else "a"
+    name = f"{article} {seam.__name__}"
+    place = key if seam in PLACES.get(key, {}) else places[seam]
+    if is_one:
+        return f" It is {name}, chosen by {place}={kind}."
+    if num_shared:
+        return f" It looks like {name}: make it a subclass, and choose it by {place}={kind}."
+    return ""
+
+
+def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
+    """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
+    `UserError` for the first that is wrong."""
     named = {str(name): value for name, value in values.items()}
     try:
         return section(**named)
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
-        error, *_ = sorted(validation.errors(), key=lambda error: error["type"] not in UNKNOWN)
+        errors = validation.errors()
+        unknown = [error for error in errors if error["type"] in UNKNOWN]
+        error = unknown[0] if unknown else errors[0]
         location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
         value = error["input"]
-        if error["type"] in UNKNOWN:
+        if unknown:
             innermost, *_ = [*flatten({key: value}), key]
-            innermost = innermost.removesuffix(".kind")
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            raise _unknown_key(innermost, keys_of_section) from validation
+            key = innermost.removesuffix(".kind")
+            raise _unknown_key(key, keys_of_section) from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
         message = re.sub("^(Input|String) should", "must", error["msg"])
@@ -141,8 +185,7 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
     choices = _choices_by_key()
     if choices.get(key):
         return NotChosen(key, f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
-    keys = dict.fromkeys([*keys_of_section, *choices])
-    keys.pop(key, None)
+    keys = [known for known in [*keys_of_section, *choices] if known != key]
     return NotChosen(
         key,
         f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
@@ -153,56 +196,51 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
 def _choices_by_key() -> dict[str, list[str]]:
     """Every key, with the choices that it belongs to, such as `position=learned`; with none where
     it is a group, or one of every run."""
-    choices: dict[str, list[str]] = {key: [] for key, _, _ in walk(RunConfig())}
+    choices = defaultdict[str, list[str]](list)
+    for key, _, _ in walk(RunConfig()):
+        choices[key] = []
     for group, allowed in PLACES.items():
         for option in groups()[group]:
             with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
                 kind = read(group, option)["kind"]
                 section = _spec_in_place(kind, group, allowed)
                 for f in fields(section):
-                    key = f"{group}.{f.name}"
-                    choices.setdefault(key, [])
-                    choices[key].append(f"{group}={option}")
+                    choices[f"{group}.{f.name}"].append(f"{group}={option}")
     return choices | {group: [] for group in groups()}
 
 
 def option_as_setting(option: str, words: Sequence[str]) -> str:
     """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
     setting is called so. words: all of the command line."""
-    for place, word in enumerate(words):
-        name, _, value = word.partition("=")
-        if name != option:
-            continue
-        if not option.startswith("--"):
-            return habit(word)
-        following = words[place + 1 :]
-        if not value:
-            value = following[0] if following else "VALUE"
-        key = name.removeprefix("--").replace("-", "_")
-        instead = habit(f"{key}={value}") or habit(word)
-        settings = [shlex.quote(f"{setting}={value}") for setting in _find_keys(key)]
-        if instead or not settings:
-            return instead
-        return f"{option}: settings have no dashes: {' or '.join(settings)}"
-    return ""
-
-
-def _find_keys(name: str) -> list[str]:
-    """Keys that a name such as `epochs` may mean: the key itself, or two that end in it."""
-    keys = _choices_by_key()
-    if name in keys:
-        return [name]
-    return [key for key in keys if key.endswith(f".{name}")][:2]
+    names = [word.partition("=")[0] for word in words]
+    if option not in names:
+        return ""
+    place = names.index(option)
+    word = words[place]
+    if not option.startswith("--"):
+        return habit(word)
+    name = option.removeprefix("--").replace("-", "_")
+    _, _, value = word.partition("=")
+    if not value:
+        value = [*words, "VALUE"][place + 1]
+    instead = habit(f"{name}={value}") or habit(word)
+    choices = _choices_by_key()
+    keys = [key for key in choices if key.endswith(f".{name}")]
+    if name in choices:
+        keys = [name]
+    settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
+    if instead or not settings:
+        return instead
+    return f"{option}: settings have no dashes: {' or '.join(settings)}"
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `NotChosen` for a setting that has no effect and another value than its default.
-
-    prefix: of the config's keys, such as `executor.`.
-    """
+    """Raise `NotChosen` for a setting of a config, whose keys have a prefix such as `executor.`,
+    that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if acts(f, config) or getattr(section, f.name) == default:
+        if acts(f, config):
             continue
-        condition = f.metadata["when"].description
-        raise NotChosen(key, f"{key} would do nothing: it is for {condition}.")
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if getattr(section, f.name) != default:
+            condition = f.metadata["when"].description
+            raise NotChosen(key, f"{key} would do nothing: it is for {condition}.")

@@ -9,7 +9,7 @@ import copy
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -19,7 +19,7 @@ from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.hydra_options import compose_options, escape
-from attnexp.config.options import groups, on_one_line
+from attnexp.config.options import Tree, groups, on_one_line
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import setting_of
@@ -51,15 +51,13 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     return config
 
 
-def overlay(tree: dict[str, Any], words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
+def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
     `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
     may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
-    settings = [setting_of(word) for word in words]
-    values = [(setting.key, setting.value) for setting in settings]
-    laid = _lay_over(escape(tree), values)
+    laid = _lay_over(escape(tree), map(setting_of, words))
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(_resolve(laid))
 
@@ -71,33 +69,34 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
     for key, value in flatten(dict(config)).items():
         if not CLASS.fullmatch(str(value)):
             continue
-        is_foreign_piece = key.partition(".")[0] in PIECES and not pieces.is_ours(value)
+        section, _, _ = key.partition(".")
+        is_foreign_piece = section in PIECES and not pieces.is_ours(value)
         if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names
 
 
-def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> dict[str, Any]:
+def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
     """The plain tree of what words choose, with their values. choices: what is chosen besides."""
     experiments: list[str] = []
     values: list[tuple[str, Any]] = []
-    for setting in map(setting_of, words):
-        value = setting.value
-        if setting.key == "experiment":
+    for key, value in map(setting_of, words):
+        if key == "experiment":
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
-        elif setting.is_choice:
-            choices = choices | {setting.key: str(value)}
-        elif setting.key in groups() and isinstance(value, dict) and "kind" in value:
-            choices = choices | {setting.key: str(value["kind"])}  # and settings of its own
-            values += [(f"{setting.key}.{name}", value[name]) for name in value if name != "kind"]
+        elif key in groups() and isinstance(value, str | list | None):
+            choices = choices | {key: str(value)}
+        elif key in groups() and isinstance(value, dict) and "kind" in value:
+            settings = {**value}
+            choices = choices | {key: str(settings.pop("kind"))}
+            values.append((key, settings))
         else:
-            values.append((setting.key, value))
+            values.append((key, value))
     tree = compose_options(choices, experiments)
     return _resolve(_lay_over(tree, values))
 
 
-def _lay_over(tree: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _lay_over(tree: Tree, values: Iterable[tuple[str, Any]]) -> Tree:
     """A copy of a tree with values put in by their keys, those of a section before those in it."""
     tree = copy.deepcopy(tree)
     leaves: list[tuple[str, Any]] = []
@@ -114,24 +113,21 @@ def _lay_over(tree: dict[str, Any], values: Iterable[tuple[str, Any]]) -> dict[s
     return tree
 
 
-def _resolve(tree: dict[str, Any]) -> dict[str, Any]:
+def _resolve(tree: Tree) -> Tree:
     """The tree with its interpolations resolved."""
-    if "${" not in str(tree):
-        return tree
-    try:
-        try:
-            resolved: Any = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
-        except InterpolationKeyError:  # perhaps of a key that has its default
-            resolved = OmegaConf.to_container(_with_defaults(tree), resolve=True)
-    except OmegaConfBaseException as error:
-        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error
-    return dict(resolved)
-
-
-def _with_defaults(tree: dict[str, Any]) -> Any:
-    """The tree over the defaults of what it chooses."""
     from attnexp.config.choose import check_run
 
-    leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
-    config = check_run(_lay_over({}, leaves))
-    return OmegaConf.merge(escape(asdict(config)), tree)
+    if "${" not in str(tree):
+        return tree
+    resolved: Any
+    try:
+        with suppress(InterpolationKeyError):  # perhaps of a key that has its default
+            resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
+            return dict(resolved)
+        leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
+        config = check_run(_lay_over({}, leaves))
+        with_defaults = OmegaConf.merge(escape(asdict(config)), tree)
+        resolved = OmegaConf.to_container(with_defaults, resolve=True)
+        return dict(resolved)
+    except OmegaConfBaseException as error:
+        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error

@@ -22,7 +22,16 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import conf_dir, folders, groups, is_file, no_such, on_one_line, read
+from attnexp.config.options import (
+    Tree,
+    conf_dir,
+    folders,
+    groups,
+    is_file,
+    no_such,
+    on_one_line,
+    read,
+)
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
@@ -33,12 +42,8 @@ FileTimes = tuple[tuple[Path, int], ...]  # files of the user, each with its las
 
 
 class _OwnOptions(ConfigSource):
-    """Options that are in no folder: anyone's class in a group, and an experiment by its path.
-
-    A config_path is such as `position/decay:Decay` or `experiment/../mine.yaml`. A class is an
-    option with nothing but its `kind`; an experiment is what its file holds, and needs no
-    `@package`.
-    """
+    """Options that are in no folder: anyone's class, such as `position/decay:Decay`, which has
+    nothing but its `kind`, and an experiment by its path, which needs no `@package`."""
 
     @staticmethod
     def scheme() -> str:
@@ -70,15 +75,22 @@ class _OwnOptions(ConfigSource):
         return ConfigResult(self.provider, self.path, config, {"package": package})
 
 
-def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
-    """The tree of options by group, such as {"model.pooling": "max"}, and of experiments.
-    Interpolations are left as they are. Raises `UserError` for an option that is not there, or one
-    that an experiment's values would hide."""
-    stored: dict[str, Any] = {}
+def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> Tree:
+    """The tree of options by group, such as {"model.pooling": "max"}, and of experiments, one of
+    which may be a run's stored config. Interpolations are left as they are. Raises `UserError` for
+    an option that is not there, or one that an experiment's values would hide."""
+    stored: Tree = {}
     names: list[str] = []
     for name in experiments:
-        tree = _read_experiment(name)
-        if _is_stored(name, tree):
+        tree = read("experiment", name)
+        if "hydra" in tree:
+            why = "Hydra's own settings, below 'hydra', do nothing here."
+            raise UserError(f"experiment={name}: {why}")
+        names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
+        is_run = Path(name).name == "config.yaml" or names_pieces
+        # A run's stored config may come from anyone, so nothing in it is interpolated, and what it
+        # holds of a section is all of it.
+        if is_file("experiment", name) and is_run:
             stored |= escape(tree)
         else:
             names.append(name)
@@ -95,9 +107,12 @@ def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> d
     return tree | stored
 
 
-def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> dict[str, Any]:
+def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> Tree:
     """The tree of options and of experiments that are none of a run."""
-    times = _file_times(experiments)
+    files = [Path(name).expanduser() for name in experiments if is_file("experiment", name)]
+    for folder in folders()[1:]:
+        files += folder.rglob("*.yaml")
+    times = tuple((file.absolute(), file.stat().st_mtime_ns) for file in files)
     words = [f"experiment={_quoted(experiments)}"]
     words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
     tree, chosen = _compose(tuple(words), times)
@@ -112,32 +127,11 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> d
     return tree
 
 
-def _read_experiment(name: str) -> dict[str, Any]:
-    tree = read("experiment", name)
-    if "hydra" in tree:
-        why = "Hydra's own settings, below 'hydra', do nothing here."
-        raise UserError(f"experiment={name}: {why}")
-    return tree
-
-
-def _is_stored(name: str, tree: Mapping[str, Any]) -> bool:
-    """Whether an experiment is a run's stored config, by its name or since it names pieces by value
-    as one does. It may come from anyone, so nothing in it is interpolated, and what it holds of a
-    section is all of it."""
-    if not is_file("experiment", name):
-        return False
-    names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
-    return Path(name).name == "config.yaml" or names_pieces
-
-
 def groups_chosen_by_value(tree: Mapping[str, Any]) -> set[str]:
     """Groups whose choice a tree holds as a value: `model.kind: ...`."""
-    chosen: set[str] = set()
-    for key in flatten(dict(tree)):
-        group = CHOICE_KEYS.get(key, key.removesuffix(".kind"))
-        if group != key and group in groups():
-            chosen.add(group)
-    return chosen
+    keys = flatten(dict(tree))
+    choices = {CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in keys}
+    return choices.intersection(groups()) - {*keys}
 
 
 def escape(value: Any) -> Any:
@@ -155,21 +149,11 @@ def _quoted(option: str | Sequence[str]) -> str:
     """An option, or a list of them, in Hydra's grammar."""
     if isinstance(option, str):
         return QuotedString(text=option, quote=Quote.single).with_quotes()
-    options = ",".join(map(_quoted, option))
-    return f"[{options}]"
-
-
-def _file_times(experiments: Sequence[str]) -> FileTimes:
-    """Files of the user that composing may read, each with the time of its last change."""
-    paths = [Path(name) for name in experiments if is_file("experiment", name)]
-    files = [path.expanduser().absolute() for path in paths]
-    for folder in folders()[1:]:
-        files += folder.rglob("*.yaml")
-    return tuple((path, path.stat().st_mtime_ns) for path in files)
+    return f"[{','.join(map(_quoted, option))}]"
 
 
 @lru_cache(maxsize=1000)
-def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[dict[str, Any], dict[str, Any]]:
+def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[Tree, Tree]:
     """What Hydra composes of words in its grammar, and the option that it chose in each group."""
     path = [*sys.path]
     sys.path[:] = [folder for folder in path if folder != os.getcwd()]

@@ -13,6 +13,9 @@ from typing import Any
 from attnexp.base.errors import UserError
 from attnexp.base.progress import note
 
+Tree = dict[str, Any]
+"""Settings by name, those of a section in a tree of their own, as YAML holds them."""
+
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
 
@@ -43,11 +46,9 @@ def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
             group = ".".join(path.parent.relative_to(folder).parts)
-            if folder == folders[0]:
-                options.setdefault(group, {})
-            if group not in options:
+            if folder != folders[0] and group not in options:
                 continue
-            first = options[group].setdefault(path.stem, path)
+            first = options.setdefault(group, {}).setdefault(path.stem, path)
             if first.read_bytes() != path.read_bytes():
                 note(f"{path} is not read, since {first} is. Give the file another name.")
     return options
@@ -60,11 +61,10 @@ def is_file(group: str, option: str) -> bool:
 
 def no_such(group: str, option: str) -> UserError:
     """Error for an option that is not there."""
-    options = groups().get(group, {})
     if group == "data" and Path(option).expanduser().exists():
-        return UserError(
-            f"data={option}: files of your own are data=files data.path={shlex.quote(option)}"
-        )
+        path = shlex.quote(option)
+        return UserError(f"data={option}: files of your own are data=files data.path={path}")
+    options = groups().get(group, {})
     return UserError(
         f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
         f"one of: {', '.join(options)}. An option of your own lies in "
@@ -73,7 +73,7 @@ def no_such(group: str, option: str) -> UserError:
     )
 
 
-def read(group: str, option: str) -> dict[str, Any]:
+def read(group: str, option: str) -> Tree:
     """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
     import yaml  # which `--help` need not wait for
 
@@ -85,7 +85,7 @@ def read(group: str, option: str) -> dict[str, Any]:
     else:
         raise no_such(group, option)
     try:
-        tree = _parsed(path.read_text("utf-8"))
+        tree = yaml.safe_load(path.read_text("utf-8"))
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -94,26 +94,17 @@ def read(group: str, option: str) -> dict[str, Any]:
     return tree
 
 
-@cache
-def _parsed(text: str) -> Any:
-    import yaml
-
-    return yaml.safe_load(text)
-
-
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the comment that opens their files."""
     descriptions: dict[str, dict[str, str]] = {}
     for group, options in groups().items():
-        descriptions[group] = {name: _description(path) for name, path in options.items()}
+        descriptions[group] = {}
+        for name, path in options.items():
+            lines = path.read_text("utf-8").splitlines()
+            # Below directives of Hydra's, such as `# @package _global_`.
+            opening = next((line for line in lines if not line.startswith("# @")), "")
+            descriptions[group][name] = opening.lstrip("# ").rstrip(".")
     return descriptions
-
-
-def _description(path: Path) -> str:
-    """The first line of a file, below directives of Hydra's such as `# @package _global_`."""
-    lines = path.read_text("utf-8").splitlines()
-    opening = next((line for line in lines if not line.startswith("# @")), "")
-    return opening.lstrip("# ").rstrip(".")
 
 
 @cache
@@ -125,7 +116,8 @@ def names_of_kinds() -> dict[str, str]:
             tree = read(group, name)
             kind = str(tree.get("kind"))
             ranked.append((len(tree), len(name), name, kind))
-    return {kind: name for _, _, name, kind in sorted(ranked, reverse=True)}
+    ranked.sort(reverse=True)  # the last of a kind stays
+    return {kind: name for *_, name, kind in ranked}
 
 
 def name_of(kind: str | None) -> str:
@@ -137,10 +129,9 @@ def name_of(kind: str | None) -> str:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
-    names = [*names]
+    names = [*dict.fromkeys(names)]
     near = [key for key in names if key.endswith(f".{name}")]
-    if not near:
-        near = difflib.get_close_matches(name, names, n=1)
+    near = near or difflib.get_close_matches(name, names, n=1)
     in_quotes = " or ".join(map(repr, near[:2]))
     return f" Did you mean {in_quotes}?" if near else ""
 

@@ -35,8 +35,7 @@ CHECKED = ConfigDict(
 )
 """How pydantic checks the values of a config."""
 
-_sources: dict[str, Sources] = {}  # of each `module:name` that was imported
-_imported: dict[str, dict[str, str]] = {}  # their digests at that time
+_imported: dict[str, Sources] = {}  # sources of each `module:name` as it was imported
 _refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
 
 
@@ -73,9 +72,9 @@ def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
 
 
 def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. Of a piece
-    within a piece, `seam` gives the base class, so that the schema can name one before torch is
-    imported, and `default_kind` is `module:Class`, or missing where there may be none."""
+    """A field of a config, with its meaning and the condition under which it acts. A piece within a
+    piece has a `seam`, called for the base class once torch is imported, and a `default_kind`, as
+    `module:Class`, unless there may be none."""
     metadata = {"meaning": meaning, "when": when, **inner}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -110,8 +109,11 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
-    meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    plain = hint
+    meaning = ""
+    if get_origin(hint) is Annotated:
+        plain, *notes = get_args(hint)
+        meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, meaning)
     (seam,) = get_args(plain)
@@ -137,11 +139,9 @@ def is_ours(kind: str) -> bool:
 
 
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported; the user's from the current folder, too.
-
-    Raises `UserError` if that fails, where the user's code was edited after its import or is in no
-    file, and where it may not be run (`refusing_foreign_code`).
-    """
+    """Class or function `module:name`, imported; the user's from the current folder, too. Raises
+    `UserError` if that fails, where the user's code was edited after its import or is in no file,
+    and where it may not be run (`refusing_foreign_code`)."""
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
@@ -154,10 +154,12 @@ def load(kind: str) -> Any:
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
-        loaded = _find_in_module(module, name)
+        imported = importlib.import_module(module)
+        if not hasattr(imported, name):
+            raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
+        loaded = getattr(imported, name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
-        _sources[kind] = Sources({}, {}) if is_attnexp else find_sources(home)
-        digests = _sources[kind].digests()
+        sources = Sources({}, {}) if is_attnexp else find_sources(home)
     except UserError:
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
@@ -165,7 +167,7 @@ def load(kind: str) -> Any:
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if _imported.setdefault(kind, digests) != digests:
+    if _imported.setdefault(kind, sources) != sources:
         raise UserError(
             f"The code of {kind} changed since it was imported, and this process still runs the "
             f"old one. Restart the kernel, or give the command again."
@@ -173,24 +175,7 @@ def load(kind: str) -> Any:
     return loaded
 
 
-def _find_in_module(module: str, name: str) -> Any:
-    """A name of a module, which is imported. Raises `UserError` where it has no such name."""
-    if module.endswith(".py"):
-        raise UserError(f"{module} is a file. Write {module.removesuffix('.py')}:{name}.")
-    imported = importlib.import_module(module)
-    if not hasattr(imported, name):
-        raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
-    return getattr(imported, name)
-
-
-def code_of(kind: str) -> dict[str, str]:
-    """What computes a user's `module:name`: digests of files as `code/NAME`, and the versions of
-    installed packages."""
+def sources_of(kind: str) -> Sources:
+    """What computes a user's `module:name`."""
     load(kind)
     return _imported[kind]
-
-
-def sources_of(kind: str) -> dict[str, Path]:
-    """The files of `code_of`, by the same names."""
-    load(kind)
-    return _sources[kind].files

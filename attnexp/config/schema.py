@@ -16,7 +16,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 
-from attnexp.config.options import conf_dir
+from attnexp.config.options import Tree, conf_dir
 from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
 
 Count = Annotated[int, Ge(1), Lt(2**63)]
@@ -256,11 +256,11 @@ def meanings(config: Any) -> dict[str, str]:
     return {key: f.metadata.get("meaning", "") for key, _, f in walk(config)}
 
 
-def to_dict(config: Any) -> dict[str, Any]:
+def to_dict(config: Any) -> Tree:
     """Settings of a config that have an effect, as plain containers and scalars."""
 
-    def acting_settings(section: Any) -> dict[str, Any]:
-        settings: dict[str, Any] = {}
+    def acting_settings(section: Any) -> Tree:
+        settings: Tree = {}
         for f in fields(section):
             value = getattr(section, f.name)
             if is_dataclass(value):
@@ -274,9 +274,9 @@ def to_dict(config: Any) -> dict[str, Any]:
     return acting_settings(config)
 
 
-def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(tree: Tree, prefix: str = "") -> Tree:
     """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
-    flat: dict[str, Any] = {}
+    flat: Tree = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):

@@ -21,12 +21,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     @property
     def levels(self) -> dict[str, dict[str, str]]:
         """Levels of the two factors, keyed by variant; empty without factors."""
-        levels: dict[str, dict[str, str]] = {}
-        if self.factors:
-            for pair in itertools.product(*self.factors.values()):
-                variant = "_".join(pair)
-                levels[variant] = dict(zip(self.factors, pair, strict=True))
-        return levels
+        pairs = itertools.product(*self.factors.values()) if self.factors else []
+        return {"_".join(pair): dict(zip(self.factors, pair, strict=True)) for pair in pairs}
 
     @model_validator(mode="after")
     def _cross(self) -> Self:
@@ -35,8 +31,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
             first, second = self.factors.values()
-            pairs = itertools.product(first, second)
-            self.variants = {f"{a}_{b}": [*first[a], *second[b]] for a, b in pairs}
+            for a, b in itertools.product(first, second):
+                self.variants[f"{a}_{b}"] = first[a] + second[b]
         elif self.baseline not in self.variants:
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:

@@ -17,20 +17,18 @@ from typing import NamedTuple
 
 from attnexp.base.errors import UserError
 
+_packages = cache(packages_distributions)
+
 PREFIX = "code/"
 """Prefix of the user's files among those that computed a run, and the folder that keeps them."""
 
 
 class Sources(NamedTuple):
-    """The files that a module needs, such as `code/mine/decay.py`, and the versions of the packages
-    that these import, by the name under which each was installed."""
+    """The files that a module needs, by names such as `code/mine/decay.py`, and what their code is:
+    digests of the files, and versions of the installed packages that they import."""
 
     files: dict[str, Path]
-    packages: dict[str, str]
-
-    def digests(self) -> dict[str, str]:
-        """What computes: digests of the files and versions of the packages, by name."""
-        return digest_files(self.files) | self.packages
+    code: dict[str, str]
 
 
 def find_sources(module: str) -> Sources:
@@ -48,16 +46,20 @@ def find_sources(module: str) -> Sources:
     root = file.parents[depth]
     name = module.partition(".")[0]
     if _is_installed(root):
-        path = file.relative_to(root).as_posix()
-        return Sources({f"{PREFIX}{path}": file}, _versions([name]))
+        files = {f"{PREFIX}{file.relative_to(root).as_posix()}": file}
+        return Sources(files, digest_files(files) | _versions([name]))
     package = root / name
-    files = [*package.rglob("*.py")] if package.is_dir() else [file]
-    return _follow_imports(root, files)
+    files_within = [*package.rglob("*.py")] if package.is_dir() else [file]
+    return _follow_imports(root, files_within)
 
 
 def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
     """The sources of files below a folder."""
-    folders = [root, *_user_folders()]
+    # Of Python's path the folders that hold neither Python, nor installed packages, nor attnexp.
+    on_path = [Path(folder).absolute() for folder in sys.path]
+    ours = Path(__file__).parents[2]
+    users = [folder for folder in on_path if folder != ours and not _is_installed(folder)]
+    folders = [root, *users]
     files: dict[str, Path] = {}
     outside: set[str] = set()
     while waiting:
@@ -79,7 +81,7 @@ def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
                     break
             else:
                 outside.add(top)
-    return Sources(files, _versions(outside))
+    return Sources(files, digest_files(files) | _versions(outside))
 
 
 @cache
@@ -89,24 +91,20 @@ def _imports_of(path: Path, package: tuple[str, ...], _changed: int) -> set[str]
     if path.suffix != ".py":
         return names
     for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            parents = package[: len(package) + 1 - node.level] if node.level else ()
-            for alias in node.names:
-                parts = [*parents, node.module, alias.name]
-                names.add(".".join(filter(None, parts)))
-        elif isinstance(node, ast.Call):
-            names |= _names_by_text(node)
+        match node:
+            case ast.Import():
+                names.update(alias.name for alias in node.names)
+            case ast.ImportFrom():
+                parents = package[: len(package) + 1 - node.level] if node.level else ()
+                for alias in node.names:
+                    parts = [*parents, node.module, alias.name]
+                    names.add(".".join(filter(None, parts)))
+            case ast.Call(  # such as `import_module("a.b")`
+                func=ast.Name(id=function) | ast.Attribute(attr=function),
+                args=[ast.Constant(value=str(name)), *_],
+            ) if function in ("import_module", "__import__"):
+                names.add(name.lstrip("."))
     return names
-
-
-def _names_by_text(call: ast.Call) -> set[str]:
-    """The name that a call such as `import_module("a.b")` imports."""
-    function = getattr(call.func, "attr", getattr(call.func, "id", None))
-    name = getattr(call.args[0], "value", None) if call.args else None
-    is_import = function in ("import_module", "__import__") and isinstance(name, str)
-    return {str(name).lstrip(".")} if is_import else set()
 
 
 def _files_of(folder: Path, name: str) -> list[Path]:
@@ -118,13 +116,6 @@ def _files_of(folder: Path, name: str) -> list[Path]:
         modules = [folder.with_name(f"{part}{suffix}") for suffix in all_suffixes()]
         files += [file for file in (folder / "__init__.py", *modules) if file.is_file()]
     return files
-
-
-def _user_folders() -> list[Path]:
-    """Folders of Python's path that hold neither Python, nor installed packages, nor attnexp."""
-    folders = [Path(folder).absolute() for folder in sys.path]
-    ours = Path(__file__).parents[2]
-    return [folder for folder in folders if folder != ours and not _is_installed(folder)]
 
 
 def _is_installed(folder: Path) -> bool:
@@ -140,11 +131,6 @@ def _versions(modules: Iterable[str]) -> dict[str, str]:
         for package in _packages().get(module, []):
             versions[package] = version(package).partition("+")[0]  # for the CPU or a GPU
     return versions
-
-
-@cache
-def _packages() -> dict[str, list[str]]:
-    return dict(packages_distributions())
 
 
 def digest_files(files: dict[str, Path]) -> dict[str, str]:

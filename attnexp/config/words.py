@@ -8,8 +8,9 @@ import itertools
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -30,6 +31,7 @@ HABITS = {
     r"data=(.*\.(?:csv|tsv|jsonl|ndjson|json|parquet)(?:\.gz|\.zst|\.bz2)?)": "A file of your own "
     "is data=files data.path={0}",
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
+    r"([\w.]+)=(?:.*/)?(\w+)\.py:(\w+)": "In the folder of a file a class is {0}={1}:{2}",
     r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
     r"\+*([\w./]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
     r"(.+)\r": "A carriage return ends the word, as lines of Windows do. Write {0!r}",
@@ -44,26 +46,13 @@ CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold what was chosen in a group; in other groups it is `kind`."""
 
 
-class Setting(NamedTuple):
-    """A word that was read: `+model/pooling=max` has the key `model.pooling`."""
-
-    key: str
-    value: Any
-
-    @property
-    def is_choice(self) -> bool:
-        """Whether it chooses an option of a group, or one's own class or file."""
-        if self.key == "experiment":
-            return True
-        return isinstance(self.value, str | list | None) and self.key in groups()
-
-
 def habit(word: str) -> str:
     """What to write instead of a word of Hydra's or of other programs; empty for other words."""
     span = SEEDS_FROM_TO.fullmatch(word)
     if span:
         key, first, last = span.groups()
-        return f"{word}: write {shlex.quote(f'{key}=range({first},{int(last) + 1})')}"
+        seeds = f"{key}=range({first},{int(last) + 1})"
+        return f"{word}: write {shlex.quote(seeds)}"
     for pattern, instead in HABITS.items():
         match = re.fullmatch(pattern, word, re.DOTALL)
         if match:
@@ -77,31 +66,27 @@ def parse(word: str) -> Override:
     instead = habit(word)
     if instead:
         raise UserError(instead)
-    try:
-        return OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError) as error:
-        raise UserError(_explain_unreadable(word)) from error
-
-
-def _explain_unreadable(word: str) -> str:
-    """What is wrong with a word that Hydra cannot read, and how it can be written."""
+    override = _read(word)
+    if override is not None:
+        return override
     key, _, value = word.partition("=")
-    as_text = value.replace('"', '\\"')
-    for plain in (word.rstrip(", "), f"{word})", f"{word}]", f"{word}}}", f'{key}="{as_text}"'):
-        if plain != word and key and value and _is_readable(plain):
-            return (
-                f"'{word}' is not understood. Write lists with no space after the comma, brackets "
-                f"closed, texts in quotes: {shlex.quote(plain)}"
-            )
-    return f"'{word}' is not understood. Settings are written key=value, such as seed=1"
+    if key and value:
+        text = value.replace('"', '\\"')
+        closed = [f"{word}{bracket}" for bracket in ")]}"]
+        for plain in (word.rstrip(", "), *closed, f'{key}="{text}"'):
+            if _read(plain):
+                raise UserError(
+                    f"'{word}' is not understood. Write lists with no space after the comma, "
+                    f"brackets closed, texts in quotes: {shlex.quote(plain)}"
+                )
+    raise UserError(f"'{word}' is not understood. Settings are written key=value, such as seed=1")
 
 
-def _is_readable(word: str) -> bool:
-    try:
-        OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError):
-        return False
-    return True
+def _read(word: str) -> Override | None:
+    """What Hydra reads in a word; None where it cannot."""
+    with suppress(HydraException, ValueError):
+        return OverridesParser.create().parse_override(word)
+    return None
 
 
 def key_of(word: str) -> str:
@@ -112,11 +97,9 @@ def key_of(word: str) -> str:
     return f"{key}@{override.package}" if override.package else key
 
 
-def setting_of(word: str) -> Setting:
-    """Key and value of a word. Raises `UserError` for one with several values, too.
-
-    `position=null` and `~position` choose `none`.
-    """
+def setting_of(word: str) -> tuple[str, Any]:
+    """Key and value of a word: of `+model/pooling=max` the key is `model.pooling`; `position=null`
+    and `~position` choose `none`. Raises `UserError` for one with several values, too."""
     override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
@@ -130,15 +113,12 @@ def setting_of(word: str) -> Setting:
                 f"{word}: only a choice that can be none is taken out. A setting is unset by "
                 f"{key}=null."
             )
-    return Setting(key, value)
+    return key, value
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
-    """Axes of a sweep in Hydra's syntax: each word as words `key=value` of one value each.
-
-    `a,b`, `range()` and `choice()` give several words, anything else gives one. Of one key the last
-    word counts, but all experiments do, since they compose.
-    """
+    """Axes of a sweep: each word as words `key=value` of one value each. Of one key the last word
+    counts, but all experiments do, since they compose."""
     keys = [key_of(word) for word in words]
     axes = []
     for place, word in enumerate(words):
@@ -153,7 +133,8 @@ def _values(word: str) -> list[str]:
     """Values of a word, as they would be typed one by one."""
     override = parse(word)
     if override.is_delete():
-        return [str(setting_of(word).value)]
+        _, value = setting_of(word)
+        return [str(value)]
     if not override.is_sweep_override():
         return [word.partition("=")[2]]
     try:

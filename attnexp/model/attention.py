@@ -17,7 +17,7 @@ from typing_extensions import Doc
 
 from attnexp.model.init import KerasInit
 from attnexp.model.scores import DotProduct, attention_weights
-from attnexp.model.seams import LayerContext, Layers, Pooling, Score
+from attnexp.model.seams import LayerContext, Layers, Score
 from attnexp.model.window import window_attention
 
 Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d_head.")]
@@ -74,19 +74,14 @@ class MultiHeadSelfAttention(KerasInit):
         """x (B, T, D) -> (B, T, `d_output`). allowed: see `attention_weights`. positions: (T,) or
         (B, T), for a rotation or a bias."""
         v = self.split_heads(self.v_proj(x))
-        if self.window is None and not self.fused:
-            y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
+        if self.fused or self.window is not None:
+            y = self.attend_fast(x, v, allowed, positions)
         else:
-            q, k = self.queries_and_keys(x, positions)
-            scale: Any = self.score.scale
-            if self.window is None:
-                y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
-            else:
-                real_keys = None if allowed is None else allowed[:, 0, 0]
-                y = window_attention(q * scale, k, v, radius=self.window, real_keys=real_keys)
+            y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
         # Dropout draws in the order of memory, which differs between torch's kernels.
-        joined: Tensor = self.out_proj(y.contiguous().transpose(-3, -2).flatten(-2))
-        return joined
+        joined = y.contiguous().transpose(-3, -2).flatten(-2)
+        output: Tensor = self.out_proj(joined)
+        return output
 
     def weights(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
@@ -109,6 +104,17 @@ class MultiHeadSelfAttention(KerasInit):
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, T, H K) -> (B, H, T, K)."""
         return torch.unflatten(x, -1, (self.num_heads, -1)).transpose(-3, -2)
+
+    def attend_fast(
+        self, x: Tensor, v: Tensor, allowed: Tensor | None, positions: Tensor | None
+    ) -> Tensor:
+        """The weights times v, (B, H, T, Kv), where the map is never written as a whole."""
+        q, k = self.queries_and_keys(x, positions)
+        scale: Any = self.score.scale
+        if self.window is None:
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
+        real_keys = None if allowed is None else allowed[:, 0, 0]
+        return window_attention(q * scale, k, v, radius=self.window, real_keys=real_keys)
 
 
 class FeedForward(KerasInit):
@@ -188,27 +194,6 @@ class Block(nn.Module):
         if self.norm == "post":
             y = norm(y)
         return y
-
-    def pooled(
-        self, pool: Pooling, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
-    ) -> Tensor:
-        """`pool(self(x))`, for attention alone and a pooling that weighs positions by padding. A
-        sum over queries of softmax(Q K^T) V is the sum of the rows of softmax(Q K^T), times V, and
-        V is X W_V: one row of weights a head meets X, and W_V meets one vector a head."""
-        attention = self.attention
-        share = self.shares(pool, padding, x.dtype)
-        weights = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
-        seen = (share[:, None, None, :] @ weights).squeeze(-2)  # (B, H, T): of each token, by all
-        value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
-        y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
-        pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
-        return pooled
-
-    def shares(self, pool: Pooling, padding: Tensor, dtype: torch.dtype) -> Tensor:
-        """How much a linear pooling counts each position: (B, T), as it pools the unit vectors."""
-        units = torch.eye(padding.shape[-1], device=padding.device, dtype=dtype)
-        share: Tensor = pool(units.expand(len(padding), -1, -1), padding)
-        return share.masked_fill(padding, 0.0) if self.hide_padded_queries else share
 
 
 class Attention(Layers):

@@ -123,7 +123,7 @@ class MaskedMean(Pooling):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
-        real = ~key_padding_mask[..., None]
+        real = ~key_padding_mask.unsqueeze(-1)
         num_real = real.sum(dim=-2).clamp(min=1)
         return (x * real).sum(dim=-2) / num_real
 
@@ -133,7 +133,8 @@ class Maximum(Pooling):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
-        highest = x.masked_fill(key_padding_mask[..., None], -math.inf).amax(dim=-2)
+        is_padding = key_padding_mask.unsqueeze(-1)
+        highest = x.masked_fill(is_padding, -math.inf).amax(dim=-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)
         return highest.masked_fill(is_empty, 0.0)
 
@@ -145,7 +146,8 @@ class Last(Pooling):
         """(B, T, D) -> (B, D)."""
         place = torch.arange(x.shape[-2], device=x.device)
         last = (place * ~key_padding_mask).amax(dim=-1)
-        chosen = x.take_along_dim(last[..., None, None], dim=-2).squeeze(-2)
+        index = last[..., None, None]
+        chosen = x.take_along_dim(index, dim=-2).squeeze(-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)
         return chosen.masked_fill(is_empty, 0.0)
 

@@ -58,7 +58,8 @@ class TablePosition(JoinedPosition):
     def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated; positions 0..T-1 where None."""
         table: Any = self.table_rows()
-        rows = table[: x.shape[-2]] if positions is None else F.embedding(positions, table)
+        num_tokens = x.shape[-2]
+        rows = table[:num_tokens] if positions is None else F.embedding(positions, table)
         rows = rows.to(x.dtype)
         if self.combine == "concat":
             return torch.cat([rows.expand_as(x), x], dim=-1)
@@ -131,15 +132,18 @@ class RotaryPosition(Rotation):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
         cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
-        is_split = self.layout == "split"
-        columns = (2, -1) if is_split else (-1, 2)
-        pair = -2 if is_split else -1  # axis of the two columns of a pair
-        a, b = x.unflatten(-1, columns).unbind(pair)
+        if self.layout == "split":
+            a, b = x.chunk(2, dim=-1)
+        else:
+            a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
         # In float32 even where x has fewer bits.
         turned_a = a * cos - b * sin
         turned_b = a * sin + b * cos
-        y = torch.stack([turned_a, turned_b], dim=pair)
-        return y.flatten(-2).to(x.dtype)
+        if self.layout == "split":
+            y = torch.cat([turned_a, turned_b], dim=-1)
+        else:
+            y = torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
+        return y.to(x.dtype)
 
 
 class RelativeBias(ScoreBias):
@@ -154,7 +158,7 @@ class RelativeBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        distance = positions[..., None, :] - positions[..., :, None]
+        distance = positions.unsqueeze(-2) - positions.unsqueeze(-1)
         column = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
         return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
@@ -172,7 +176,7 @@ class AlibiBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        distance = positions[..., None, :] - positions[..., :, None]
+        distance = positions.unsqueeze(-2) - positions.unsqueeze(-1)
         return -self.slopes * distance.abs().unsqueeze(-3)
 
 

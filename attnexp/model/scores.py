@@ -110,10 +110,11 @@ class Additive(Score):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Any Kq and Kk."""
-        from_query = q @ self.query
-        from_key = k @ self.key
-        hidden = torch.tanh(from_query[..., :, None, :] + from_key[..., None, :, :])
-        return (hidden @ self.value[:, None, :, None]).squeeze(-1)
+        from_query = (q @ self.query).unsqueeze(-2)
+        from_key = (k @ self.key).unsqueeze(-3)
+        hidden = torch.tanh(from_query + from_key)  # (B, H, T queries, T keys, d_head)
+        value = self.value[:, None, :, None]  # a column for each head
+        return (hidden @ value).squeeze(-1)
 
 
 class Uniform(Score):

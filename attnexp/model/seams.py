@@ -31,7 +31,7 @@ class Embedding(nn.Module):
 class JoinedPosition(nn.Module):
     """Joins x: (x (B, T, D), positions) -> (B, T, d_output). Given max_len and d_model."""
 
-    d_output: int
+    d_output: int  # which the constructor sets
 
     def table_rows(self) -> Tensor | None:
         """Rows that are joined, (max_len, D), for whoever draws them; None without a table."""
@@ -57,7 +57,7 @@ class Mask:
 class Mixer(nn.Module):
     """Mixes: (x (B, T, D), key_padding_mask) -> (B, T, d_output). Given d_input and d_model."""
 
-    d_output: int
+    d_output: int  # which the constructor sets
 
 
 class Pooling(nn.Module):

@@ -3,7 +3,7 @@
 Shapes: B batch, T tokens, D width, H heads, K head width.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
@@ -25,15 +25,13 @@ TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that p
 
 
 def check_pieces(model: nn.Module, ids: Tensor) -> None:
-    """Raise `UserError` where a piece of a network does not give what its seam asks for.
-
-    Its output must have the right shape and type, be the same in two passes of evaluation, and be
-    for each text what it is for this text alone; its input must stay as it was. ids: a few texts,
-    (B, T). Leaves all as it is.
-    """
+    """Raise `UserError` where what a piece of a network gives for ids (B, T) has not the shape and
+    type that its seam asks for, differs between two passes of evaluation, or from what it is for
+    each text alone, and where a piece changes its input."""
     if not isinstance(model, Classifier | seams.Network):
         return
-    with torch.random.fork_rng([ids.device] if ids.device.type == "cuda" else []):
+    devices = [ids.device] if ids.is_cuda else []
+    with torch.random.fork_rng(devices):
         _check_mask(model, ids)
         first = _outputs(model, ids)
         second = _outputs(model, ids)
@@ -53,17 +51,16 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
     """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), or others for a text
     in a batch than for the text alone. ids: a few texts, (B, T)."""
+    wanted_shape = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
     with torch.no_grad():
         logits = model.eval()(ids)
-        wanted_shape = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
         _check_tensor(model, logits)
         if logits.shape != wanted_shape:
             shape = tuple(logits.shape)
             raise UserError(f"{name_piece(model)} returned {shape}, wanted {wanted_shape}.")
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
-        alone = [model(text[None]) for text in ids]
-        _refuse_mixing(model, logits, alone)
+        _refuse_mixing(model, logits, [model(text[None]) for text in ids])
 
 
 def differ(output: Tensor, expected: Tensor) -> bool:
@@ -80,16 +77,13 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
         return
     mask = model.pattern
     place = grid(ids.shape[-1], ids.device)
-    pattern = mask(*place)
-    _check_output(mask, place, pattern)
+    _check_output(mask, place, mask(*place))
     is_padding = F.pad(ids == PAD, (0, 0, 0, 1))  # with a text that is full
-    allowed = model.allowed(is_padding)
-    assert allowed is not None
+    allowed: Any = model.allowed(is_padding)
     sees_a_key = allowed.any(-1).squeeze(1)  # (B + 1 or 1, T)
     is_blind = ~sees_a_key & ~is_padding
     if is_blind.any():
-        positions = is_blind.any(0).nonzero()
-        position = int(positions[0])
+        position = int(is_blind.any(0).nonzero()[0])
         raise UserError(
             f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
             f"that the query may see the key; in torch.nn it may mean the opposite."
@@ -98,28 +92,32 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
 
 def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> None:
     """Raise `UserError` where an output for a batch differs from those for each text alone."""
-    is_shared = isinstance(piece, seams.ScoreBias) and (output.ndim < 4 or len(output) == 1)
+    is_bias = isinstance(piece, seams.ScoreBias)
+    is_shared = is_bias and (output.ndim < 4 or len(output) == 1)
     for i, output_alone in enumerate(alone):
-        if differ(output if is_shared else output[i : i + 1], output_alone):
+        output_in_batch = output if is_shared else output[i : i + 1]
+        if differ(output_in_batch, output_alone):
             name = name_piece(piece)
-            raise UserError(
-                f"{name} mixes the texts of a batch: dimension 0 of its input is those."
-            )
+            why = "mixes the texts of a batch: dimension 0 of its input is those."
+            raise UserError(f"{name} {why}")
 
 
 def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
     """Every piece and layer with what it gives, in a forward pass without dropout or gradients.
     Raises `UserError` where that does not fit, and where a piece changes its input."""
     outputs: list[tuple[nn.Module, Tensor]] = []
-    inputs_before: dict[nn.Module, Any] = {}
+    inputs_before: dict[nn.Module, list[Tensor]] = {}
 
-    def before(module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        inputs_before[module] = [x.clone() if _is_real(x) else x for x in inputs]
+    def real_inputs(inputs: Any) -> list[Tensor]:
+        """Those that hold real numbers: ids, masks and positions are copies already."""
+        return [x for x in inputs if isinstance(x, Tensor) and x.is_floating_point()]
 
-    def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        for x, x_before in zip(inputs, inputs_before.pop(module), strict=True):
-            if not _is_real(x):
-                continue
+    def before(module: nn.Module, inputs: Any) -> None:
+        inputs_before[module] = [x.clone() for x in real_inputs(inputs)]
+
+    def after(module: nn.Module, inputs: Any, output: Any) -> None:
+        inputs_after = real_inputs(inputs)
+        for x, x_before in zip(inputs_after, inputs_before.pop(module), strict=True):
             if not torch.equal(x.nan_to_num(), x_before.nan_to_num()):
                 raise UserError(
                     f"{name_piece(module)} changes its input in place. Let it make a new tensor, "
@@ -140,21 +138,17 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
     return outputs
 
 
-def _is_real(value: Any) -> bool:
-    """Whether an input holds real numbers: ids, masks and positions are copies already."""
-    return isinstance(value, Tensor) and value.is_floating_point()
-
-
-def _check_output(piece: Any, inputs: tuple[Any, ...], output: Any) -> None:
+def _check_output(piece: Any, inputs: Any, output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
     _check_tensor(piece, output)
     shape = tuple(output.shape)
     wanted_shape = _wanted_shape(piece, inputs, shape)
-    fits = shape == wanted_shape
+    broadcast: tuple[int, ...] = shape
     if isinstance(piece, seams.ScoreBias | seams.Mask):  # which broadcast to the scores
-        sizes = zip(reversed(shape), reversed(wanted_shape), strict=False)
-        fits = all(size in (1, wanted_size) for size, wanted_size in sizes)
-    if not fits:
+        with suppress(RuntimeError):
+            scores_shape = torch.broadcast_shapes(shape, wanted_shape)
+            broadcast = scores_shape[-len(wanted_shape) :]  # they may have a batch in front
+    if broadcast != wanted_shape:
         raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted_shape}.")
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if output.dtype is not dtype:

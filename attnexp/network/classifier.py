@@ -18,7 +18,7 @@ from attnexp.model.mixers import SummaryToken
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
 from attnexp.network.pieces import build_piece
-from attnexp.network.pooled import pool_words
+from attnexp.network.pooled import pool_layer, pool_words
 
 PAD = 0  # as in Keras, where 1 starts a text and 2 stands for every unknown word
 FIRST_WORD = 4  # the most frequent one; Keras leaves 3 unused
@@ -63,11 +63,14 @@ class Classifier(nn.Module):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
-        self.pattern: seams.Mask | None = build(config.mask) if config.mask.kind else None
+        self.pattern: seams.Mask | None = None
+        if config.mask.kind:
+            self.pattern = build(config.mask)
         self.hide_padding = config.mask.padding
         self.layers = seams.Layers()
         if model.fills(seams.Layers):
-            self.layers = build(model, width, model.d_model, _context(config, num_tokens))
+            context = _context(config, num_tokens)
+            self.layers = build(model, width, model.d_model, context)
             width = self.layers.d_output
 
         self.pool: seams.Pooling = build(model.pooling, width)
@@ -76,9 +79,9 @@ class Classifier(nn.Module):
 
     def init_parameters(self, stream: Stream) -> None:
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
-        names = [name for name, m in self.named_modules() if isinstance(m, nn.Linear)]
-        of_output = [name for name in names if name.startswith("output")]
-        init_layers(self, stream, *of_output)
+        for name, layer in self.output.named_modules(prefix="output"):
+            if isinstance(layer, nn.Linear):
+                init_layers(self, stream, name)
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -91,7 +94,8 @@ class Classifier(nn.Module):
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
         pooled = pool_words(self, ids, ids == PAD) if self.pools_words else self.pool_texts(ids)
-        return torch.squeeze(self.output(self.dropout(pooled)), -1)
+        logits = self.output(self.dropout(pooled))
+        return torch.squeeze(logits, -1)
 
     def pool_texts(self, ids: Tensor) -> Tensor:
         """One vector for each text: ids (B, T) -> (B, D)."""
@@ -119,7 +123,7 @@ class Classifier(nn.Module):
         if last is None:
             pooled = self.pool(x, key_padding_mask)
         else:
-            pooled = last.pooled(self.pool, x, key_padding_mask, allowed, positions)
+            pooled = pool_layer(last, self.pool, x, key_padding_mask, allowed, positions)
         return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:

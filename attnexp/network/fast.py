@@ -23,7 +23,7 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     - `window`: attention within a window (`window_attention`), where that saves work.
     - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, of one bare layer that
       sees words and an added table of positions alone.
-    - `pooled`: the last layer computes what the pooling keeps (`Block.pooled`), where it is bare.
+    - `pooled`: the last layer computes what the pooling keeps (`pool_layer`), where it is bare.
     - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022); also in the
       layers below a pooled one.
     """
@@ -82,5 +82,6 @@ def sees_words(classifier: Any) -> bool:
     embedding = classifier.embedding
     is_table = type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"
     has_more = classifier.cls is not None or len(classifier.mixers) > 0
-    is_single = len(classifier.layers) == 1 and classifier.layers[0].attention.rotary is None
+    first, *others = classifier.layers
+    is_single = not others and first.attention.rotary is None
     return is_added and is_table and is_single and not has_more

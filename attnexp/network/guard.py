@@ -18,10 +18,8 @@ OURS = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
 
 @contextmanager
 def guard(kinds: Sequence[str]) -> Iterator[None]:
-    """Turn an error of the user's code into a `UserError`.
-
-    kinds: the user's code in a config, as `module:name`; without any, nothing is caught.
-    """
+    """Turn an error of the user's code into a `UserError`. kinds: that code, as `module:name`;
+    without any, nothing is caught."""
     try:
         yield
     except OURS:
@@ -39,16 +37,15 @@ def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
     message = f"{type(error).__name__}: {error}"
     for kind in kinds:
         frames = _frames_within(error, kind)
-        owners = [frame.f_locals.get("self") for frame, _ in frames]
-        names = [name_piece(o) for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
         if frames:
-            name = names[0] if names else kind
-            place = place_of(error, kind)
-            return UserError(f"{name} failed at {place}: {message}")
+            owners = [frame.f_locals.get("self") for frame, _ in frames]
+            pieces_within = [o for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
+            name = name_piece(pieces_within[0]) if pieces_within else kind
+            return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
     if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
-    places = ", ".join(f"{kind} ({place_of(error, kind)})" for kind in kinds)
-    return UserError(f"A run with {places} failed: {message}")
+    places = [f"{kind} ({place_of(error, kind)})" for kind in kinds]
+    return UserError(f"A run with {', '.join(places)} failed: {message}")
 
 
 def place_of(error: BaseException, kind: str) -> str:
@@ -66,7 +63,7 @@ def place_of(error: BaseException, kind: str) -> str:
 def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:
     """Frames of an error's traceback in the files of a user's class or function, each with its
     line, the innermost first."""
-    files = {str(path) for path in pieces.sources_of(kind).values()}
+    files = {*map(str, pieces.sources_of(kind).files.values())}
     frames = [*traceback.walk_tb(error.__traceback__)]
     return [(frame, line) for frame, line in reversed(frames) if frame.f_code.co_filename in files]
 
@@ -75,4 +72,5 @@ def name_piece(piece: object) -> str:
     """`mine.decay:Decay (ScoreBias)`; a layer within fills no seam itself."""
     cls = type(piece)
     names = [base.__name__ for base in cls.__mro__ if base.__module__ == seams.__name__]
-    return f"{cls.__module__}:{cls.__qualname__} ({[*names, 'Layers'][0]})"
+    seam = names[0] if names else "Layers"
+    return f"{cls.__module__}:{cls.__qualname__} ({seam})"

@@ -1,11 +1,11 @@
-"""The pooled model by hand: from the words of a batch to one vector a text, and back.
+"""A layer and its pooling in one, and the pooled model by hand, from words to texts and back.
 
-For one bare layer of dot-product attention and a linear pooling, which counts query i of a text
-with a share s_i: K's model has s_i = 1/T. With P = softmax(Q Kᵀ) of a head and W its value matrix,
+For one bare layer of attention and a linear pooling, which counts query i of a text with a share
+s_i: K's model has s_i = 1/T. With P = softmax(Q Kᵀ) of a head and W its value matrix,
 
     y = Σ_i s_i Σ_j P_ij W x_j = W z,  where z = Σ_j a_j x_j and a = Pᵀ s.
 
-So values are never made, as in `Block.pooled`, and three things are saved besides:
+So values are never made (`pool_layer`). By hand, `pool_words` saves three things besides:
 
 1. A text's tokens are words of the batch plus rows of a table of positions, x_j = e_w + p_j. Their
    queries and keys are sums, too: each different word (about 880 of 2,560 tokens) and each position
@@ -30,6 +30,30 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 
+def pool_layer(
+    block: Any, pool: Any, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
+) -> Tensor:
+    """`pool(block(x))`, for a block that is attention alone and a pooling that weighs positions by
+    padding: (B, T, D) -> (B, H Kv), or the width after W_O."""
+    attention = block.attention
+    shares = shares_of(block, pool, padding, x.dtype)
+    maps = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
+    share_of_query = shares[:, None, None, :]
+    seen = (share_of_query @ maps).squeeze(-2)  # a, (B, H, T)
+    by_head = (attention.num_heads, -1)
+    value = attention.v_proj.weight.unflatten(0, by_head)  # (H, Kv, D)
+    y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
+    pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
+    return pooled
+
+
+def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Tensor:
+    """How much a linear pooling counts each query, (B, T): what it makes of the unit vectors."""
+    units = torch.eye(padding.shape[-1], device=padding.device, dtype=dtype)
+    shares: Tensor = pool(units.expand(len(padding), -1, -1), padding)
+    return shares.masked_fill(padding, 0.0) if block.hide_padded_queries else shares
+
+
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     """What the pooling keeps of the only layer of a `Classifier`: ids, padding (B, T) -> (B, D)."""
     words, places = number_words(ids, model.embedding.num_embeddings)
@@ -41,7 +65,7 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
         table = model.position.table_rows()[: ids.shape[-1]]
     block = model.layers[0]
     attention = block.attention
-    shares = block.shares(model.pool, padding, rows.dtype)
+    shares = shares_of(block, model.pool, padding, rows.dtype)
     allowed = model.allowed(padding)
     hidden = None if allowed is None else ~allowed[:, 0]
     by_head = (attention.num_heads, -1)
@@ -83,13 +107,14 @@ class PooledAttention(torch.autograd.Function):
             projected += table @ weight.T
             x += table
         projected = projected.unflatten(2, (2 * num_heads, -1))
+        queries, keys = projected.chunk(2, dim=2)  # (B, T, H, K)
         seen = x.new_empty(num_heads, *shares.shape)  # a
         scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
         for head in range(num_heads):
-            q = projected[:, :, head].contiguous()
-            k = projected[:, :, num_heads + head].contiguous()
+            q = queries[:, :, head].contiguous()
+            k = keys[:, :, head].contiguous()
             make_maps(q, k, hidden, scores, maps)
-            torch.bmm(shares[:, None], maps, out=seen[head][:, None])
+            torch.bmm(shares.unsqueeze(1), maps, out=seen[head].unsqueeze(1))
         seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
         z = torch.bmm(seen, x).transpose(0, 1)  # (H, B, D)
         inputs = rows, table, weight, value, places, shares, hidden
@@ -109,18 +134,20 @@ class PooledAttention(torch.autograd.Function):
         dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
         dz = torch.bmm(dy, value).transpose(0, 1)  # (B, H, D)
         g = torch.bmm(dz, x.mT).transpose(0, 1).contiguous()  # (H, B, T)
+        queries, keys = projected.chunk(2, dim=2)
         dprojected = torch.empty_like(projected)
+        dqueries, dkeys = dprojected.chunk(2, dim=2)
         scores, maps = ctx.rooms
         for head in range(num_heads):
-            q = projected[:, :, head].contiguous()
-            k = projected[:, :, num_heads + head].contiguous()
+            q = queries[:, :, head].contiguous()
+            k = keys[:, :, head].contiguous()
             make_maps(q, k, hidden, scores, maps)
             r = torch.bmm(maps, g[head, :, :, None])  # (B, T, 1)
             dscores = torch.sub(g[head, :, None], r, out=scores)
             dscores.mul_(maps)
             dscores.mul_(shares[..., None])
-            dprojected[:, :, head] = torch.bmm(dscores, k)
-            dprojected[:, :, num_heads + head] = torch.bmm(dscores.mT, q)
+            dqueries[:, :, head] = torch.bmm(dscores, k)
+            dkeys[:, :, head] = torch.bmm(dscores.mT, q)
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
         dx = torch.bmm(seen.mT, dz)  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
@@ -153,4 +180,5 @@ def sum_by_word(places: Tensor, num_words: int, *by_token: Tensor) -> list[Tenso
     words = torch.arange(num_words)
     starts = torch.searchsorted(sorted_places, words)
     # Bags of tokens, sorted by word: twice as fast as index_add.
-    return [F.embedding_bag(order, x.flatten(0, 1), starts, mode="sum") for x in by_token]
+    tokens = [x.flatten(0, 1) for x in by_token]
+    return [F.embedding_bag(order, x, starts, mode="sum") for x in tokens]

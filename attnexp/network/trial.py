@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import safetensors.numpy
+import safetensors.torch
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, from_numpy, nn
+from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
@@ -28,12 +29,9 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 def try_training(
     config: RunConfig, num_classes: int, ids: Tensor, labels: Tensor, compute_loss: Loss
 ) -> None:
-    """Build the model of a config twice, take a step of training but for its end, and store it.
-
-    Raises `UserError` where the two differ, where what is trained are not parameters, or weights
-    cannot be stored. ids, labels: a few texts, (B, T) and (B,), on the device. Leaves random
-    streams as they are.
-    """
+    """Build the model of a config twice, take a step of training but for its end, by ids (B, T) and
+    labels (B,), and store it. Raises `UserError` where the two differ, where what is trained are
+    not parameters, or weights cannot be stored. Leaves random streams as they are."""
     with seeded_draws(0):
         model = build_model(config, num_classes).to(ids.device)
         twin = build_model(config, num_classes).to(ids.device)
@@ -56,12 +54,13 @@ def try_training(
                     "The model draws at random in training by something else than torch, "
                     "numpy.random and random, whose draws follow the seed. Use one of these."
                 )
-        arrays = {name: np.array(array, order="C") for name, array in weights_of(model).items()}
+        weights = weights_of(model)
+        arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
         for name in sorted(arrays.keys() - names):
             raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
-        stored = safetensors.numpy.load(safetensors.numpy.save(arrays))
+        stored = safetensors.torch.load(safetensors.numpy.save(arrays))
         anew = build_model(config, num_classes)
-        anew.load_state_dict({name: from_numpy(array) for name, array in stored.items()})
+        anew.load_state_dict(stored)
 
 
 def _forward(model: nn.Module, ids: Tensor) -> Tensor:
@@ -77,7 +76,8 @@ def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
     for name, weight in model.state_dict().items():
         if not isinstance(weight, Tensor):  # which cannot be stored either
             continue
-        if name not in twins or not torch.equal(weight.nan_to_num(), twins[name].nan_to_num()):
+        twin_weight = twins.get(name, torch.empty(0))
+        if not torch.equal(weight.nan_to_num(), twin_weight.nan_to_num()):
             raise UserError(
                 f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
                 f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "

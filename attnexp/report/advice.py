@@ -12,7 +12,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict
 from attnexp.runs.result import RunResult
 from attnexp.statistics.planning import MOST_SEEDS
 from attnexp.statistics.verdict import FEWEST_SEEDS
@@ -33,6 +33,8 @@ def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
             shares.append(config.data.order_fraction)
             settings = flatten(to_dict(config))
             names |= {name_of(settings[key]) for key in settings if key.endswith(".kind")}
+            if config.data.tokenizer not in TOKENIZERS:  # tokens of one's own may hold order
+                names.add(config.data.tokenizer)
     if shares and names <= BLIND:
         yield f"Blind to word order: {100 - 50 * min(shares):g} % is its ceiling on data=contrast."
 

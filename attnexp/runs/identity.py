@@ -49,7 +49,7 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
             seeds[source] = config.seed
     code = dict(_code_of_attnexp())
     for kind in foreign_code(tree):
-        code |= pieces.code_of(kind)
+        code |= pieces.sources_of(kind).code
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
 
 
@@ -64,7 +64,7 @@ def load_config(
     config = overlay(run.result.config, words, trust_code=trust_code)
     code: dict[str, str] = {}
     for kind in foreign_code(run.result.config):
-        code |= pieces.code_of(kind)
+        code |= pieces.sources_of(kind).code
     names = {name for name, _ in run.result.code.items() ^ code.items()}
     changed = sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
     if changed and not any_code:

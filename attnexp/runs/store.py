@@ -111,7 +111,7 @@ def create(path: Path, config: RunConfig) -> None:
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(tree, sort_keys=False).encode())
     for kind in foreign_code(tree):
-        for name, source in pieces.sources_of(kind).items():
+        for name, source in pieces.sources_of(kind).files.items():
             copy = path / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)

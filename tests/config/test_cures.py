@@ -31,6 +31,8 @@ CURES = {
     "hydra.run.dir=/x": "out=/x",
     "+hydra.job.name=x": "attnexp config",
     "position._target_=fading.Decay": "position=fading:Decay",
+    "position=./fading.py:Decay": "position=fading:Decay",
+    "position=fading.py:Decay": "position=fading:Decay",
     "executor=local,ray": "local",
     "train.loss=": "train.loss=null",
     "~model.hidden": "model.hidden=null",
