@@ -168,6 +168,20 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> Non
         manifest.record_runs(study, replace(declared, declaration=Declaration(metric="chosen")))
 
 
+def test_a_run_is_taken_out_of_the_only_study_that_has_it(tmp_path: Path) -> None:
+    manifest.record_runs(tmp_path / "one", planned(("a", 0, "1-x"), ("a", 1, "2-x")))
+    manifest.record_runs(tmp_path / "two", planned(("b", 0, "2-x")))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / manifest.FILE).write_text("{")
+    assert manifest.forget_run(tmp_path, "1-x") == tmp_path / "one"
+    assert [run.run_id for run in stored_study(tmp_path / "one").runs] == ["2-x"]
+    with pytest.raises(UserError, match="no study with a run 1-x"):
+        manifest.forget_run(tmp_path, "1-x")
+    with pytest.raises(UserError, match=r"2 studies .*: attnexp runs (\S+) --forget 2-x") as error:
+        manifest.forget_run(tmp_path, "2-x")
+    assert str(tmp_path / "one") in str(error.value)
+
+
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         studies = [planned(("a", seed, f"{seed}-x")) for seed in range(20)]
@@ -195,6 +209,9 @@ def test_a_run_has_its_name_in_every_study_and_one_that_cannot_be_read_is_left_o
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
         manifest.load_runs(tmp_path / "one")
+    left_out.clear()
+    assert [run.label for run in manifest.load_runs(tmp_path / "runs", left_out.append)] == ["b"]
+    assert f"{tmp_path / 'one' / manifest.FILE} cannot be read" in left_out[0]
 
 
 def test_a_lock_on_a_disk_without_locks_names_its_process(
