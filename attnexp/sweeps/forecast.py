@@ -87,7 +87,7 @@ def _tabulate_finished_runs(out: str) -> pd.DataFrame:
             }
             rows.append(row)
     columns = ["comparison", "pace", "label", "seed", "accuracy", "seconds_of_epoch"]
-    return pd.DataFrame(rows, columns=columns).astype({name: float for name in columns[-2:]})
+    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[-2:], float))
 
 
 def _key_of(config: dict[str, Any], *facts: object) -> str:

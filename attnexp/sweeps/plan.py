@@ -152,31 +152,30 @@ def _split_axes(words: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]
 def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
-    axes = [axis for axis in expand(shared) if not is_seed(key_of(axis[0]))]
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
-    moved_keys = set(varied_keys)
-    variants: dict[str, list[str]] = {}
-    lacking: dict[str, str] = {}  # words of those without a setting, by name
+    axes = [axis if key_of(axis[0]) in varied_keys else axis[:1] for axis in expand(shared)]
+    own_keys = set(varied_keys)  # of words that each variant has for itself
+    variants: dict[str, Sequence[str]] = {}
+    lacking: list[str] = []  # variants without a setting
     for words in itertools.product(*axes):
-        known_words = _known_words(words)
         compared = [word for word in words if key_of(word) in varied_keys]
         name = "_".join(word.partition("=")[2] for word in compared)
-        variants[name] = known_words
-        if len(known_words) < len(words):
-            lacking[name] = " ".join(compared)
-            moved_keys |= {key_of(word) for word in words if word not in known_words}
+        variants[name] = _drop_unknown(words)
+        unknown_words = set(words).difference(variants[name])
+        if unknown_words:
+            lacking.append(" ".join(compared))
+            own_keys.update(map(key_of, unknown_words))
     if len(lacking) == len(variants):
         return ""
-    study_file = _as_study(variants, moved_keys)
-    others = [word for word in shared if key_of(word) not in moved_keys]
+    others = [word for word in shared if key_of(word) not in own_keys]
     command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
     return (
-        f" Variants without it: {', '.join(lacking.values())}. Write a study, mine.yaml, "
-        f"that gives it to the others:\n{study_file}and compare them: {command}"
+        f" Variants without it: {', '.join(lacking)}. Write a study, mine.yaml, that gives it to "
+        f"the others:\n{_as_study(variants, own_keys)}and compare them: {command}"
     )
 
 
-def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
+def _as_study(variants: dict[str, Sequence[str]], keys: set[str]) -> str:
     """A study file of variants by name, each with its words of these keys."""
     words_of_keys: dict[str, list[str]] = {}
     for name, words in variants.items():
@@ -185,19 +184,17 @@ def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
     return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
 
 
-def _known_words(words: Sequence[str]) -> list[str]:
+def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
     """Words without the settings that the pieces they choose do not have. Raises `NotChosen` where
     an experiment gives such a setting."""
-    known = list(words)
-    while True:
-        try:
-            compose(known)
-            return known
-        except NotChosen as error:
-            others = [word for word in known if not f"{key_of(word)}.".startswith(f"{error.key}.")]
-            if others == known:
-                raise
-            known = others
+    try:
+        compose(words)
+        return words
+    except NotChosen as error:
+        known = [word for word in words if not f"{key_of(word)}.".startswith(f"{error.key}.")]
+        if len(known) == len(words):
+            raise
+        return _drop_unknown(known)
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -32,8 +33,8 @@ REPLACED_BY = {
 }
 """Options that are asked for by default, each with those that Slurm takes in its place."""
 UNKNOWN = ["UNKNOWN", "", "0", ""]  # fields of a job that Slurm has forgotten, after minutes
-ENDED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-         "TIMEOUT", "UNKNOWN")  # fmt: skip
+FAILED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+          "TIMEOUT", "UNKNOWN")  # fmt: skip
 """States of jobs that come to nothing more."""
 
 
@@ -58,12 +59,10 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     options |= chosen | {"job_name": job_name}
     if isinstance(options.get("setup"), str):
         options["setup"] = [options["setup"]]
-    others = {}  # those that submitit has no parameter for
-    for option in sorted(options.keys() - slurm._get_default_parameters()):
-        value = options.pop(option)
-        if value is not None:
-            others[option] = value
-    return {**options, "additional_parameters": others}
+    unknown = sorted(options.keys() - slurm._get_default_parameters().keys())  # to submitit
+    others = {option: options.pop(option) for option in unknown}
+    others = {option: value for option, value in others.items() if value is not None}
+    return options | {"additional_parameters": others}
 
 
 def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
@@ -117,6 +116,7 @@ class SlurmQueue(Executor):
         self.submitter = submitit.SlurmExecutor(self.folder)
         self.submitter.update_parameters(**sbatch_options(config, jobs, self.name))
         self.queued: dict[Future[Outcome], Any] = {}  # submitit's jobs
+        self.completed: set[str] = set()  # ids of jobs that were so at the last look
         self.next_look = 0.0  # at the queue, by the clock of `time.monotonic`
         self.has_failures = False
 
@@ -142,18 +142,17 @@ class SlurmQueue(Executor):
         ended = self._look_at_queue() if time.monotonic() >= self.next_look else {}
         files = set(os.listdir(self.folder)) if self.queued else set()
         for future, job in [*self.queued.items()]:
-            if job.paths.result_pickle.name in files:
-                outcome = _read_outcome(job)
-            elif job.job_id in ended:
-                outcome = _reason_of_end(job, *ended[job.job_id])
-            else:
-                continue
-            del self.queued[future]
-            if isinstance(outcome, Exception):
+            try:
+                if job.paths.result_pickle.name in files:
+                    future.set_result(_take_result(job))
+                elif job.job_id in ended:
+                    raise _reason_of_end(job, *ended[job.job_id])
+                else:
+                    continue
+            except RuntimeError as error:
                 self.has_failures = True
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+                future.set_exception(error)
+            del self.queued[future]
 
     def _look_at_queue(self) -> dict[str, list[str]]:
         """Fields of the jobs that Slurm has ended, by id; the status says which wait and why."""
@@ -167,12 +166,17 @@ class SlurmQueue(Executor):
         for line in answer.splitlines():
             job_id, *fields = line.split("|")
             rows[job_id] = fields
-        num_running = sum(fields[0] == "RUNNING" for fields in rows.values())
-        self.status = f"Slurm: {num_running} run"
-        reasons = [fields[3] for fields in rows.values() if fields[0] == "PENDING"]
+        states = Counter(fields[0] for fields in rows.values())
+        reasons = {fields[3]: None for fields in rows.values() if fields[0] == "PENDING"}
+        self.status = f"Slurm: {states['RUNNING']} run"
         if reasons:
-            self.status += f", {len(reasons)} wait ({', '.join(dict.fromkeys(reasons))})"
-        return {job_id: fields for job_id, fields in rows.items() if fields[0] in ENDED}
+            self.status += f", {states['PENDING']} wait ({', '.join(reasons)})"
+        completed = {job_id for job_id, fields in rows.items() if fields[0] == "COMPLETED"}
+        # On a shared disk the result may come after the job's end, but hardly by a whole look.
+        ended = completed & self.completed
+        ended |= {job_id for job_id, fields in rows.items() if fields[0] in FAILED}
+        self.completed = completed
+        return {job_id: rows[job_id] for job_id in ended}
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""
@@ -183,21 +187,23 @@ class SlurmQueue(Executor):
                 self.folder.parent.rmdir()
 
 
-def _read_outcome(job: Any) -> Outcome | Exception:
-    """What a job has returned, whose files are deleted; or the error that ended it."""
+def _take_result(job: Any) -> Outcome:
+    """What a job has returned, whose files are deleted. Raises `RuntimeError` where it failed."""
     try:
         outcome: Outcome = job.result()
-    except Exception:  # such as an import that fails on the node
-        return RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}")
+    except Exception as error:  # such as an import that fails on the node
+        raise RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}") from error
     for file in job.paths.folder.glob(f"{job.job_id}_*"):
         file.unlink()
     return outcome
 
 
-def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Exception:
+def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> RuntimeError:
     """Why a job has ended without a result. status: as `os.wait` gives it."""
     if state == "TIMEOUT":
         return TimeLimitReached(f"Slurm's time limit of {limit} ended it")
+    if state == "COMPLETED":  # such as where the disk is full
+        state += " without a result"
     code = os.waitstatus_to_exitcode(int(status))
     kind = RuntimeError if state == "CANCELLED" else JobKilled
     return kind(f"Slurm ended job {job.job_id}: {state}, exit code {code}. {_end_of_log(job)}")
@@ -205,9 +211,8 @@ def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Exc
 
 def _end_of_log(job: Any) -> str:
     """The last lines that a job wrote to stderr, and the file."""
-    try:
-        lines = job.paths.stderr.read_text(errors="replace").split("\n")
-    except OSError:
-        return f"It left no log at {job.paths.stderr}"
-    last = [line.strip() for line in lines if line.strip()][-3:]
-    return f"Its log ends: {' | '.join(last)} ({job.paths.stderr})"
+    file = job.paths.stderr
+    if not file.exists():
+        return f"It left no log at {file}"
+    lines = [line.strip() for line in file.read_text(errors="replace").split("\n")]
+    return f"Its log ends: {' | '.join([line for line in lines if line][-3:])} ({file})"
