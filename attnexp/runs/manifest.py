@@ -71,6 +71,10 @@ class Manifest:
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
     metric: str = "accuracy"  # that is judged
 
+    def has(self, run_id: str) -> bool:
+        """Whether the study planned a run."""
+        return any(run.run_id == run_id for run in self.runs)
+
 
 def load_manifest(folder: Path) -> Manifest | None:
     """Study of a folder; None without one. Raises `UserError` if it cannot be read."""
@@ -155,24 +159,19 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
 
 
 def forget_run(folder: Path, run_id: str) -> Path:
-    """Take a run out of the study of a folder, or out of the only one in the folder that has it;
-    return that study's folder. The run's files stay. Raises `UserError` without any such study, and
-    for several."""
+    """Take a run, whose files stay, out of the study of a folder, or out of the only study in the
+    folder that has it. Return that study's folder. Raises `UserError` without exactly one."""
     folder = check_folder(folder)
     study = load_manifest(folder)
     studies = {folder: study} if study else _load_studies(folder, progress.note)
-    holders = []
-    for path, study in studies.items():
-        if run_id in [run.run_id for run in study.runs]:
-            holders.append(path)
+    holders = [path for path, study in studies.items() if study.has(run_id)]
     if len(holders) != 1:
-        number = f"{len(holders)} studies" if holders else "no study"
-        example = holders[0] if holders else "STUDY"
+        names = ", ".join(map(str, holders)) or "none"
         raise UserError(
-            f"{folder} has {number} with a run {run_id}. Name one, such as: attnexp runs {example} "
+            f"Studies in {folder} with the run {run_id}: {names}. Name one: attnexp runs STUDY "
             f"--forget {run_id}"
         )
-    holder = holders[0]
+    (holder,) = holders
     with store.lock(holder, wait=LOCK_SECONDS):
         study = load_manifest(holder) or studies[holder]  # a sweep may have added runs
         _write(holder, replace(study, runs=[run for run in study.runs if run.run_id != run_id]))

@@ -67,17 +67,24 @@ class Sweep:
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
-    executor_words = [word for word in words if re.match(r"executor[.=]", word)]
-    run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
-    chosen = dict(word.split("=", 1) for word in words if re.match("study=|name=", word))
+    executor_words: list[str] = []
+    run_words: list[str] = []
+    chosen: dict[str, str] = {}  # study and name
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in ("study", "name"):
+            chosen[key] = value
+        elif key.partition(".")[0] == "executor":
+            executor_words.append(word)
+        else:
+            run_words.append(word)
     source = chosen.get("study", "")
     # without a study, the axes make the labels
     study = load_study(source) if "study" in chosen else Study(variants={"": []})
     shared = [*study.overrides, *run_words]
-    keys = _varied_keys(shared)
-    axes = "_x_".join(key for key in keys if not is_seed(key))
+    axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
     title = Path(source).stem or "_".join(filter(None, ["sweep", axes]))
-    _refuse_clashes(study, shared, title)
+    _check_words(study, shared, title)
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
@@ -102,13 +109,16 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _refuse_clashes(study: Study, shared: Sequence[str], title: str) -> None:
-    """Raise `UserError` for shared words that set what a study varies, and where two sources of
-    chance vary: runs that share one depend on it."""
+def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
+    """Raise `UserError` for shared words that set what a study varies, that make too many runs, and
+    that vary two sources of chance: runs that share one depend on it."""
     varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
     for word in shared:
         if key_of(word) in varied_keys:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+    num_runs = math.prod(map(len, expand(shared)))
+    if num_runs > MAX_RUNS:
+        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
     varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
@@ -124,29 +134,20 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
     """Jobs of all combinations, those of the baseline first. shared: words of all variants.
     title: name of the factor whose levels are the variants."""
     for variant, variant_words in study.variants.items():
-        words = [*variant_words, *shared]
-        axes, seeds = _split_axes(words)
-        compared_keys = {key for key in _varied_keys(words) if key != "data"}
+        axes = expand([*variant_words, *shared])
+        seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
+        choices = [axis for axis in axes if axis not in seeds]
+        compared_keys = set(_varied_keys([*variant_words, *shared])) - {"data"}
         levels = study.levels.get(variant, {title: variant} if variant else {})
-        for choices in itertools.product(*axes):
-            compared = [word for word in choices if key_of(word) in compared_keys]
-            factors = levels | {key_of(word): word for word in compared}
+        for words in itertools.product(*choices):
+            compared = [word for word in words if key_of(word) in compared_keys]
             parts = tuple(filter(None, [variant, *compared]))
-            configs = [compose(choices, chosen) for chosen in itertools.product(*seeds)]
-            try_to_build(configs[0])  # once, as a check
+            factors = levels | {key_of(word): word for word in compared}
+            configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
+            try_to_build(configs[0])  # seeds alone make no other model
             label = " ".join(parts) or default_label(to_dict(configs[0]))
             for config in configs:
                 yield Job(config=config, label=label, parts=parts, factors=factors)
-
-
-def _split_axes(words: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
-    """Axes of settings, and of seeds. Raises `UserError` for too many runs."""
-    axes = expand(words)
-    num_runs = math.prod(map(len, axes))
-    if num_runs > MAX_RUNS:
-        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
-    seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
-    return [axis for axis in axes if axis not in seeds], seeds
 
 
 def _hint_at_study(shared: Sequence[str]) -> str:

@@ -142,23 +142,28 @@ class SlurmQueue(Executor):
         ended = self._look_at_queue() if time.monotonic() >= self.next_look else {}
         files = set(os.listdir(self.folder)) if self.queued else set()
         for future, job in [*self.queued.items()]:
-            try:
-                if job.paths.result_pickle.name in files:
-                    future.set_result(_take_result(job))
-                elif job.job_id in ended:
-                    raise _reason_of_end(job, *ended[job.job_id])
+            if job.paths.result_pickle.name in files:
+                try:
+                    future.set_result(job.result())
+                except Exception:  # such as an import that fails on the node
+                    reason = f"Slurm's job {job.job_id} failed: {_end_of_log(job)}"
+                    future.set_exception(RuntimeError(reason))
                 else:
-                    continue
-            except RuntimeError as error:
-                self.has_failures = True
-                future.set_exception(error)
+                    for file in self.folder.glob(f"{job.job_id}_*"):
+                        file.unlink()
+            elif job.job_id in ended:
+                future.set_exception(_reason_of_end(job, *ended[job.job_id]))
+            else:
+                continue
             del self.queued[future]
+            self.has_failures |= future.exception() is not None
 
     def _look_at_queue(self) -> dict[str, list[str]]:
         """Fields of the jobs that Slurm has ended, by id; the status says which wait and why."""
         self.next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
-        options = "--noheader --array --states=all --Format=JobArrayID:|,State:|,TimeLimit:|"
-        answer = _ask("squeue", *f"{options},exit_code:|,Reason: --name={self.name}".split())
+        columns = "JobArrayID:|,State:|,TimeLimit:|,exit_code:|,Reason:"
+        options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
+        answer = _ask("squeue", *options.split())
         if answer is None:
             self.status = "squeue does not answer"
             return {}
@@ -185,17 +190,6 @@ class SlurmQueue(Executor):
             shutil.rmtree(self.folder, ignore_errors=True)
             with suppress(OSError):  # other sweeps have folders there
                 self.folder.parent.rmdir()
-
-
-def _take_result(job: Any) -> Outcome:
-    """What a job has returned, whose files are deleted. Raises `RuntimeError` where it failed."""
-    try:
-        outcome: Outcome = job.result()
-    except Exception as error:  # such as an import that fails on the node
-        raise RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}") from error
-    for file in job.paths.folder.glob(f"{job.job_id}_*"):
-        file.unlink()
-    return outcome
 
 
 def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> RuntimeError:
