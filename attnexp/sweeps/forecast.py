@@ -87,7 +87,8 @@ def _tabulate_finished_runs(out: str) -> pd.DataFrame:
             }
             rows.append(row)
     columns = ["comparison", "pace", "label", "seed", "accuracy", "seconds_of_epoch"]
-    return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(columns[-2:], float))
+    table = pd.DataFrame(rows, columns=columns)
+    return table.astype({"accuracy": float, "seconds_of_epoch": float})
 
 
 def _key_of(config: dict[str, Any], *facts: object) -> str:
@@ -109,7 +110,8 @@ def _foresee_difference(
     variances = by_variant.var()[by_variant.count() >= FEWEST_SEEDS]
     sd = math.sqrt(2 * variances.mean())  # of the difference of two variants
     source = "finished runs"
-    if math.isnan(sd) and config.data.limit_train is None and jobs[0].seed == str(config.seed):
+    is_published = config.data.limit_train is None and jobs[0].seed == str(config.seed)
+    if math.isnan(sd) and is_published:
         sd = PUBLISHED_SD.get(title, math.nan)
         source = "the published studies blog and blog_data"
     num_seeds = Counter(job.label for job in jobs)

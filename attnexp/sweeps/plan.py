@@ -192,7 +192,8 @@ def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
         compose(words)
         return words
     except NotChosen as error:
-        known = [word for word in words if not f"{key_of(word)}.".startswith(f"{error.key}.")]
+        start = f"{error.key}."  # of the keys of a section, too
+        known = [word for word in words if not f"{key_of(word)}.".startswith(start)]
         if len(known) == len(words):
             raise
         return _drop_unknown(known)

@@ -31,7 +31,8 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
     """The answer of a sweep; of one that adds seeds, those that it has begun count as planned."""
     declared = sweep.declaration is not None
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    runs.sort(key=lambda run: list(sweep.variants).index(run.label))
+    order = list(sweep.variants)
+    runs.sort(key=lambda run: order.index(run.label))
     rows = []
     for run in runs:
         rows += make_rows(replace(run, declared=declared))
@@ -85,11 +86,8 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         batch_seeds = set(itertools.islice(seeds, batch_size))
         if not batch_seeds:
             return  # the budget is used up
-        yield [
-            entry
-            for entry in planned
-            if entry.job.label in {baseline, *undecided} and entry.job.config.seed in batch_seeds
-        ]
+        in_batch = [entry for entry in planned if entry.job.config.seed in batch_seeds]
+        yield [entry for entry in in_batch if entry.job.label in {baseline, *undecided}]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
         if baseline in failed or failed >= undecided:
             return

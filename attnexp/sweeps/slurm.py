@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -43,11 +43,12 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
     limit, has_gpus = _ask_partition(chosen.get("partition"))
+    gets_gpu = has_gpus and executors.want_gpu(jobs)
     options: dict[str, Any] = {
         "time": limit,
         "cpus_per_task": executors.num_threads(jobs),
         "mem": "8GB",
-        "gpus_per_node": 1 if executors.want_gpu(jobs) and has_gpus else None,
+        "gpus_per_node": 1 if gets_gpu else None,
         "array_parallelism": executors.num_slots(config, jobs),
         # Instead of a signal that lets submitit send the job again: `SlurmQueue` does so, from the
         # checkpoint, once the limit has ended the job.
@@ -77,8 +78,7 @@ def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
             generic_resources.append(resources)
             if re.fullmatch(LESS_THAN_DEFAULT, limit):
                 time_limit = limit
-    has_gpus = not generic_resources or "gpu" in str(generic_resources)
-    return time_limit, has_gpus
+    return time_limit, not generic_resources or "gpu" in str(generic_resources)
 
 
 def _ask(*words: str) -> str | None:
@@ -171,16 +171,18 @@ class SlurmQueue(Executor):
         for line in answer.splitlines():
             job_id, *fields = line.split("|")
             rows[job_id] = fields
-        states = Counter(fields[0] for fields in rows.values())
-        reasons = {fields[3]: None for fields in rows.values() if fields[0] == "PENDING"}
-        self.status = f"Slurm: {states['RUNNING']} run"
-        if reasons:
-            self.status += f", {states['PENDING']} wait ({', '.join(reasons)})"
-        completed = {job_id for job_id, fields in rows.items() if fields[0] == "COMPLETED"}
-        # On a shared disk the result may come after the job's end, but hardly by a whole look.
-        ended = completed & self.completed
-        ended |= {job_id for job_id, fields in rows.items() if fields[0] in FAILED}
-        self.completed = completed
+        ids = defaultdict[str, list[str]](list)  # by state
+        for job_id, fields in rows.items():
+            ids[fields[0]].append(job_id)
+        self.status = f"Slurm: {len(ids['RUNNING'])} run"
+        pending = ids["PENDING"]
+        if pending:
+            reasons = ", ".join(dict.fromkeys(rows[job_id][3] for job_id in pending))
+            self.status += f", {len(pending)} wait ({reasons})"
+        # On a shared disk a result may come after its job's end, but hardly by a whole look.
+        ended = self.completed.intersection(ids["COMPLETED"])
+        self.completed = set(ids["COMPLETED"])
+        ended.update(*(ids[state] for state in FAILED))
         return {job_id: rows[job_id] for job_id in ended}
 
     def close(self) -> None:
@@ -208,5 +210,6 @@ def _end_of_log(job: Any) -> str:
     file = job.paths.stderr
     if not file.exists():
         return f"It left no log at {file}"
-    lines = [line.strip() for line in file.read_text(errors="replace").split("\n")]
-    return f"Its log ends: {' | '.join([line for line in lines if line][-3:])} ({file})"
+    lines = map(str.strip, file.read_text(errors="replace").split("\n"))
+    last = [*filter(None, lines)][-3:]
+    return f"Its log ends: {' | '.join(last)} ({file})"

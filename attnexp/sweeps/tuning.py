@@ -38,7 +38,8 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     run_words = [word for word in words if not is_tuning(word)]
     grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
     seed_words = [word.replace("tune.seeds", "seed") for word in words if "tune.seeds=" in word]
-    if not grid or len(run_words) + len(grid) + len(seed_words) < len(words):
+    num_known = len(run_words) + len(grid) + len(seed_words)
+    if not grid or num_known < len(words):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
     twice = {"seed", *map(key_of, run_words)}.intersection(map(key_of, grid))
     if twice:
@@ -77,12 +78,15 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         num_parts = len(parts)  # the rest of a label's parts is the setting
         tried = {job.parts: job.label for job in tuning.judged if job.parts[:num_parts] == parts}
         for place, label in tried.items():
-            line = f"held-out accuracy {means[place]:.2f} % ({point} epoch)"
-            lines.append(f"{label}: {line if means[place] >= 0 else 'a run failed'}")
+            told = "a run failed"
+            if means[place] >= 0:
+                told = f"held-out accuracy {means[place]:.2f} % ({point} epoch)"
+            lines.append(f"{label}: {told}")
         best = max(tried, key=means.__getitem__)
         if means[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        tuned_label = f"{variant}, {' '.join(best[num_parts:])} of {len(tried)}"
+        setting = " ".join(best[num_parts:])
+        tuned_label = f"{variant}, {setting} of {len(tried)}"
         variants[tuned_label] = factors
         jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.parts == best]
         # each word of the setting, and all that were tried in its place
@@ -96,12 +100,12 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
 
 
 def _is_end(word: str, words: Iterable[str]) -> bool:
-    """Whether a setting is the least or largest number of these; names have no order."""
+    """Whether a setting is the least or largest number of these."""
     try:
-        numbers = sorted(float(word.partition("=")[2]) for word in words)
-        return float(word.partition("=")[2]) in (numbers[0], numbers[-1])
-    except ValueError:
+        numbers = {word: float(word.partition("=")[2]) for word in words}
+    except ValueError:  # names have no order
         return False
+    return numbers[word] in (min(numbers.values()), max(numbers.values()))
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:
