@@ -93,9 +93,11 @@ class SideBySide(Executor):
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
         lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
-        all_gpus = ",".join(map(str, range(torch.cuda.device_count())))
-        gpus = itertools.cycle(os.environ.get("CUDA_VISIBLE_DEVICES", all_gpus).split(","))
-        self.processes = [Slot(gpu, lifeline) for gpu in itertools.islice(gpus, self.slots)]
+        gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        dealt = itertools.cycle(gpus or [""])
+        self.processes = [Slot(next(dealt), lifeline) for _ in range(self.slots)]
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""

@@ -117,15 +117,16 @@ def _foresee_difference(
     num_seeds = Counter(job.label for job in jobs)
     n = min(num_seeds.values())
     m = len(family_of_study(sweep.variants))
-    if not sd > 0 or not m or n < FEWEST_SEEDS:
+    can_tell = sd > 0 and m > 0 and n >= FEWEST_SEEDS
+    if not can_tell:
         return None
     difference = smallest_difference(sd, n, m, anytime=sweep.declaration is not None)
     words = (
         f"{title}, {n} seeds, {len(num_seeds)} variants: differences from about "
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."
     )
-    about = {"data": title, "seeds": n, "m": m, "sd": sd}
-    return about | {"difference": difference, "words": words}
+    record = {"data": title, "seeds": n, "m": m, "sd": sd}
+    return record | {"difference": difference, "words": words}
 
 
 def _try_epoch(config: RunConfig) -> float:

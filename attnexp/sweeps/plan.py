@@ -88,7 +88,8 @@ def plan(words: Sequence[str]) -> Sweep:
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
-        raise UserError(f"{error}{'' if source else _hint_at_study(shared)}") from error
+        hint = "" if source else _hint_at_study(shared)
+        raise UserError(f"{error}{hint}") from error
     folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
         directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
@@ -134,16 +135,18 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
     """Jobs of all combinations, those of the baseline first. shared: words of all variants.
     title: name of the factor whose levels are the variants."""
     for variant, variant_words in study.variants.items():
-        axes = expand([*variant_words, *shared])
+        words = [*variant_words, *shared]
+        axes = expand(words)
         seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
         choices = [axis for axis in axes if axis not in seeds]
-        compared_keys = set(_varied_keys([*variant_words, *shared])) - {"data"}
-        levels = study.levels.get(variant, {title: variant} if variant else {})
-        for words in itertools.product(*choices):
-            compared = [word for word in words if key_of(word) in compared_keys]
+        compared_keys = set(_varied_keys(words)) - {"data"}
+        levels = {title: variant} if variant else {}
+        levels = study.levels.get(variant, levels)
+        for chosen in itertools.product(*choices):
+            compared = [word for word in chosen if key_of(word) in compared_keys]
             parts = tuple(filter(None, [variant, *compared]))
             factors = levels | {key_of(word): word for word in compared}
-            configs = [compose(words, seed_words) for seed_words in itertools.product(*seeds)]
+            configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
             try_to_build(configs[0])  # seeds alone make no other model
             label = " ".join(parts) or default_label(to_dict(configs[0]))
             for config in configs:
@@ -168,8 +171,8 @@ def _hint_at_study(shared: Sequence[str]) -> str:
             own_keys.update(map(key_of, unknown_words))
     if len(lacking) == len(variants):
         return ""
-    others = [word for word in shared if key_of(word) not in own_keys]
-    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
+    shared_words = [word for word in shared if key_of(word) not in own_keys]
+    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *shared_words])
     return (
         f" Variants without it: {', '.join(lacking)}. Write a study, mine.yaml, that gives it to "
         f"the others:\n{_as_study(variants, own_keys)}and compare them: {command}"
@@ -193,10 +196,10 @@ def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
         return words
     except NotChosen as error:
         start = f"{error.key}."  # of the keys of a section, too
-        known = [word for word in words if not f"{key_of(word)}.".startswith(start)]
-        if len(known) == len(words):
+        fewer_words = [word for word in words if not f"{key_of(word)}.".startswith(start)]
+        if len(fewer_words) == len(words):
             raise
-        return _drop_unknown(known)
+        return _drop_unknown(fewer_words)
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

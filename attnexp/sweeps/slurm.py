@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +61,12 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     options |= chosen | {"job_name": job_name}
     if isinstance(options.get("setup"), str):
         options["setup"] = [options["setup"]]
-    unknown = sorted(options.keys() - slurm._get_default_parameters().keys())  # to submitit
-    others = {option: options.pop(option) for option in unknown}
-    others = {option: value for option, value in others.items() if value is not None}
-    return options | {"additional_parameters": others}
+    passed_on: dict[str, Any] = {}  # what submitit has no parameter for
+    for option in sorted(options.keys() - slurm._get_default_parameters().keys()):
+        value = options.pop(option)
+        if value is not None:
+            passed_on[option] = value
+    return options | {"additional_parameters": passed_on}
 
 
 def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
@@ -123,10 +126,10 @@ class SlurmQueue(Executor):
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Queue jobs; a future raises `JobKilled` if Slurm ends its job. Raises `UserError` where
         Slurm refuses them."""
-        here = os.getcwd()
+        submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:
             with self.submitter.batch():
-                queued = [self.submitter.submit(executors.train_job, job, here) for job in jobs]
+                queued = [submit(job) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
         first = queued[0].job_id
