@@ -92,6 +92,7 @@ class SideBySide(Executor):
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
+        # A pipe closes when this process ends, however it ends; its processes wait for that.
         lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
         gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
         if "CUDA_VISIBLE_DEVICES" in os.environ:

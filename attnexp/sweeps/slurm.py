@@ -143,6 +143,7 @@ class SlurmQueue(Executor):
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
         ended = self._look_at_queue() if time.monotonic() >= self.next_look else {}
+        # listed as a whole: on a shared disk a question for each file would be slow
         files = set(os.listdir(self.folder)) if self.queued else set()
         for future, job in [*self.queued.items()]:
             if job.paths.result_pickle.name in files:
@@ -211,8 +212,8 @@ def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Run
 def _end_of_log(job: Any) -> str:
     """The last lines that a job wrote to stderr, and the file."""
     file = job.paths.stderr
-    if not file.exists():
+    text = file.read_text(errors="replace") if file.exists() else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if not lines:
         return f"It left no log at {file}"
-    lines = map(str.strip, file.read_text(errors="replace").split("\n"))
-    last = [*filter(None, lines)][-3:]
-    return f"Its log ends: {' | '.join(last)} ({file})"
+    return f"Its log ends: {' | '.join(lines[-3:])} ({file})"
