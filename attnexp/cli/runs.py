@@ -15,7 +15,7 @@ def runs(
         Path, typer.Argument(metavar="DIR", autocompletion=completion.studies)
     ] = Path("outputs"),
     forget: Annotated[
-        str | None, typer.Option(metavar="ID", help="Take a run out of the study DIR; files stay.")
+        str | None, typer.Option(metavar="ID", help="Take a run out of its study; files stay.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -23,13 +23,15 @@ def runs(
 
     Accuracy is that of the last epoch, or of the one that held-out data chose.
     """
+    from attnexp.base import progress
     from attnexp.report.formats import to_records
     from attnexp.report.listing import list_runs, tabulate_runs
     from attnexp.report.print_table import print_table
     from attnexp.runs import manifest
 
     if forget:
-        manifest.forget_run(folder, forget)
+        study = manifest.forget_run(folder, forget)
+        progress.note(f"{study} has {forget} no more. The run's files stay.")
     listed = list_runs(folder)
     if as_json:
         emit({"schema": 3, "runs": to_records(listed)})

@@ -79,11 +79,9 @@ def load_config(
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs: an edit counts in the next process."""
     package = Path(__file__).parents[1]
-    files: dict[str, Path] = {}
-    for room in ("model", "network", "training", "data"):
-        for path in (package / room).rglob("*.py"):
-            files[path.relative_to(package).as_posix()] = path
-    return digest_files(files)
+    rooms = ("model", "network", "training", "data")
+    paths = [path for room in rooms for path in (package / room).rglob("*.py")]
+    return digest_files({path.relative_to(package).as_posix(): path for path in paths})
 
 
 def _digest(tree: Any) -> str:

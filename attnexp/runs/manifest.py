@@ -71,6 +71,10 @@ class Manifest:
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
     metric: str = "accuracy"  # that is judged
 
+    def has(self, run_id: str) -> bool:
+        """Whether the study planned a run."""
+        return any(run.run_id == run_id for run in self.runs)
+
 
 def load_manifest(folder: Path) -> Manifest | None:
     """Study of a folder; None without one. Raises `UserError` if it cannot be read."""
@@ -154,23 +158,32 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
     )
 
 
-def forget_run(folder: Path, run_id: str) -> None:
-    """Take a run out of a study, whose files stay. Raises `UserError` if it is not there."""
-    with store.lock(check_folder(folder), wait=LOCK_SECONDS):
-        study = load_manifest(folder)
-        if study is None or run_id not in [run.run_id for run in study.runs]:
-            raise UserError(f"{folder} is no study with a run {run_id}. Name the study's folder.")
-        kept = [run for run in study.runs if run.run_id != run_id]
-        _write(folder, replace(study, runs=kept))
+def forget_run(folder: Path, run_id: str) -> Path:
+    """Take a run, whose files stay, out of the study of a folder, or out of the only study in the
+    folder that has it. Return that study's folder. Raises `UserError` without exactly one."""
+    folder = check_folder(folder)
+    study = load_manifest(folder)
+    studies = {folder: study} if study else _load_studies(folder, progress.note)
+    holders = [path for path, study in studies.items() if study.has(run_id)]
+    if len(holders) != 1:
+        names = ", ".join(map(str, holders)) or "none"
+        raise UserError(
+            f"Studies in {folder} with the run {run_id}: {names}. Name one: attnexp runs STUDY "
+            f"--forget {run_id}"
+        )
+    (holder,) = holders
+    with store.lock(holder, wait=LOCK_SECONDS):
+        study = load_manifest(holder) or studies[holder]  # a sweep may have added runs
+        _write(holder, replace(study, runs=[run for run in study.runs if run.run_id != run_id]))
+    return holder
 
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or of another folder, under those of
-    a study beside them, if any. left_out: called with a message for each run that cannot be read.
-    Raises `UserError` where there is no folder, and for a study that cannot be read."""
-    folder = check_folder(folder)
+    a study near it, if any. left_out: called with a message for each run, and each study near it,
+    that cannot be read. Raises `UserError` where there is no folder, and for a damaged study."""
     runs: list[Run] = []
-    for path, label, declared in _runs_of_study(folder) or _runs_below(folder):
+    for path, label, declared in _list_runs(check_folder(folder), left_out):
         try:
             if store.has_finished(path):
                 result = store.load_result(path)
@@ -180,28 +193,41 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     return runs
 
 
-def _runs_of_study(folder: Path) -> list[tuple[Path, str, bool]]:
-    """Runs that the study of a folder planned: folder, variant, and whether they are declared."""
-    study = load_manifest(folder) or Manifest(variants={})
-    declared = study.declaration is not None
-    return [(store.run_dir(folder.parent, run.run_id), run.variant, declared) for run in study.runs]
-
-
-def _runs_below(folder: Path) -> list[tuple[Path, str, bool]]:
-    """The same of runs in a folder, by the studies near it."""
+def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
+    """The runs that the study of a folder planned, else those below the folder: folder, variant (or
+    nothing), and whether a study that adds seeds because of results has it."""
+    study = load_manifest(folder)
+    if study is not None:
+        declared = study.declaration is not None
+        out = folder.parent
+        return [(store.run_dir(out, run.run_id), run.variant, declared) for run in study.runs]
     labels: dict[str, str] = {}
-    declared: set[str] = set()
+    declared_ids: set[str] = set()
     # Beside the folder's parent, beside it and in it; the nearest comes last, and counts.
     for out in [*reversed(folder.absolute().parents[:2]), folder]:
-        for file in sorted(out.glob(f"*/{FILE}")):
-            if study := load_manifest(file.parent):
-                labels |= {run.run_id: run.variant for run in study.runs}
-                if study.declaration is not None:
-                    declared |= {run.run_id for run in study.runs}
+        for study in _load_studies(out, left_out).values():
+            labels_in_study = {run.run_id: run.variant for run in study.runs}
+            labels |= labels_in_study
+            if study.declaration is not None:
+                declared_ids |= labels_in_study.keys()
     order = {run_id: place for place, run_id in enumerate(labels)}
     paths = sorted(file.parent for file in folder.rglob(store.RESULT))
     paths.sort(key=lambda path: order.get(path.name, len(order)))
-    return [(path, labels.get(path.name, ""), path.name in declared) for path in paths]
+    return [(path, labels.get(path.name, ""), path.name in declared_ids) for path in paths]
+
+
+def _load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:
+    """The studies in a folder, by their folders. left_out: as in `load_runs`."""
+    studies: dict[Path, Manifest] = {}
+    for file in sorted(out.glob(f"*/{FILE}")):
+        try:
+            study = load_manifest(file.parent)
+        except UserError as error:
+            left_out(str(error))
+            continue
+        if study is not None:
+            studies[file.parent] = study
+    return studies
 
 
 def load_run(path: Path) -> Run:
@@ -217,7 +243,7 @@ def find_run(path: Path) -> Path:
     if store.has_finished(path):
         return path
     if path.is_dir():
-        folders = [run for run, _, _ in _runs_of_study(path) or _runs_below(path)]
+        folders = [run for run, _, _ in _list_runs(path, lambda message: None)]
     else:
         out = path.parent if len(path.parts) > 1 else Path("outputs", store.RUNS)
         folders = [*out.glob(f"{glob.escape(path.name)}*")]

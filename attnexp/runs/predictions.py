@@ -52,7 +52,8 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     names = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
     with reading(run.path / FILE, "Train again."):
         arrays = load_arrays(run, FILE)
-        logits, labels = (arrays[name] for name in names)
+        logits = arrays[names[0]]
+        labels = arrays[names[1]]
         if logits.shape[:1] != labels.shape or logits.ndim > 2:
             raise ValueError(f"{labels.shape} labels of {logits.shape} logits")
         return logits, labels

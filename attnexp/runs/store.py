@@ -148,18 +148,18 @@ def load_result(path: Path) -> RunResult:
 def find_runs_of_other_code(out: str | Path, identity: Identity) -> list[Path]:
     """Folders of finished runs that differ in code alone, the newest first."""
     files = (Path(out) / RUNS).glob(f"{identity.settings}-*/{RESULT}")
-    others = [file for file in files if file.parent.name != identity.run_id]
-    others.sort(key=lambda file: file.stat().st_mtime, reverse=True)
-    return [file.parent for file in others]
+    newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+    return [file.parent for file in newest_first if file.parent.name != identity.run_id]
 
 
-def describe_outdated_runs(out: str | Path, wanted: Iterable[Identity]) -> list[str]:
+def describe_outdated_runs(out: str | Path, missing: Iterable[Identity]) -> list[str]:
     """Changes of the code since runs with these settings finished: a line for each change."""
     runs_by_change = defaultdict[str, set[Path]](set)
-    for identity in wanted:
+    for identity in missing:
         for path in find_runs_of_other_code(out, identity)[:1]:
             with suppress(UserError):  # a run that cannot be read says nothing
                 digests = load_result(path).code.items() ^ identity.code.items()
-                runs_by_change[", ".join(sorted({file for file, _ in digests}))].add(path)
+                files = sorted({file for file, _ in digests})
+                runs_by_change[", ".join(files)].add(path)
     changes = runs_by_change.items()
     return [f"{files} changed since {len(paths)} of these runs." for files, paths in changes]

@@ -6,10 +6,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.context import BaseContext
@@ -92,19 +92,25 @@ class SideBySide(Executor):
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
+        # A pipe closes when this process ends, however it ends; its processes wait for that.
         lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
         gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
         if "CUDA_VISIBLE_DEVICES" in os.environ:
             gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-        self.processes: list[Slot] = []
-        for gpu in itertools.islice(itertools.cycle(gpus or [""]), self.slots):
-            self.processes.append(Slot(gpu, lifeline))
+        dealt = itertools.cycle(gpus or [""])
+        self.processes = [Slot(next(dealt), lifeline) for _ in range(self.slots)]
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
         free_slots = [slot for slot in self.processes if slot.last.done()]
-        with _blocked_signals():
+        # Ctrl-C and the end of a terminal reach all of its processes. Those that start now inherit
+        # that both are blocked: this one ends them.
+        resource_tracker.ensure_running()  # now, since it unblocks
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+        try:
             return [slot.submit(job) for slot, job in zip(free_slots, jobs, strict=False)]
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def close(self) -> None:
         """End the processes."""
@@ -145,18 +151,6 @@ def _start_method() -> BaseContext:
     server = get_context("forkserver")
     server.set_forkserver_preload(["attnexp.training.run", "torch._dynamo"])
     return server
-
-
-@contextmanager
-def _blocked_signals() -> Iterator[None]:
-    """Block Ctrl-C and the end of a terminal in processes that start within: both reach all of a
-    terminal's processes, and this one ends the others."""
-    resource_tracker.ensure_running()  # now, since it unblocks
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _prepare_process(

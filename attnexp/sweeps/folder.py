@@ -44,11 +44,12 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     out = sweep.jobs[0].config.out
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
     is_complete = stored.declaration is None and all(map(store.has_finished, paths))
-    added_seeds = dict.fromkeys(stored.added_seeds)
+    added_seeds = [*stored.added_seeds]
     if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
-        added_seeds |= dict.fromkeys(job.seed for job in sweep.jobs if job.seed not in stored_seeds)
+        added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
     declaration = sweep.declaration or stored.declaration
+    added_seeds = list(dict.fromkeys(added_seeds))
     return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
 
 
@@ -95,7 +96,11 @@ def _seeds(config: RunConfig) -> dict[str, int]:
 
 def _settings_of_plan(config: RunConfig, seed_kind: Sequence[str]) -> dict[str, Any]:
     """Settings, and seeds of other kinds, that a variant's runs on a data set have in common."""
-    flat = flatten(to_dict(config))
-    flat = {key: flat[key] for key in flat if key not in NOT_OF_A_PLAN and not is_seed(key)}
-    flat |= {key: number for key, number in _seeds(config).items() if key not in seed_kind}
-    return dict(json.loads(json.dumps(flat)))  # as study.json gives it back
+    settings = flatten(to_dict(config))
+    for key in [*settings]:
+        if key in NOT_OF_A_PLAN or is_seed(key):
+            del settings[key]
+    for key, number in _seeds(config).items():
+        if key not in seed_kind:
+            settings[key] = number
+    return dict(json.loads(json.dumps(settings)))  # as study.json gives it back

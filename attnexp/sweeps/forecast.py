@@ -1,14 +1,15 @@
 """What a sweep can find and how long it takes, foreseen before it begins."""
 
+import json
 import math
 import platform
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from statistics import fmean, variance
 from typing import Any
 
+import pandas as pd
 import torch
 
 from attnexp.analysis.families import family_of_study
@@ -19,10 +20,9 @@ from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.labels import replicate
-from attnexp.runs.result import RunResult
 from attnexp.statistics.planning import smallest_difference
 from attnexp.statistics.verdict import FEWEST_SEEDS
-from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.executors import num_slots, num_threads
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training import device, loop
 from attnexp.training.optimizer import make_optimizer
@@ -39,104 +39,94 @@ PUBLISHED_SD |= {"sst2": 0.017, "emotion": 0.034, "irony": 0.051}
 def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, Any]:
     """What a sweep takes and what the judged one finds, as a record: seconds, or None where nothing
     tells, and differences by data set. missing: jobs that are still to do."""
-    results = _load_newest(sweep.jobs[0].config.out)
+    finished = _tabulate_finished_runs(sweep.jobs[0].config.out)
     is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
-    trial = is_in_memory and sweep.executor.kind is ExecutorKind.local
-    seconds = _foresee_seconds(missing, results, trial=trial) / num_slots(sweep.executor, missing)
-    jobs_of_data = defaultdict[str, list[Job]](list)
+    can_try = is_in_memory and sweep.executor.kind is ExecutorKind.local
+    num_epochs = Counter[str]()  # to do
+    configs: dict[str, RunConfig] = {}  # one of each pace
+    for job in missing:
+        machine = (num_threads([job]), platform.platform())
+        pace = _key_of(to_dict(job.config), job.config.model.kind, *machine)
+        num_epochs[pace] += job.config.train.epochs
+        configs[pace] = job.config
+    seconds = 0.0
+    for pace, config in configs.items():
+        seconds_of_epoch = finished["seconds_of_epoch"][finished["pace"] == pace].mean()
+        if math.isnan(seconds_of_epoch) and can_try:
+            seconds_of_epoch = _try_epoch(config)
+        seconds += seconds_of_epoch * num_epochs[pace] / num_slots(sweep.executor, missing)
+    jobs_by_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
-        jobs_of_data[job.config.data.title].append(job)
-    differences = [_foresee_difference(judged, jobs, results) for jobs in jobs_of_data.values()]
+        jobs_by_data[job.config.data.title].append(job)
+    differences = [_foresee_difference(judged, jobs, finished) for jobs in jobs_by_data.values()]
     return {
-        "seconds": seconds if math.isfinite(seconds) else None,
+        "seconds": None if math.isnan(seconds) else seconds,
         "differences": [record for record in differences if record],
     }
 
 
-def _load_newest(out: str) -> list[RunResult]:
-    """Results of the runs under `out` that finished last, these at the end."""
+def _tabulate_finished_runs(out: str) -> pd.DataFrame:
+    """A row for each of the runs under `out` that finished last. comparison: key of runs that are
+    compared. pace: key of runs whose epochs take as long."""
     files = [*Path(out, store.RUNS).glob(f"*/{store.RESULT}")]
     files.sort(key=lambda file: file.stat().st_mtime)
-    results = []
+    rows: list[dict[str, Any]] = []
     for file in files[-NEWEST:]:
         with suppress(UserError):  # a run that cannot be read says nothing
-            results.append(store.load_result(file.parent))
-    return results
+            result = store.load_result(file.parent)
+            config = result.config
+            machine = (result.provenance.get("threads"), result.provenance.get("platform"))
+            is_blog = config["train"]["protocol"] == Protocol.blog
+            row = {
+                "comparison": _key_of(config),
+                "pace": _key_of(config, config["model"]["kind"], *machine),
+                "label": result.label,
+                "seed": replicate(config),
+                "accuracy": result.final.val_accuracy if is_blog else result.test.accuracy,
+                "seconds_of_epoch": result.wall_seconds / len(result.epochs),
+            }
+            rows.append(row)
+    columns = ["comparison", "pace", "label", "seed", "accuracy", "seconds_of_epoch"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.astype({"accuracy": float, "seconds_of_epoch": float})
+
+
+def _key_of(config: dict[str, Any], *facts: object) -> str:
+    """Data, protocol and kind of seeds of a config, and further facts."""
+    protocol = config["train"]["protocol"]
+    return json.dumps([config["data"], protocol, kind_of_seeds(config), *facts])
 
 
 def _foresee_difference(
-    sweep: Sweep, jobs: Sequence[Job], results: Sequence[RunResult]
+    sweep: Sweep, jobs: Sequence[Job], finished: pd.DataFrame
 ) -> dict[str, Any] | None:
     """The difference (a share) that jobs on one data set find in four of five cases, by the spread
     of finished runs on it, else as published. None without either, and for too few seeds."""
     config = jobs[0].config
     title = config.data.title
-    sd = _spread(_runs_like(config, results))
+    comparable = finished[finished["comparison"] == _key_of(to_dict(config))]
+    comparable = comparable.drop_duplicates(["label", "seed"], keep="last")
+    by_variant = comparable.groupby("label")["accuracy"]
+    variances = by_variant.var()[by_variant.count() >= FEWEST_SEEDS]
+    sd = math.sqrt(2 * variances.mean())  # of the difference of two variants
     source = "finished runs"
-    if sd is None and config.data.limit_train is None and jobs[0].seed == str(config.seed):
-        sd = PUBLISHED_SD.get(title)
+    is_published = config.data.limit_train is None and jobs[0].seed == str(config.seed)
+    if math.isnan(sd) and is_published:
+        sd = PUBLISHED_SD.get(title, math.nan)
         source = "the published studies blog and blog_data"
     num_seeds = Counter(job.label for job in jobs)
     n = min(num_seeds.values())
     m = len(family_of_study(sweep.variants))
-    if not sd or not m or n < FEWEST_SEEDS:
+    can_tell = sd > 0 and m > 0 and n >= FEWEST_SEEDS
+    if not can_tell:
         return None
     difference = smallest_difference(sd, n, m, anytime=sweep.declaration is not None)
     words = (
         f"{title}, {n} seeds, {len(num_seeds)} variants: differences from about "
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."
     )
-    about = {"data": title, "seeds": n, "m": m, "sd": sd}
-    return about | {"difference": difference, "words": words}
-
-
-def _runs_like(config: RunConfig, results: Sequence[RunResult]) -> list[RunResult]:
-    """Runs with the data, protocol and kind of seeds of a config."""
-    wanted = _place_of(to_dict(config))
-    return [result for result in results if _place_of(result.config) == wanted]
-
-
-def _place_of(config: dict[str, Any]) -> tuple[Any, ...]:
-    return config["data"], config["train"]["protocol"], kind_of_seeds(config)
-
-
-def _spread(results: Iterable[RunResult]) -> float | None:
-    """Standard deviation of the difference of two variants, a mean over those with three seeds."""
-    accuracies = defaultdict[str, dict[str, float]](dict)
-    for result in results:
-        is_blog = result.config["train"]["protocol"] == Protocol.blog
-        accuracy = result.final.val_accuracy if is_blog else result.test.accuracy
-        accuracies[result.label][replicate(result.config)] = accuracy
-    by_variant = [list(seeds.values()) for seeds in accuracies.values()]
-    variances = [variance(values) for values in by_variant if len(values) >= FEWEST_SEEDS]
-    return math.sqrt(2 * fmean(variances)) if variances else None
-
-
-def _foresee_seconds(jobs: Sequence[Job], results: Sequence[RunResult], *, trial: bool) -> float:
-    """Seconds of jobs one after another, by finished runs on this machine, else by a trial where it
-    is allowed; NaN where nothing tells."""
-    alike = defaultdict[Any, list[RunConfig]](list)  # on the same data, with one kind of model
-    for job in jobs:
-        alike[job.config.data, job.config.model.kind].append(job.config)
-    total = 0.0
-    for configs in alike.values():
-        of_epoch = _seconds_of_epoch(configs[0], results)
-        if math.isnan(of_epoch) and trial:
-            of_epoch = _try_epoch(configs[0])
-        total += of_epoch * sum(config.train.epochs for config in configs)
-    return total
-
-
-def _seconds_of_epoch(config: RunConfig, results: Sequence[RunResult]) -> float:
-    """Seconds of an epoch, a mean over runs on this machine with as many threads; NaN without."""
-    machine = (platform.platform(), config.train.threads or 1)
-    seconds = []
-    for result in _runs_like(config, results):
-        provenance = result.provenance
-        is_here = (provenance.get("platform"), provenance.get("threads")) == machine
-        if is_here and result.config["model"]["kind"] == config.model.kind:
-            seconds.append(result.wall_seconds / len(result.epochs))
-    return fmean(seconds) if seconds else math.nan
+    record = {"data": title, "seeds": n, "m": m, "sd": sd}
+    return record | {"difference": difference, "words": words}
 
 
 def _try_epoch(config: RunConfig) -> float:
@@ -146,7 +136,7 @@ def _try_epoch(config: RunConfig) -> float:
         return math.nan
     options = config.train
     dataset = load_data(config.data, config.seeds.resample)
-    with device.restore_threads():
+    with device.restore_threads(), suppress(RunFailed):
         torch.set_num_threads(1)
         train, val, _ = make_splits(config, dataset, device.prepare(options))
         model = build_model(config, len(dataset.classes)).to(train.ids.device)
@@ -154,12 +144,10 @@ def _try_epoch(config: RunConfig) -> float:
         optimizer = make_optimizer(model, options)
         state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
         few = train[: STEPS * options.batch_size]
-        try:
-            loop.train_epoch(state, few[: options.batch_size], options)  # which sets torch up
-            loop.train_epoch(state, few, options)
-        except RunFailed:
-            return math.nan
+        loop.train_epoch(state, few[: options.batch_size], options)  # which sets torch up
+        loop.train_epoch(state, few, options)
         row, _ = loop.measure_epoch(model, few, few, options, 1, state.running)
-    in_training = state.running[2]
-    in_evaluation = row.seconds - in_training
-    return (len(train) * in_training + len(val) * in_evaluation) / len(few)
+        in_training = state.running[2]
+        in_evaluation = row.seconds - in_training
+        return (len(train) * in_training + len(val) * in_evaluation) / len(few)
+    return math.nan

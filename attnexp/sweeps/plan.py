@@ -67,21 +67,29 @@ class Sweep:
 
 def plan(words: Sequence[str]) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
-    executor_words = [word for word in words if re.match(r"executor[.=]", word)]
-    run_words = [word for word in words if not re.match(r"executor[.=]|study=|name=", word)]
-    chosen = dict(word.split("=", 1) for word in words if re.match("study=|name=", word))
+    executor_words: list[str] = []
+    run_words: list[str] = []
+    chosen: dict[str, str] = {}  # study and name
+    for word in words:
+        key, _, value = word.partition("=")
+        if key in ("study", "name"):
+            chosen[key] = value
+        elif key.partition(".")[0] == "executor":
+            executor_words.append(word)
+        else:
+            run_words.append(word)
     source = chosen.get("study", "")
     # without a study, the axes make the labels
     study = load_study(source) if "study" in chosen else Study(variants={"": []})
     shared = [*study.overrides, *run_words]
-    keys = _varied_keys(shared)
-    axes = "_x_".join(key for key in keys if not is_seed(key))
+    axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
     title = Path(source).stem or "_".join(filter(None, ["sweep", axes]))
-    _refuse_clashes(study, shared, title)
+    _check_words(study, shared, title)
     try:
         jobs = list(_jobs(study, shared, title))
     except NotChosen as error:
-        raise UserError(f"{error}{'' if source else _hint_at_study(shared)}") from error
+        hint = "" if source else _hint_at_study(shared)
+        raise UserError(f"{error}{hint}") from error
     folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     return Sweep(
         directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
@@ -102,13 +110,16 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _refuse_clashes(study: Study, shared: Sequence[str], title: str) -> None:
-    """Raise `UserError` for shared words that set what a study varies, and where two sources of
-    chance vary: runs that share one depend on it."""
+def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
+    """Raise `UserError` for shared words that set what a study varies, that make too many runs, and
+    that vary two sources of chance: runs that share one depend on it."""
     varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
     for word in shared:
         if key_of(word) in varied_keys:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+    num_runs = math.prod(map(len, expand(shared)))
+    if num_runs > MAX_RUNS:
+        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
     varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
@@ -125,58 +136,50 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
     title: name of the factor whose levels are the variants."""
     for variant, variant_words in study.variants.items():
         words = [*variant_words, *shared]
-        axes, seeds = _split_axes(words)
-        compared_keys = {key for key in _varied_keys(words) if key != "data"}
-        levels = study.levels.get(variant, {title: variant} if variant else {})
-        for choices in itertools.product(*axes):
-            compared = [word for word in choices if key_of(word) in compared_keys]
-            factors = levels | {key_of(word): word for word in compared}
+        axes = expand(words)
+        seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
+        choices = [axis for axis in axes if axis not in seeds]
+        compared_keys = set(_varied_keys(words)) - {"data"}
+        levels = {title: variant} if variant else {}
+        levels = study.levels.get(variant, levels)
+        for chosen in itertools.product(*choices):
+            compared = [word for word in chosen if key_of(word) in compared_keys]
             parts = tuple(filter(None, [variant, *compared]))
-            configs = [compose(choices, chosen) for chosen in itertools.product(*seeds)]
-            try_to_build(configs[0])  # once, as a check
+            factors = levels | {key_of(word): word for word in compared}
+            configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
+            try_to_build(configs[0])  # seeds alone make no other model
             label = " ".join(parts) or default_label(to_dict(configs[0]))
             for config in configs:
                 yield Job(config=config, label=label, parts=parts, factors=factors)
 
 
-def _split_axes(words: Sequence[str]) -> tuple[list[list[str]], list[list[str]]]:
-    """Axes of settings, and of seeds. Raises `UserError` for too many runs."""
-    axes = expand(words)
-    num_runs = math.prod(map(len, axes))
-    if num_runs > MAX_RUNS:
-        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
-    seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
-    return [axis for axis in axes if axis not in seeds], seeds
-
-
 def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
-    axes = [axis for axis in expand(shared) if not is_seed(key_of(axis[0]))]
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
-    moved_keys = set(varied_keys)
-    variants: dict[str, list[str]] = {}
-    lacking: dict[str, str] = {}  # words of those without a setting, by name
+    axes = [axis if key_of(axis[0]) in varied_keys else axis[:1] for axis in expand(shared)]
+    own_keys = set(varied_keys)  # of words that each variant has for itself
+    variants: dict[str, Sequence[str]] = {}
+    lacking: list[str] = []  # variants without a setting
     for words in itertools.product(*axes):
-        known_words = _known_words(words)
         compared = [word for word in words if key_of(word) in varied_keys]
         name = "_".join(word.partition("=")[2] for word in compared)
-        variants[name] = known_words
-        if len(known_words) < len(words):
-            lacking[name] = " ".join(compared)
-            moved_keys |= {key_of(word) for word in words if word not in known_words}
+        variants[name] = _drop_unknown(words)
+        unknown_words = set(words).difference(variants[name])
+        if unknown_words:
+            lacking.append(" ".join(compared))
+            own_keys.update(map(key_of, unknown_words))
     if len(lacking) == len(variants):
         return ""
-    study_file = _as_study(variants, moved_keys)
-    others = [word for word in shared if key_of(word) not in moved_keys]
-    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *others])
+    shared_words = [word for word in shared if key_of(word) not in own_keys]
+    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *shared_words])
     return (
-        f" Variants without it: {', '.join(lacking.values())}. Write a study, mine.yaml, "
-        f"that gives it to the others:\n{study_file}and compare them: {command}"
+        f" Variants without it: {', '.join(lacking)}. Write a study, mine.yaml, that gives it to "
+        f"the others:\n{_as_study(variants, own_keys)}and compare them: {command}"
     )
 
 
-def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
+def _as_study(variants: dict[str, Sequence[str]], keys: set[str]) -> str:
     """A study file of variants by name, each with its words of these keys."""
     words_of_keys: dict[str, list[str]] = {}
     for name, words in variants.items():
@@ -185,19 +188,18 @@ def _as_study(variants: dict[str, list[str]], keys: set[str]) -> str:
     return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
 
 
-def _known_words(words: Sequence[str]) -> list[str]:
+def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
     """Words without the settings that the pieces they choose do not have. Raises `NotChosen` where
     an experiment gives such a setting."""
-    known = list(words)
-    while True:
-        try:
-            compose(known)
-            return known
-        except NotChosen as error:
-            others = [word for word in known if not f"{key_of(word)}.".startswith(f"{error.key}.")]
-            if others == known:
-                raise
-            known = others
+    try:
+        compose(words)
+        return words
+    except NotChosen as error:
+        start = f"{error.key}."  # of the keys of a section, too
+        fewer_words = [word for word in words if not f"{key_of(word)}.".startswith(start)]
+        if len(fewer_words) == len(words):
+            raise
+        return _drop_unknown(fewer_words)
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

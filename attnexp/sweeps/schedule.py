@@ -159,40 +159,36 @@ def _start_runs(
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
-    """Take what an ended run has come to: nothing yet for one that was killed and may go on."""
+    """Take what an ended run has come to. One that was killed has none yet if it may go on: after a
+    time limit if it did an epoch, else the first time."""
     try:
         entry.outcome = future.result()
-    except BrokenProcessPool:
-        _judge_killed(entry, JobKilled("its process was killed (out of memory?)"))
-    except JobKilled as error:
-        _judge_killed(entry, error)
+    except (BrokenProcessPool, JobKilled) as error:
+        seconds = _seconds_of_epochs(entry.path)
+        reason = str(error)
+        if isinstance(error, BrokenProcessPool):
+            reason = "its process was killed (out of memory?)"
+        if isinstance(error, TimeLimitReached):
+            may_go_on = len(seconds) > entry.num_epochs
+            duration = progress.duration(fmean(seconds)) if seconds else "longer"
+            failure = (
+                f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
+                "'executor.slurm={time: MINUTES}'."
+            )
+        else:
+            may_go_on = not entry.was_killed
+            entry.was_killed = True
+            failure = f"it was tried twice: {reason}"
+        if may_go_on:
+            progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
+        else:
+            entry.outcome = failure
     except Exception as error:  # whatever a cluster may do to a job
         entry.outcome = str(error).strip().partition("\n")[0]
     if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
         entry.outcome = (
             "the code or the data changed since the sweep began. Give the command again."
         )
-
-
-def _judge_killed(entry: SweepEntry, reason: JobKilled) -> None:
-    """Let a killed run go on: after a time limit if it did an epoch, else the first time. Others
-    have failed."""
-    seconds = _seconds_of_epochs(entry.path)
-    if isinstance(reason, TimeLimitReached):
-        has_failed = len(seconds) == entry.num_epochs
-        duration = progress.duration(fmean(seconds)) if seconds else "longer"
-        failure = (
-            f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
-            "'executor.slurm={time: MINUTES}'."
-        )
-    else:
-        has_failed = entry.was_killed
-        entry.was_killed = True
-        failure = f"it was tried twice: {reason}"
-    if has_failed:
-        entry.outcome = failure
-    else:
-        progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
 
 
 def _seconds_of_epochs(path: Path) -> list[float]:

@@ -31,7 +31,8 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
     """The answer of a sweep; of one that adds seeds, those that it has begun count as planned."""
     declared = sweep.declaration is not None
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    runs.sort(key=lambda run: list(sweep.variants).index(run.label))
+    order = list(sweep.variants)
+    runs.sort(key=lambda run: order.index(run.label))
     rows = []
     for run in runs:
         rows += make_rows(replace(run, declared=declared))
@@ -56,17 +57,18 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     if not any(word.startswith("seed=") for word in words):
         words = [*words, "seed=range(64)"]
     sweep = plan(words)
-    protocols = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
-    has_other_seeds = any(job.seed != str(job.config.seed) for job in sweep.jobs)
-    if len(protocols) > 1 or has_other_seeds or len(sweep.variants) < 2:
+    configs = [job.config for job in sweep.jobs]
+    places = {repr((config.data, config.train.protocol)) for config in configs}
+    seeds = {job.seed for job in sweep.jobs}
+    has_other_seeds = seeds != {str(config.seed) for config in configs}
+    if len(places) > 1 or has_other_seeds or len(sweep.variants) < 2:
         raise UserError(
             "--until decided compares variants on one data set with one protocol, by seed= alone."
         )
-    num_seeds = len({job.seed for job in sweep.jobs})
     fewest = fewest_seeds(len(sweep.variants) - 1)
-    if num_seeds < fewest:
-        raise UserError(f"With {num_seeds} seeds nothing can be decided; {fewest} are the fewest.")
-    is_blog = sweep.jobs[0].config.train.protocol is Protocol.blog
+    if len(seeds) < fewest:
+        raise UserError(f"With {len(seeds)} seeds nothing can be decided; {fewest} are the fewest.")
+    is_blog = configs[0].train.protocol is Protocol.blog
     declaration = Declaration(metric="final" if is_blog else "chosen", margin=margin)
     return replace(sweep, command=f"{sweep.command} {declaration}", declaration=declaration)
 
@@ -75,8 +77,8 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
     """Batches for `run_sweep`, until all variants are decided or no seed is left; after each the
     verdicts are printed. The baseline gets seeds while any variant is open; one with a failed run
     gets no more. Seeds are added as many at a time as fill the executor."""
-    baseline, *others = sweep.variants
-    undecided = set(others)
+    baseline, *variants = sweep.variants
+    undecided = set(variants)
     slots = num_slots(sweep.executor, sweep.jobs)
     seeds = iter(dict.fromkeys(job.config.seed for job in sweep.jobs))
     fewest = fewest_seeds(len(undecided))
@@ -85,11 +87,8 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         batch_seeds = set(itertools.islice(seeds, batch_size))
         if not batch_seeds:
             return  # the budget is used up
-        yield [
-            entry
-            for entry in planned
-            if entry.job.label in {baseline, *undecided} and entry.job.config.seed in batch_seeds
-        ]
+        in_batch = [entry for entry in planned if entry.job.config.seed in batch_seeds]
+        yield [entry for entry in in_batch if entry.job.label in {baseline, *undecided}]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
         if baseline in failed or failed >= undecided:
             return

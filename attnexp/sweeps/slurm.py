@@ -9,9 +9,11 @@ import re
 import shutil
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +34,8 @@ REPLACED_BY = {
 }
 """Options that are asked for by default, each with those that Slurm takes in its place."""
 UNKNOWN = ["UNKNOWN", "", "0", ""]  # fields of a job that Slurm has forgotten, after minutes
-ENDED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-         "TIMEOUT", "UNKNOWN")  # fmt: skip
+FAILED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+          "TIMEOUT", "UNKNOWN")  # fmt: skip
 """States of jobs that come to nothing more."""
 
 
@@ -42,11 +44,12 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
     chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
     limit, has_gpus = _ask_partition(chosen.get("partition"))
+    gets_gpu = has_gpus and executors.want_gpu(jobs)
     options: dict[str, Any] = {
         "time": limit,
         "cpus_per_task": executors.num_threads(jobs),
         "mem": "8GB",
-        "gpus_per_node": 1 if executors.want_gpu(jobs) and has_gpus else None,
+        "gpus_per_node": 1 if gets_gpu else None,
         "array_parallelism": executors.num_slots(config, jobs),
         # Instead of a signal that lets submitit send the job again: `SlurmQueue` does so, from the
         # checkpoint, once the limit has ended the job.
@@ -58,12 +61,12 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     options |= chosen | {"job_name": job_name}
     if isinstance(options.get("setup"), str):
         options["setup"] = [options["setup"]]
-    others = {}  # those that submitit has no parameter for
-    for option in sorted(options.keys() - slurm._get_default_parameters()):
+    passed_on: dict[str, Any] = {}  # what submitit has no parameter for
+    for option in sorted(options.keys() - slurm._get_default_parameters().keys()):
         value = options.pop(option)
         if value is not None:
-            others[option] = value
-    return {**options, "additional_parameters": others}
+            passed_on[option] = value
+    return options | {"additional_parameters": passed_on}
 
 
 def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
@@ -78,8 +81,7 @@ def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
             generic_resources.append(resources)
             if re.fullmatch(LESS_THAN_DEFAULT, limit):
                 time_limit = limit
-    has_gpus = not generic_resources or "gpu" in str(generic_resources)
-    return time_limit, has_gpus
+    return time_limit, not generic_resources or "gpu" in str(generic_resources)
 
 
 def _ask(*words: str) -> str | None:
@@ -117,16 +119,17 @@ class SlurmQueue(Executor):
         self.submitter = submitit.SlurmExecutor(self.folder)
         self.submitter.update_parameters(**sbatch_options(config, jobs, self.name))
         self.queued: dict[Future[Outcome], Any] = {}  # submitit's jobs
+        self.completed: set[str] = set()  # ids of jobs that were so at the last look
         self.next_look = 0.0  # at the queue, by the clock of `time.monotonic`
         self.has_failures = False
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Queue jobs; a future raises `JobKilled` if Slurm ends its job. Raises `UserError` where
         Slurm refuses them."""
-        here = os.getcwd()
+        submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:
             with self.submitter.batch():
-                queued = [self.submitter.submit(executors.train_job, job, here) for job in jobs]
+                queued = [submit(job) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
         first = queued[0].job_id
@@ -140,26 +143,31 @@ class SlurmQueue(Executor):
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
         ended = self._look_at_queue() if time.monotonic() >= self.next_look else {}
+        # listed as a whole: on a shared disk a question for each file would be slow
         files = set(os.listdir(self.folder)) if self.queued else set()
         for future, job in [*self.queued.items()]:
             if job.paths.result_pickle.name in files:
-                outcome = _read_outcome(job)
+                try:
+                    future.set_result(job.result())
+                except Exception:  # such as an import that fails on the node
+                    reason = f"Slurm's job {job.job_id} failed: {_end_of_log(job)}"
+                    future.set_exception(RuntimeError(reason))
+                else:
+                    for file in self.folder.glob(f"{job.job_id}_*"):
+                        file.unlink()
             elif job.job_id in ended:
-                outcome = _reason_of_end(job, *ended[job.job_id])
+                future.set_exception(_reason_of_end(job, *ended[job.job_id]))
             else:
                 continue
             del self.queued[future]
-            if isinstance(outcome, Exception):
-                self.has_failures = True
-                future.set_exception(outcome)
-            else:
-                future.set_result(outcome)
+            self.has_failures |= future.exception() is not None
 
     def _look_at_queue(self) -> dict[str, list[str]]:
         """Fields of the jobs that Slurm has ended, by id; the status says which wait and why."""
         self.next_look = time.monotonic() + SECONDS_BETWEEN_LOOKS
-        options = "--noheader --array --states=all --Format=JobArrayID:|,State:|,TimeLimit:|"
-        answer = _ask("squeue", *f"{options},exit_code:|,Reason: --name={self.name}".split())
+        columns = "JobArrayID:|,State:|,TimeLimit:|,exit_code:|,Reason:"
+        options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
+        answer = _ask("squeue", *options.split())
         if answer is None:
             self.status = "squeue does not answer"
             return {}
@@ -167,12 +175,19 @@ class SlurmQueue(Executor):
         for line in answer.splitlines():
             job_id, *fields = line.split("|")
             rows[job_id] = fields
-        num_running = sum(fields[0] == "RUNNING" for fields in rows.values())
-        self.status = f"Slurm: {num_running} run"
-        reasons = [fields[3] for fields in rows.values() if fields[0] == "PENDING"]
-        if reasons:
-            self.status += f", {len(reasons)} wait ({', '.join(dict.fromkeys(reasons))})"
-        return {job_id: fields for job_id, fields in rows.items() if fields[0] in ENDED}
+        ids = defaultdict[str, list[str]](list)  # by state
+        for job_id, fields in rows.items():
+            ids[fields[0]].append(job_id)
+        self.status = f"Slurm: {len(ids['RUNNING'])} run"
+        pending = ids["PENDING"]
+        if pending:
+            reasons = ", ".join(dict.fromkeys(rows[job_id][3] for job_id in pending))
+            self.status += f", {len(pending)} wait ({reasons})"
+        # On a shared disk a result may come after its job's end, but hardly by a whole look.
+        ended = self.completed.intersection(ids["COMPLETED"])
+        self.completed = set(ids["COMPLETED"])
+        ended.update(*(ids[state] for state in FAILED))
+        return {job_id: rows[job_id] for job_id in ended}
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""
@@ -183,21 +198,12 @@ class SlurmQueue(Executor):
                 self.folder.parent.rmdir()
 
 
-def _read_outcome(job: Any) -> Outcome | Exception:
-    """What a job has returned, whose files are deleted; or the error that ended it."""
-    try:
-        outcome: Outcome = job.result()
-    except Exception:  # such as an import that fails on the node
-        return RuntimeError(f"Slurm's job {job.job_id} failed: {_end_of_log(job)}")
-    for file in job.paths.folder.glob(f"{job.job_id}_*"):
-        file.unlink()
-    return outcome
-
-
-def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Exception:
+def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> RuntimeError:
     """Why a job has ended without a result. status: as `os.wait` gives it."""
     if state == "TIMEOUT":
         return TimeLimitReached(f"Slurm's time limit of {limit} ended it")
+    if state == "COMPLETED":  # such as where the disk is full
+        state += " without a result"
     code = os.waitstatus_to_exitcode(int(status))
     kind = RuntimeError if state == "CANCELLED" else JobKilled
     return kind(f"Slurm ended job {job.job_id}: {state}, exit code {code}. {_end_of_log(job)}")
@@ -205,9 +211,9 @@ def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Exc
 
 def _end_of_log(job: Any) -> str:
     """The last lines that a job wrote to stderr, and the file."""
-    try:
-        lines = job.paths.stderr.read_text(errors="replace").split("\n")
-    except OSError:
-        return f"It left no log at {job.paths.stderr}"
-    last = [line.strip() for line in lines if line.strip()][-3:]
-    return f"Its log ends: {' | '.join(last)} ({job.paths.stderr})"
+    file = job.paths.stderr
+    text = file.read_text(errors="replace") if file.exists() else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    if not lines:
+        return f"It left no log at {file}"
+    return f"Its log ends: {' | '.join(lines[-3:])} ({file})"

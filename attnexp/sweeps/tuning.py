@@ -4,12 +4,10 @@ Each variant gets the same grid. Its settings are compared on held-out train dat
 are not judged, so neither the study's seeds nor the test set choose anything.
 """
 
-import itertools
 import math
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -38,40 +36,29 @@ def is_tuning(word: str) -> bool:
 def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
     run_words = [word for word in words if not is_tuning(word)]
-    grid, seed_word = _read_tuning_words(words)
-    set_keys = {"seed"} | {key_of(word) for word in run_words}
-    for key in map(key_of, grid):
-        if key in set_keys:
-            raise UserError(f"tune={key}: the sweep itself sets this. Tune another setting.")
+    grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
+    seed_words = [word.replace("tune.seeds", "seed") for word in words if "tune.seeds=" in word]
+    num_known = len(run_words) + len(grid) + len(seed_words)
+    if not grid or num_known < len(words):
+        raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
+    twice = {"seed", *map(key_of, run_words)}.intersection(map(key_of, grid))
+    if twice:
+        raise UserError(f"tune={twice.pop()}: the sweep itself sets this. Tune another setting.")
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
-    search = plan([*unseeded_words, *grid, "train.protocol=holdout", seed_word])
+    held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
+    search = plan([*unseeded_words, *grid, *held_out])
     study = plan(run_words)
     if {job.config.seed for job in search.jobs} & {job.config.seed for job in study.jobs}:
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = shlex.join(["attnexp", "sweep", *words])
-    folder = study.directory
-    search_folder = folder.with_name(f"{folder.name}_tuning")
-    study_folder = folder.with_name(f"{folder.name}_tuned")
+    name = study.directory.name
+    search_folder = study.directory.with_name(f"{name}_tuning")
+    study_folder = study.directory.with_name(f"{name}_tuned")
     return Tuning(
         search=replace(search, directory=search_folder, command=command),
         study=replace(study, directory=study_folder, command=command),
         judged=plan([*run_words, *grid]).jobs,
     )
-
-
-def _read_tuning_words(words: Sequence[str]) -> tuple[list[str], str]:
-    """Words of the grid, and the word of the search's seeds."""
-    grid: list[str] = []
-    values = {"tune.seeds": "range(1000,1003)"}
-    for word in filter(is_tuning, words):
-        key, _, value = word.partition("=")
-        if key == "tune":
-            grid.append(value)
-        else:
-            values[key] = value
-    if not grid or len(values) > 1:
-        raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    return grid, f"seed={values['tune.seeds']}"
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
@@ -82,45 +69,43 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     study = tuning.study
     point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
     means = _held_out_accuracies(entries, point)
-    parts_of = {job.label: job.parts for job in tuning.judged}
-    num_settings = len(parts_of) // len(study.variants)
-    num_tuned = len(tuning.judged[0].parts) - len(study.jobs[0].parts)
+    parts_of_variants = {job.label: job.parts for job in study.jobs}
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
     lines: list[str] = []
-    candidates = iter(parts_of.items())
     for variant, factors in study.variants.items():
-        best = ""
-        for label, parts in itertools.islice(candidates, num_settings):
-            if means[parts] < 0:
-                lines.append(f"{label}: a run failed")
-                continue
-            lines.append(f"{label}: held-out accuracy {means[parts]:.2f} % ({point} epoch)")
-            if not best or means[parts] > means[parts_of[best]]:
-                best = label
-        if not best:
+        parts = parts_of_variants[variant]
+        num_parts = len(parts)  # the rest of a label's parts is the setting
+        tried = {job.parts: job.label for job in tuning.judged if job.parts[:num_parts] == parts}
+        for place, label in tried.items():
+            told = "a run failed"
+            if means[place] >= 0:
+                told = f"held-out accuracy {means[place]:.2f} % ({point} epoch)"
+            lines.append(f"{label}: {told}")
+        best = max(tried, key=means.__getitem__)
+        if means[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        first = len(parts_of[best]) - num_tuned
-        setting = " ".join(parts_of[best][first:])
-        tuned_label = f"{variant}, {setting} of {num_settings}"
+        setting = " ".join(best[num_parts:])
+        tuned_label = f"{variant}, {setting} of {len(tried)}"
         variants[tuned_label] = factors
-        jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.label == best]
-        tried = zip(*(parts[first:] for parts in parts_of.values()), strict=True)
-        lines += _notes_on_ends(variant, parts_of[best][first:], tried)
+        jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.parts == best]
+        # each word of the setting, and all that were tried in its place
+        for word, *words in [*zip(best, *tried, strict=True)][num_parts:]:
+            if _is_end(word, words):
+                lines.append(
+                    f"{variant}: {word} is an end of its grid; a value beyond may be better."
+                )
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines
 
 
-def _notes_on_ends(
-    variant: str, setting: Iterable[str], tried: Iterable[Iterable[str]]
-) -> Iterator[str]:
-    """A line for each word of a chosen setting that is the least or largest number of its grid.
-    tried: for each word, all that were tried in its place."""
-    for word, words in zip(setting, tried, strict=True):
-        with suppress(ValueError):  # names have no order
-            numbers = [float(word.partition("=")[2]) for word in words]
-            if float(word.partition("=")[2]) in (min(numbers), max(numbers)):
-                yield f"{variant}: {word} is an end of its grid; a value beyond may be better."
+def _is_end(word: str, words: Iterable[str]) -> bool:
+    """Whether a setting is the least or largest number of these."""
+    try:
+        numbers = {word: float(word.partition("=")[2]) for word in words}
+    except ValueError:  # names have no order
+        return False
+    return numbers[word] in (min(numbers.values()), max(numbers.values()))
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:

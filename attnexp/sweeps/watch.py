@@ -36,13 +36,16 @@ def preview_sweep(
     what Slurm would be sent; or the numbers as a record."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.before]
-    num_finished = Counter(entry.job.title for entry in entries if entry.before)
     slots = num_slots(sweep.executor, missing)
     forecast = foresee(sweep, judged, missing)
-    lines = [
-        f"{title}: {number} runs, {num_finished[title]} finished"
-        for title, number in Counter(job.title for job in sweep.jobs).items()
-    ]
+    if as_json:
+        counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
+        return {"schema": 1, **counts, **forecast}
+    num_runs = Counter(job.title for job in sweep.jobs)
+    num_missing = Counter(job.title for job in missing)
+    lines = []
+    for title, number in num_runs.items():
+        lines.append(f"{title}: {number} runs, {number - num_missing[title]} finished")
     expected = "time unknown until the first run ends"
     if forecast["seconds"] is not None:
         expected = f"about {progress.duration(forecast['seconds'])}"
@@ -51,8 +54,7 @@ def preview_sweep(
     lines += [difference["words"] for difference in forecast["differences"]]
     if missing and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, missing))
-    counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
-    return {"schema": 1, **counts, **forecast} if as_json else "\n".join(lines)
+    return "\n".join(lines)
 
 
 class Watch(Progress):
@@ -76,23 +78,24 @@ class Watch(Progress):
         counts = Counter(type(entry.outcome) for entry in entries)
         num_left = counts[type(None)]
         num_here = sum(not entry.before for entry in entries)  # of runs that this sweep does
+        num_done_here = num_here - num_left
         if not self.shown and num_left and num_here < len(entries):
             for line in self.foresee(entries):
                 progress.note(line)
         line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
-        if num_here > num_left:
-            seconds_each = (time.monotonic() - self.began) / (num_here - num_left)
+        if num_done_here > 0:
+            seconds_each = (time.monotonic() - self.began) / num_done_here
             line += f", about {progress.duration(seconds_each * num_left)}"
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
                 progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
         if num_left:
-            line = self._note_status(line, status)
-        self.update(self.task, description=line, total=num_here, completed=num_here - num_left)
+            line = self._add_status(line, status)
+        self.update(self.task, description=line, total=num_here, completed=num_done_here)
 
-    def _note_status(self, line: str, status: str) -> str:
-        """A line with what is waited for, which is printed once a minute where there is no bar."""
+    def _add_status(self, line: str, status: str) -> str:
+        """A line with what is waited for; once a minute it is printed where there is no bar."""
         if not status:
             return line
         line += f"; {status}"

@@ -141,7 +141,7 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> Non
     manifest.forget_run(study, "0-x")
     manifest.forget_run(study, "5-x")
     assert [run.run_id for run in stored_study(study).runs] == ["1-x", "2-x", "3-x"]
-    with pytest.raises(UserError, match="no study with a run 0-x"):
+    with pytest.raises(UserError, match="with the run 0-x: none"):
         manifest.forget_run(study, "0-x")
     declared = replace(planned(runs[1]), declaration=Declaration(metric="final"))
     manifest.record_runs(study, declared)
@@ -149,6 +149,19 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> Non
     assert stored_study(study).declaration == declared.declaration  # whoever adds to it
     with pytest.raises(UserError, match=r"another plan \(--until decided --margin 0.25"):
         manifest.record_runs(study, replace(declared, declaration=Declaration(metric="chosen")))
+
+
+def test_a_run_is_taken_out_of_the_only_study_that_has_it(tmp_path: Path) -> None:
+    manifest.record_runs(tmp_path / "one", planned(("a", 0, "1-x"), ("a", 1, "2-x")))
+    manifest.record_runs(tmp_path / "two", planned(("b", 0, "2-x")))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / manifest.FILE).write_text("{")
+    assert manifest.forget_run(tmp_path, "1-x") == tmp_path / "one"
+    assert [run.run_id for run in stored_study(tmp_path / "one").runs] == ["2-x"]
+    with pytest.raises(UserError, match="with the run 1-x: none"):
+        manifest.forget_run(tmp_path, "1-x")
+    with pytest.raises(UserError, match=r"with the run 2-x: .*/one, .*/two\. Name one: attnexp"):
+        manifest.forget_run(tmp_path, "2-x")
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
@@ -176,6 +189,9 @@ def test_a_run_has_its_name_in_every_study(tmp_path: Path) -> None:
     (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
         manifest.load_runs(tmp_path / "one")
+    left_out.clear()
+    assert [run.label for run in manifest.load_runs(tmp_path / "runs", left_out.append)] == ["b"]
+    assert f"{tmp_path / 'one' / manifest.FILE} cannot be read" in left_out[0]
 
 
 def test_a_lock_on_a_disk_without_locks_is_named(tmp_path: Path, monkeypatch: Patch) -> None:

@@ -134,6 +134,18 @@ def test_a_job_is_given_up_when_slurm_knows_it_no_more(tmp_path: Path, answers: 
         future.result(timeout=0)
 
 
+def test_a_job_that_is_completed_at_two_looks_without_a_result_was_killed(
+    tmp_path: Path, answers: Path
+) -> None:
+    executor, future = queue_one(tmp_path)
+    (answers / "squeue.txt").write_text("7|COMPLETED|2:00|0|None\n")
+    look(executor)
+    assert not future.done()  # its result may be on the way
+    look(executor)
+    with pytest.raises(JobKilled, match=r"7: COMPLETED without a result.* log ends: two . out"):
+        future.result(timeout=0)
+
+
 def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: Capture) -> None:
     executor, future = queue_one(tmp_path)
     (answers / "squeue.txt").write_text("7|PENDING|2:00|0|Resources\n")
