@@ -53,7 +53,8 @@ def unknown(ids: Tensor, model: Module, share: float = 0.1) -> Tensor:
 def last(ids: Tensor, model: Module, number: float = 20) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
     is_token = (ids != PAD).int()
-    from_end = is_token.flip(1).cumsum(dim=1).flip(1)  # 1 for the last token
+    counts_back = is_token.flip(1).cumsum(dim=1)
+    from_end = counts_back.flip(1)  # 1 for the last token
     return ids.masked_fill(from_end > number, PAD)
 
 
@@ -65,8 +66,9 @@ def no_positions(ids: Tensor, model: Module) -> Context:
     def remove(part: Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, ScoreBias):
             return torch.zeros_like(output)
-        num_added = output.shape[-1] - args[0].shape[-1]  # columns of a concatenated table
-        return F.pad(args[0], (num_added, 0))
+        (x, *_) = args
+        num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
+        return F.pad(x, (num_added, 0))
 
     return apply_hooks(part.register_forward_hook(remove) for part in _position_pieces(model))
 
@@ -90,9 +92,10 @@ def permute_positions(ids: Tensor, model: Module) -> Context:
 
     def permute(part: Module, args: Args) -> Args:
         *x, positions = args
+        num_tokens = positions.shape[-1]
         generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(positions.shape[-1], generator=generator)
-        return *x, positions[..., order.to(positions.device)]
+        order = torch.randperm(num_tokens, generator=generator).to(positions.device)
+        return *x, positions[..., order]
 
     return _before_position_pieces(model, permute)
 
@@ -125,19 +128,19 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
     layer, place = heads[int(number) - 1]
 
     def silence(part: Module, args: Args, values: Tensor) -> Tensor:
-        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, width)
+        by_head = values.clone().unflatten(-1, (layer.num_heads, -1))  # (B, T, H, width)
         by_head[..., place, :] = 0
-        return by_head.flatten(-2)
+        silenced: Tensor = by_head.flatten(-2)
+        return silenced
 
-    hook: Context = layer.v_proj.register_forward_hook(silence)
-    return hook
+    return apply_hooks([layer.v_proj.register_forward_hook(silence)])
 
 
+Intervention = Callable[..., Tensor | Context]
 OF_TEXTS = (shuffle, reverse, unknown, last)
 OF_MODELS = (no_positions, shift_positions, permute_positions, uniform, self_only, no_head)
-INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
-    function.__name__: function for function in (*OF_TEXTS, *OF_MODELS)
-}
+FUNCTIONS: tuple[Intervention, ...] = (*OF_TEXTS, *OF_MODELS)
+INTERVENTIONS = {function.__name__: function for function in FUNCTIONS}
 DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 no_positions
     shift_positions=1 permute_positions uniform self_only no_head attention""".split()
 
@@ -145,15 +148,15 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     """The interventions that words ask for; `no_head` alone is one for each head. Raises
     `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`."""
-    known = [*INTERVENTIONS, ATTENTION]
+    names = [*INTERVENTIONS, ATTENTION]
     chosen: list[str] = []
     for word in words:
         name = word.partition("=")[0]
         if ":" in name:
             pieces.load(name)  # or a `UserError`
-        elif name not in known:
-            names = ", ".join([*known, "your own my_pkg.mod:function"])
-            raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
+        elif name not in names:
+            choice = ", ".join([*names, "your own my_pkg.mod:function"])
+            raise UserError(f"There is no '{word}'.{did_you_mean(name, names)} There are {choice}.")
         elif word != name and not NUMBER.fullmatch(word):
             raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
         if word == "no_head" and num_heads:
@@ -163,11 +166,13 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     return chosen
 
 
-def load_intervention(word: str) -> Callable[[Tensor, Module], Tensor | Context]:
+def load_intervention(word: str) -> Intervention:
     """The function of an intervention, with its number."""
     name, _, number = word.partition("=")
-    function = INTERVENTIONS.get(name) or pieces.load(name)
-    return (lambda ids, model: function(ids, model, float(number))) if number else function
+    function: Intervention = INTERVENTIONS.get(name) or pieces.load(name)
+    if not number:
+        return function
+    return lambda ids, model: function(ids, model, float(number))
 
 
 def attention_layers(model: Module) -> list[MultiHeadSelfAttention]:
