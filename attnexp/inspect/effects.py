@@ -117,8 +117,9 @@ def _estimate_change(rows: pd.DataFrame) -> Row:
     num_texts = int(rows["num_texts"].iloc[0])
     bits = {}
     for name in ("won", "lost"):
-        packed = [np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]]
-        unpacked = np.unpackbits(np.array(packed), axis=-1, count=num_texts)
+        by_seed = [np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]]
+        packed = np.array(by_seed)
+        unpacked = np.unpackbits(packed, axis=-1, count=num_texts)
         bits[name] = unpacked.astype(float)
     change = bits["won"] - bits["lost"]  # (seeds, texts)
     of_seeds = change.mean(axis=1)

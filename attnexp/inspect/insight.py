@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Precision, RunConfig
 from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
-from attnexp.inspect.interventions import apply_hooks, attention_layers
+from attnexp.inspect.interventions import apply_hook, find_parts
+from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -89,7 +90,9 @@ class Reading:
             raise UserError("The model has no attention.")
         num_layers = len(self.layers)
         num_heads = len(self.layers[0].weights)
-        if layer not in range(1, num_layers + 1) or head not in (None, *range(1, num_heads + 1)):
+        is_layer = 1 <= layer <= num_layers
+        is_head = head is None or 1 <= head <= num_heads
+        if not (is_layer and is_head):
             has = f"{num_layers} layers of {num_heads} heads"
             raise UserError(f"There is no layer {layer} with head {head}: the model has {has}.")
         attention = self.layers[layer - 1]
@@ -146,15 +149,17 @@ class TrainedModel:
             to_padding = by_tokens[..., ~is_real].sum(dim=-1)
             to_tokens = by_tokens[..., is_real]
             layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
-        position = getattr(self.model, "position", None)
-        rows = position.table_rows() if isinstance(position, JoinedPosition) else None
+        table = None
+        for position in find_parts(self.model, JoinedPosition):
+            rows = position.table_rows()
+            table = None if rows is None else rows.detach().numpy()
         return Reading(
             tokens=tokens,
             known=known,
             num_cut=len(words) - num_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,
-            table=None if rows is None else rows.detach().numpy(),
+            table=table,
         )
 
 
@@ -191,6 +196,6 @@ def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     def record(layer: Any, args: tuple[Any, ...]) -> None:
         maps.append(layer.weights(*args))
 
-    with apply_hooks(layer.register_forward_pre_hook(record) for layer in attention_layers(model)):
+    with apply_hook(record, find_parts(model, MultiHeadSelfAttention), before=True):
         logits = model(ids)
     return logits, maps

@@ -70,7 +70,7 @@ def no_positions(ids: Tensor, model: Module) -> Context:
         num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
         return F.pad(x, (num_added, 0))
 
-    return apply_hooks(part.register_forward_hook(remove) for part in _position_pieces(model))
+    return apply_hook(remove, _position_pieces(model))
 
 
 def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
@@ -84,7 +84,7 @@ def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
             positions = positions % num_tokens
         return *x, positions
 
-    return _before_position_pieces(model, shift)
+    return apply_hook(shift, _position_pieces(model), before=True)
 
 
 def permute_positions(ids: Tensor, model: Module) -> Context:
@@ -97,7 +97,7 @@ def permute_positions(ids: Tensor, model: Module) -> Context:
         order = torch.randperm(num_tokens, generator=generator).to(positions.device)
         return *x, positions[..., order]
 
-    return _before_position_pieces(model, permute)
+    return apply_hook(permute, _position_pieces(model), before=True)
 
 
 def uniform(ids: Tensor, model: Module) -> Context:
@@ -121,10 +121,11 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
     """One head's output is zero (Michel et al. 2019, arXiv 1905.10650, section 3). Heads count from
     1 through all layers: of 8 in each, the 9th is the first of layer 2."""
     heads = []
-    for layer in attention_layers(model):
+    for layer in find_parts(model, MultiHeadSelfAttention):
         heads += [(layer, place) for place in range(layer.num_heads)]
-    if number not in range(1, len(heads) + 1):
-        raise ValueError(f"the model has {len(heads)} heads")
+    num_heads = len(heads)
+    if number not in range(1, num_heads + 1):
+        raise ValueError(f"the model has {num_heads} heads")
     layer, place = heads[int(number) - 1]
 
     def silence(part: Module, args: Args, values: Tensor) -> Tensor:
@@ -133,7 +134,7 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
         silenced: Tensor = by_head.flatten(-2)
         return silenced
 
-    return apply_hooks([layer.v_proj.register_forward_hook(silence)])
+    return apply_hook(silence, [layer.v_proj])
 
 
 Intervention = Callable[..., Tensor | Context]
@@ -175,28 +176,33 @@ def load_intervention(word: str) -> Intervention:
     return lambda ids, model: function(ids, model, float(number))
 
 
-def attention_layers(model: Module) -> list[MultiHeadSelfAttention]:
-    """The attention of every layer."""
-    return [part for part in model.modules() if isinstance(part, MultiHeadSelfAttention)]
+def find_parts(model: Module, kinds: Any) -> list[Any]:
+    """The parts of a model that are of a class, or of one of several."""
+    return [part for part in model.modules() if isinstance(part, kinds)]
+
+
+def apply_hook(
+    hook: Callable[..., Any], parts: Iterable[Module], *, before: bool = False
+) -> Context:
+    """A hook of torch after, or before, the `forward` of each of these parts, as one context
+    manager that removes it at its end."""
+    stack = ExitStack()
+    for part in parts:
+        register = part.register_forward_pre_hook if before else part.register_forward_hook
+        stack.enter_context(register(hook))
+    return stack
 
 
 def _position_pieces(model: Module) -> list[Module]:
-    kinds = JoinedPosition | Rotation | ScoreBias
-    parts: list[Module] = [part for part in model.modules() if isinstance(part, kinds)]
+    parts = find_parts(model, JoinedPosition | Rotation | ScoreBias)
     if not parts:
         raise ValueError("the model has no position piece")
     return parts
 
 
-def _before_position_pieces(model: Module, change: Callable[[Module, Args], Args]) -> Context:
-    """Other arguments for every position piece, of which the last one is the positions."""
-    return apply_hooks(part.register_forward_pre_hook(change) for part in _position_pieces(model))
-
-
 def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
     """Other scores (B, H, T queries, T keys) in every attention, and no bias."""
-    parts = [part for part in model.modules() if isinstance(part, Score | ScoreBias)]
-    if not any(isinstance(part, Score) for part in parts):
+    if not find_parts(model, Score):
         raise ValueError("the model has no attention")
 
     def replace_output(part: Module, args: Args, output: Tensor) -> Tensor:
@@ -204,15 +210,7 @@ def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
             return change(output)
         return torch.zeros_like(output)
 
-    return apply_hooks(part.register_forward_hook(replace_output) for part in parts)
-
-
-def apply_hooks(hooks: Iterable[Context]) -> Context:
-    """All these hooks of torch, as one context manager that removes them at its end."""
-    stack = ExitStack()
-    for hook in hooks:
-        stack.enter_context(hook)
-    return stack
+    return apply_hook(replace_output, find_parts(model, Score | ScoreBias))
 
 
 def _reorder_words(ids: Tensor, keys: Tensor) -> Tensor:

@@ -57,7 +57,8 @@ def probe_studies(
         for row in group.runs.itertuples():
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
-            run = Run(path=row.folder, result=store.load_result(row.folder))
+            result = store.load_result(row.folder)
+            run = Run(path=row.folder, result=result)
             measured, impossible = probe_run(run, words, limit, load)
             about = {"data": group.data, "variant": row.variant, "seed": row.seed}
             rows = [about | effect for effect in measured]
@@ -77,7 +78,8 @@ def probe_run(
     folder holds is not measured again, but for functions of the user's own, which may have changed.
     """
     settings = run.result.config["model"]
-    num_heads = settings.get("heads", 0) * settings.get("layers", 1)
+    num_heads = settings.get("heads", 0)  # of a layer; none without attention
+    num_heads *= settings.get("layers", 1)
     names = interventions.choose_interventions(words, num_heads)
     num_test = run.result.data["n_test"]
     num_texts = min(limit or num_test, num_test)
@@ -99,8 +101,8 @@ def probe_run(
             about = {"intervention": name, "num_texts": num_texts}
             rows += [about | effect for effect in measured]
             effects.save_rows(run.path, rows)
-    chosen = [row for row in rows if row["intervention"] in names and row["num_texts"] == num_texts]
-    return chosen, impossible
+    of_limit = [row for row in rows if row["num_texts"] == num_texts]
+    return [row for row in of_limit if row["intervention"] in names], impossible
 
 
 class Subject:
@@ -119,12 +121,14 @@ class Subject:
             ids = self.test.ids
             num_read = min(NUM_READ, len(ids))
             places = torch.linspace(0, len(ids) - 1, num_read).long()
-            entropies = measure_heads(self.model, ids[places.to(ids.device)])
+            texts = ids[places.to(ids.device)]
+            entropies = measure_heads(self.model, texts)
             return [{"measure": measure, "value": value} for measure, value in entropies.items()]
         intervene = interventions.load_intervention(name)
         change = intervene(self.test.ids.clone(), self.model)
         if isinstance(change, Tensor):
-            logits = self.predict(Examples(change, self.test.labels))
+            changed = Examples(change, self.test.labels)
+            logits = self.predict(changed)
         else:
             with change:
                 logits = self.predict(self.test)
@@ -156,8 +160,10 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
         raise ValueError("the model has no attention")
     for weights in maps:  # (B, H, T queries, T keys)
         num_in_front = weights.shape[-1] - ids.shape[1]  # a summary token, which is a real one
-        is_real = F.pad(ids != PAD, (num_in_front, 0), value=True)  # (B, T)
-        num_keys = (weights > 0).sum(dim=-1)
+        is_word = ids != PAD
+        is_real = F.pad(is_word, (num_in_front, 0), value=True)  # (B, T)
+        is_seen = weights > 0
+        num_keys = is_seen.sum(dim=-1)
         highest = num_keys.clamp(min=2).log()
         shares = F.normalize(weights, p=1, dim=-1)
         entropy = torch.special.entr(shares).sum(dim=-1)  # (B, H, T)

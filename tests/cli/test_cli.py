@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import Command, Json, Refused
 from samples import exit_code, on_a_terminal
 from sweeping import result_of, sweeping
@@ -140,8 +141,10 @@ def test_a_name_of_several_runs_is_no_run(refused: Refused, tmp_path: Path, run:
 
 def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json) -> None:
     assert here_json("config", "model.heads=4")["model"]["heads"] == 4
-    assert "sinusoidal" in here("config", "--groups").stdout
+    groups = here("config", "--groups").stdout
+    assert "sinusoidal" in yaml.safe_load(groups)["position"]
     lines = here("config").stdout.splitlines()
+    assert max(map(len, [*lines, *groups.splitlines()])) <= 80
     for setting in ("seed: 0", "  max_len: 80", "    scale: true", "  epochs: 5"):
         (line,) = [line for line in lines if line.startswith(setting)]
         assert re.fullmatch(rf"{setting} +# .{{15,}}", line)  # with its meaning
@@ -149,9 +152,9 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
 
 
 def test_claims_are_chosen_by_id_and_judged(here_json: Json) -> None:
-    found = here_json("claims", "c13", "C20", "--out", "nowhere")["claims"]
-    assert [row["id"] for row in found] == ["C13", "C20"]
-    assert found[1]["verdict"] == "missing runs"
+    claims = here_json("claims", "c13", "C07", "--out", "nowhere")["claims"]
+    assert [row["id"] for row in claims] == ["C07", "C13"]
+    assert claims[0]["verdict"] == "holds"
 
 
 WRONG = {
