@@ -169,7 +169,9 @@ WRONG = {
     "report /nowhere": "/nowhere",
     "evaluate /nowhere": "/nowhere",
     "predict /nowhere text": "/nowhere",
+    "predict": "Missing argument 'RUN_DIR'. A finished run",
     "claims C99": "C99",
+    "claims --out": "requires an argument",
 }
 """One of each kind; the tests of each room have them all."""
 
