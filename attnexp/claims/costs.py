@@ -1,7 +1,5 @@
 """Claims about the cost and the reach of K's layer, 8 heads of 16 on width 128.
 
-The docstring of a check is the result that would refute its claim.
-
 Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
 

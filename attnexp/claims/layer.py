@@ -1,7 +1,5 @@
 """Claims about scores, masks, heads and the layer around them.
 
-The docstring of a check is the result that would refute its claim.
-
 Shapes: B batch, T tokens, D model width, H heads, K head width.
 """
 

@@ -1,7 +1,4 @@
-"""Claims about order and position encoding. The table of sines is stored in float32.
-
-The docstring of a check is the result that would refute its claim.
-"""
+"""Claims about order and position encoding. The table of sines is stored in float32."""
 
 import math
 

@@ -4,7 +4,6 @@ A difference supports a claim if its 95 % interval lies on the claimed side of i
 are on the test set, at the endpoints `best` (one epoch for all seeds of a variant) and `final`. A
 claim is judged at `best` where its source speaks of the best that a model reaches, else at `final`;
 the other endpoint is shown beside it. This project's own claims are judged at both.
-The docstring of a check is the result that would refute its claim.
 """
 
 from collections.abc import Sequence

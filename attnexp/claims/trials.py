@@ -1,7 +1,4 @@
-"""Small experiments, trained on the spot: tagging and the shown train accuracy.
-
-The docstring of a check is the result that would refute its claim.
-"""
+"""Small experiments, trained on the spot: tagging and the shown train accuracy."""
 
 import math
 from contextlib import redirect_stderr
