@@ -28,6 +28,7 @@ def heads_at_once_equal_a_loop() -> Finding:
     outputs = (layer(x), loop_over_heads(layer, x))
     layer.float().requires_grad_()
     names = {"loop": loop_over_heads, "layer": layer, "x": x.float()}
+    # both in float32 and on one thread, as `Timer` runs them
     seconds = {}
     for call in ("loop(layer, x)", "layer(x)"):
         timer = Timer(f"{call}.sum().backward()", globals=names)

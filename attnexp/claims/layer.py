@@ -51,6 +51,7 @@ def softmax_saturates_without_scaling() -> Finding:
         also=1 < low < middle < high and last < second,
         shown=f"peak ×{low:.2g} to {high:.2g}, gradient's norm ×{first:.2g} to {last:.2g}",
     )
+    # the source says "gradients shrink" of any width; at the smallest they grow
     if finding.verdict == "holds" and first >= 1:
         return finding._replace(verdict="not supported")
     return finding

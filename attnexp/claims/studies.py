@@ -75,6 +75,7 @@ def find_group(
             published = set(group.published["variant"])
             as_k = [name for name in published if not settings_unlike_k(group.configs[name])]
             accuracies = accuracies.reindex(columns=as_k)
+        # differences are paired, so that only seeds of all variants count
         shared = accuracies.reindex(columns=variants).dropna()
         if group.data == "imdb" and len(shared) >= min_seeds:
             return replace(group, families=list(families))

@@ -66,8 +66,9 @@ def _explain(error: Any, words: list[str]) -> None:
         instead = option_as_setting(getattr(error, "option_name", ""), words)
         if instead:
             stop(instead, code=2)
-    elif not error.message:  # a missing argument
-        error.message = error.param.help
+    else:  # a wrong value, which pydantic describes, or a missing one, which its help does
+        message = error.message.removeprefix("Value error, ")
+        error.message = message or error.param.help
 
 
 app = typer.Typer(

@@ -46,7 +46,7 @@ def load_rows(folder: Path) -> list[Row]:
                 return []
             rows: list[Row] = document["rows"]
             for row in rows:
-                if "measure" in row:
+                if "measure" in row:  # of attention, without bits
                     float(row["value"])
                     continue
                 num_bytes = -(-row["num_texts"] // 8)
@@ -121,7 +121,8 @@ def _estimate_change(rows: pd.DataFrame) -> Row:
         packed = np.array(by_seed)
         unpacked = np.unpackbits(packed, axis=-1, count=num_texts)
         bits[name] = unpacked.astype(float)
-    change = bits["won"] - bits["lost"]  # (seeds, texts)
+    # 1 where a text became right, -1 where wrong: (seeds, texts)
+    change = bits["won"] - bits["lost"]
     of_seeds = change.mean(axis=1)
     seeds = t_interval(of_seeds, step=1 / num_texts)
     effect = {**seeds._asdict(), "flips": rows["flips"].mean()}

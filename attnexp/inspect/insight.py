@@ -137,11 +137,10 @@ class TrainedModel:
         tokens = [START, *words][kept_part(self.config.data)]
         num_kept = len(tokens) - tokens.count(START)
         is_real = ids[0] != PAD
-        is_known = ids[0, is_real] != UNKNOWN
-        known = is_known.tolist()
+        is_known = (ids[0, is_real] != UNKNOWN).tolist()
         if maps and maps[0].shape[-1] > len(is_real):  # a summary token in front
             tokens = [SUMMARY, *tokens]
-            known = [True, *known]
+            is_known = [True, *is_known]
             is_real = F.pad(is_real, (1, 0), value=True)
         layers = []
         for weights in maps:  # (1, H, T queries, T keys)
@@ -149,13 +148,12 @@ class TrainedModel:
             to_padding = by_tokens[..., ~is_real].sum(dim=-1)
             to_tokens = by_tokens[..., is_real]
             layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
-        table = None
-        for position in find_parts(self.model, JoinedPosition):
-            rows = position.table_rows()
-            table = None if rows is None else rows.detach().numpy()
+        position = getattr(self.model, "position", None)
+        rows = position.table_rows() if isinstance(position, JoinedPosition) else None
+        table = None if rows is None else rows.detach().numpy()
         return Reading(
             tokens=tokens,
-            known=known,
+            known=is_known,
             num_cut=len(words) - num_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,

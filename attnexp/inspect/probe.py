@@ -60,8 +60,8 @@ def probe_studies(
             result = store.load_result(row.folder)
             run = Run(path=row.folder, result=result)
             measured, impossible = probe_run(run, words, limit, load)
-            about = {"data": group.data, "variant": row.variant, "seed": row.seed}
-            rows = [about | effect for effect in measured]
+            labels = {"data": group.data, "variant": row.variant, "seed": row.seed}
+            rows = [labels | effect for effect in measured]
             frames.append(effects.as_frame(rows))
             notes += [f"{row.variant}, {line}" for line in impossible]
     notes = list(dict.fromkeys(notes))
@@ -84,6 +84,7 @@ def probe_run(
     num_test = run.result.data["n_test"]
     num_texts = min(limit or num_test, num_test)
 
+    # rows of other numbers of texts are kept, so that each number is measured once
     rows = [row for row in effects.load_rows(run.path) if ":" not in row["intervention"]]
     finished = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
     missing = [name for name in names if name not in finished]
@@ -98,8 +99,8 @@ def probe_run(
                 continue
             except Exception as error:  # whatever anyone's function may do
                 raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
-            about = {"intervention": name, "num_texts": num_texts}
-            rows += [about | effect for effect in measured]
+            labels = {"intervention": name, "num_texts": num_texts}
+            rows += [labels | effect for effect in measured]
             effects.save_rows(run.path, rows)
     of_limit = [row for row in rows if row["num_texts"] == num_texts]
     return [row for row in of_limit if row["intervention"] in names], impossible
@@ -124,6 +125,7 @@ class Subject:
             texts = ids[places.to(ids.device)]
             entropies = measure_heads(self.model, texts)
             return [{"measure": measure, "value": value} for measure, value in entropies.items()]
+        # a function of the user's may write into the ids that it gets, hence a copy
         intervene = interventions.load_intervention(name)
         change = intervene(self.test.ids.clone(), self.model)
         if isinstance(change, Tensor):
