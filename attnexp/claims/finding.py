@@ -1,11 +1,12 @@
 """A claim, what its check returns, and how numbers become a verdict."""
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from attnexp.statistics.intervals import Interval
 
 
 class Finding(NamedTuple):
@@ -25,24 +26,18 @@ class Claim(NamedTuple):
     refuted_by: str  # the result that would refute it: the docstring of its check
     check: Callable[..., Finding]  # takes the path of the study, if there is one
     study: str
-    by_construction: bool  # as `definition` says
 
 
 def claim(
-    id: str, source: str, text: str, study: str = "", *, by_construction: bool = False
+    id: str, source: str, text: str, study: str = ""
 ) -> Callable[[Callable[..., Finding]], Claim]:
     """Decorator that makes a claim of a function that checks it and says what would refute it."""
 
     def make_claim(check: Callable[..., Finding]) -> Claim:
         refuted_by = " ".join(str(check.__doc__).split())
-        return Claim(id, source, text, refuted_by, check, study, by_construction)
+        return Claim(id, source, text, refuted_by, check, study)
 
     return make_claim
-
-
-definition = partial(claim, by_construction=True)
-"""Decorator for a claim that defines a piece: shapes, counts, formulas. Its check tests our code
-and nothing else, and tests/model/test_oracle.py holds that code to plain loops."""
 
 
 def judge_equality(
@@ -53,24 +48,29 @@ def judge_equality(
     also: whatever else must be true. shown: what else was measured.
     """
     difference = max_abs_diff(*pairs)
-    verdict = "holds" if difference <= within and also else "refuted"
     measured = f"off by {difference:.0e} (≤ {within:.0e})"
-    return Finding(verdict, f"{measured}; {shown}" if shown else measured)
+    if shown:
+        measured += f"; {shown}"
+    holds = difference <= within and also
+    return Finding("holds" if holds else "refuted", measured)
 
 
 def max_abs_diff(*pairs: tuple[Tensor, Tensor]) -> float:
     """Largest difference within pairs; infinite where shapes differ, NaN where an entry is."""
-    if any(left.shape != right.shape for left, right in pairs):
-        return float("inf")
-    differences = [(left.double() - right.double()).abs().max() for left, right in pairs]
+    differences = []
+    for left, right in pairs:
+        if left.shape != right.shape:
+            return float("inf")
+        difference = left.double() - right.double()
+        differences.append(difference.abs().max())
     return torch.stack(differences).max().item()  # of which a NaN is the largest
 
 
-def judge_interval(low: float, high: float, bound: float = 0.0) -> str:
-    """What an interval says of the claim that the value is above a bound."""
-    if low > bound:
+def judge_interval(interval: Interval, bound: float = 0.0) -> str:
+    """What an interval says of the claim that the mean is above a bound."""
+    if interval.low > bound:
         return "supported"
-    return "not supported" if high < bound else "undecided"
+    return "not supported" if interval.high < bound else "undecided"
 
 
 def join_verdicts(verdicts: Iterable[str]) -> str:

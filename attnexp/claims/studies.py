@@ -4,7 +4,6 @@ A difference supports a claim if its 95 % interval lies on the claimed side of i
 are on the test set, at the endpoints `best` (one epoch for all seeds of a variant) and `final`. A
 claim is judged at `best` where its source speaks of the best that a model reaches, else at `final`;
 the other endpoint is shown beside it. This project's own claims are judged at both.
-The docstring of a check is the result that would refute its claim.
 """
 
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.claims.finding import Finding, claim, join_verdicts, judge_interval
 from attnexp.inspect.probe import probe_studies
+from attnexp.report.cells import format_size
 from attnexp.statistics.defaults import ALPHA, MARGIN
 from attnexp.statistics.intervals import Interval, t_interval
 
@@ -37,27 +37,27 @@ class Evidence(NamedTuple):
     name: str
     interval: Interval
     decides: bool = True  # whether the verdict rests on it; else it is shown in brackets
-    within: float | None = None  # the mean should lie within ± this; None: above 0
+    within: float = 0.0  # the mean should lie within ± this; 0: above 0
 
 
 def judge_evidence(parts: Sequence[Evidence]) -> Finding:
     """Finding on a claim that every part which decides must support."""
     shown = []
     verdicts = []
+    numbers = []
     for name, interval, decides, within in parts:
-        _, mean, _, low, high = interval
-        text = f"{name} {100 * mean:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+        n, mean, sd, low, high = interval
+        numbers.append(n)
+        size = format_size(mean, low, high, is_share=True)
         if not decides:
-            shown.append(f"({text})")
+            shown.append(f"({name} {size})")
             continue
-        shown.append(text)
-        if within is None:
-            verdicts.append(judge_interval(low, high, 0.0))
-        else:  # above the lower bound, and, with its sign turned, below the upper one
-            verdicts.append(judge_interval(low, high, -within))
-            verdicts.append(judge_interval(-high, -low, -within))
-    n = min(part.interval.n for part in parts)
-    return Finding(join_verdicts(verdicts), "; ".join(shown), n)
+        shown.append(f"{name} {size}")
+        verdicts.append(judge_interval(interval, -within))
+        if within:  # with its sign turned above the lower bound: below the upper one, too
+            turned = Interval(n, -mean, sd, -high, -low)
+            verdicts.append(judge_interval(turned, -within))
+    return Finding(join_verdicts(verdicts), "; ".join(shown), min(numbers))
 
 
 def find_group(
@@ -66,27 +66,29 @@ def find_group(
     """The study's group on IMDB in which all variants of these families have `min_seeds` seeds;
     these families are judged, in place of the study's own. as_k_ran: variants with K's settings
     alone count. Raises `UserError` where there is none."""
-    variants: list[str] = []
-    for contrast in chain(*families):
-        variants += [name for name in contrast.weights if name not in variants]
+    contrasts = chain(*families)
+    names = [name for contrast in contrasts for name in contrast.weights]
+    variants = list(dict.fromkeys(names))
     for group in load_groups([study]):
-        usable = set(group.variants)
-        if as_k_ran:
-            published = set(group.published["variant"])
-            usable = {name for name in published if not settings_unlike_k(group.configs[name])}
         accuracies = group.values("final", "accuracy")
-        num_seeds = len(accuracies.reindex(columns=variants).dropna())
-        if group.data == "imdb" and usable.issuperset(variants) and num_seeds >= min_seeds:
+        if as_k_ran:  # of these variants K has published values
+            published = set(group.published["variant"])
+            as_k = [name for name in published if not settings_unlike_k(group.configs[name])]
+            accuracies = accuracies.reindex(columns=as_k)
+        # differences are paired, so that only seeds of all variants count
+        shared = accuracies.reindex(columns=variants).dropna()
+        if group.data == "imdb" and len(shared) >= min_seeds:
             return replace(group, families=list(families))
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
 
 def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
     """Differences at `best` and `final`, or at `final` alone where that is the best epoch."""
+    answer = compare([group], [ACCURACY])
     differences: dict[str, list[Difference]] = {}
-    for row in compare([group], [ACCURACY]).differences:
+    for row in answer.differences:
         differences.setdefault(row.endpoint.name, []).append(row)
-    return dict(sorted(differences.items()))
+    return dict(sorted(differences.items()))  # `best` first
 
 
 def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
@@ -96,9 +98,12 @@ def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
     deciding = "best" if at_best and "best" in differences else "final"
     parts = []
     for point, rows in differences.items():
+        decides = point == deciding
         for row in rows:
-            name = point if len(rows) == 1 else f"{point}, {row.contrast.name}"
-            parts.append(Evidence(name, row.interval, point == deciding))
+            name = point
+            if len(rows) > 1:
+                name += f", {row.contrast.name}"
+            parts.append(Evidence(name, row.interval, decides))
     return parts
 
 
@@ -106,20 +111,25 @@ def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
 def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     """An interval of learned minus sinusoidal, after the last epoch, beyond 0.25 points and beyond
     a quarter of what sinusoidal gives."""
-    gain_family = [difference("sinusoidal", "none")]
-    group = find_group(study, gain_family, [difference("learned", "sinusoidal")])
+    gains = [difference("sinusoidal", "none")]
+    distances = [difference("learned", "sinusoidal")]
+    group = find_group(study, gains, distances)
     parts = []
     for point, (gain, distance) in compare_at_endpoints(group).items():
-        bound = max(MARGIN, CLOSE * abs(gain.interval.mean))
+        size = abs(gain.interval.mean)
+        bound = max(MARGIN, CLOSE * size)
         name = f"{point} (close: ±{100 * bound:.2f})"
-        parts.append(Evidence(name, distance.interval, point == "final", bound))
+        decides = point == "final"
+        parts.append(Evidence(name, distance.interval, decides, bound))
     return judge_evidence(parts)
 
 
 @claim("C11", "K", "Adding and concatenating PE both work", "position")
 def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
     """An interval of either minus none, after the last epoch, below 0."""
-    group = find_group(study, [difference("concat", "none")], [difference("sinusoidal", "none")])
+    concatenated = [difference("concat", "none")]
+    added = [difference("sinusoidal", "none")]
+    group = find_group(study, concatenated, added)
     return judge_evidence(weigh_differences(group))
 
 
@@ -130,13 +140,17 @@ def published_table_is_reproduced(study: Path) -> Finding:
     family = [difference("pe", "no_pe")]
     group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
     (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]
-    num_below = sum(count <= agreement.num_inside for count in agreement.ours)
-    rank = (1 + num_below) / (1 + len(agreement.ours))
+    inside = agreement.num_inside
+    ours = agreement.ours
+    # K's rank among all seeds, its own included, as a permutation test counts
+    num_below = sum(count <= inside for count in ours)
+    rank = (1 + num_below) / (1 + len(ours))
     measured = (
-        f"{agreement.num_inside} of {agreement.num_values} values inside; our own seeds "
-        f"{min(agreement.ours)} to {max(agreement.ours)}; K's rank from below {rank:.0%}"
+        f"{inside} of {agreement.num_values} values inside; our own seeds "
+        f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
     )
-    return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
+    verdict = "supported" if rank > ALPHA else "not supported"
+    return Finding(verdict, measured, agreement.n)
 
 
 @claim("C21", "K", "Attention's best is slightly above an LSTM's", "baselines")
@@ -152,11 +166,15 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     between accuracy on train (running, as K shows it) and on test is with it."""
     group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
     epochs = group.epochs
-    last = epochs[epochs["epoch"] == epochs["epoch"].max()]
-    values = last.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
-    gap = values["train_accuracy"] - values["val_accuracy"]
-    less = t_interval(gap["no_pe"] - gap["pe"])
-    return judge_evidence([*weigh_differences(group), Evidence("less gap", less)])
+    is_last = epochs["epoch"] == epochs["epoch"].max()
+    last = epochs[is_last]
+    table = last.pivot(index="seed", columns=["metric", "variant"], values="value")
+    values = table.dropna()
+    gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
+    reductions = gaps["no_pe"] - gaps["pe"]
+    parts = weigh_differences(group)
+    parts.append(Evidence("less gap", t_interval(reductions)))
+    return judge_evidence(parts)
 
 
 @claim("C26", "K", "Attention gains from CNN or RNN and back", "baselines")
@@ -165,16 +183,19 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
     intervals hold together."""
     family = []
     for partner in ("cnn", "lstm"):
-        family.append(difference(f"{partner}_attention", "attention"))
-        family.append(difference(f"{partner}_attention", partner))
-    return judge_evidence(weigh_differences(find_group(study, family), at_best=True))
+        pair = f"{partner}_attention"
+        family.append(difference(pair, "attention"))
+        family.append(difference(pair, partner))
+    group = find_group(study, family)
+    return judge_evidence(weigh_differences(group, at_best=True))
 
 
 def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
     """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
     rows, _ = probe_studies([study], [intervention])
-    columns = ["accuracy", "changed_accuracy"]
-    values = rows.pivot(index="seed", columns=["variant", "intervention"], values=columns).dropna()
+    measures = ["accuracy", "changed_accuracy"]
+    table = rows.pivot(index="seed", columns=["variant", "intervention"], values=measures)
+    values = table.dropna()
     return values["accuracy"], values["changed_accuracy"]
 
 
@@ -182,10 +203,13 @@ def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
 def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     """An interval below 0 of what shuffled words cost the model with PE, minus what PE gives."""
     before, after = accuracies_under(study, "shuffle")
-    cost = (before["pe"] - after["pe"])["shuffle"]
-    gain = (before["pe"] - before["no_pe"])["shuffle"]
-    name = f"cost {100 * cost.mean():.2f} − gain {100 * gain.mean():.2f}:"
-    return judge_evidence([Evidence(name, t_interval(cost - gain))])
+    accuracies = before["pe"]["shuffle"]
+    costs = accuracies - after["pe"]["shuffle"]
+    gains = accuracies - before["no_pe"]["shuffle"]
+    mean_cost = 100 * costs.mean()
+    mean_gain = 100 * gains.mean()
+    name = f"cost {mean_cost:.2f} − gain {mean_gain:.2f}:"
+    return judge_evidence([Evidence(name, t_interval(costs - gains))])
 
 
 @claim("C31", "own", "Most heads can be removed, one at a time", "blog")
@@ -193,13 +217,13 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     """An interval below one half of the share of PE's heads that cost less than the margin when
     removed alone (Michel et al. 2019, 1905.10650)."""
     before, after = accuracies_under(study, "no_head")
-    is_cheap = before["pe"] - after["pe"] < MARGIN
-    share = t_interval(is_cheap.mean(axis=1))
-    measured = (
-        f"{share.mean:.0%} [{share.low:.0%}, {share.high:.0%}] of heads cost below "
-        f"{100 * MARGIN} points"
-    )
-    return Finding(judge_interval(share.low, share.high, 0.5), measured, share.n)
+    costs = before["pe"] - after["pe"]  # a row a seed, a column a head
+    shares = (costs < MARGIN).mean(axis=1)
+    interval = t_interval(shares)
+    n, mean, _, low, high = interval
+    margin = 100 * MARGIN
+    measured = f"{mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {margin} points"
+    return Finding(judge_interval(interval, bound=0.5), measured, n)
 
 
 @claim("C32", "own", "√d keeps PE from drowning words", "position_x_embedding")
@@ -209,10 +233,11 @@ def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     answer = compare(load_groups([study]), [ACCURACY])
     parts = []
     for row in answer.means:
-        if row.contrast.variant == "pe_scaled − none_scaled":
-            mean = row.interval
-            interval = Interval(row.n, mean.mean, mean.tau, mean.low, mean.high)
-            parts.append(Evidence(row.endpoint.name, interval))
+        if row.contrast.variant != "pe_scaled − none_scaled":  # the interaction
+            continue
+        mean = row.interval
+        interval = Interval(row.n, mean.mean, sd=mean.tau, low=mean.low, high=mean.high)
+        parts.append(Evidence(row.endpoint.name, interval))
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")
     return judge_evidence(parts)

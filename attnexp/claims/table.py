@@ -12,12 +12,13 @@ import torch
 
 from attnexp.base.errors import UserError
 from attnexp.claims import costs, layer, positions, studies, trials
+from attnexp.claims.definitions import DEFINITIONS
 from attnexp.claims.finding import Claim, Finding
 
+MISSING = "missing runs"  # verdict
 MODULES = (costs, layer, positions, studies, trials)
-CLAIMS = sorted(
-    value for module in MODULES for value in vars(module).values() if isinstance(value, Claim)
-)
+CHECKED = [value for module in MODULES for value in vars(module).values()]
+CLAIMS = sorted(value for value in (*DEFINITIONS, *CHECKED) if isinstance(value, Claim))
 
 
 def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
@@ -36,12 +37,15 @@ def check_claim(claim: Claim, out: Path) -> dict[str, Any]:
     """Record of a claim and its finding; torch's random state stays. out: folder of studies."""
     try:
         with torch.random.fork_rng(devices=[]):
-            finding = claim.check(out / claim.study) if claim.study else claim.check()
+            paths = [out / claim.study] if claim.study else []
+            finding = claim.check(*paths)
     except UserError as error:
         command = f"attnexp sweep study={claim.study} out=DIR"
-        message = f"{error} Make them: {command}, then use --out DIR."
-        finding = Finding("missing runs", message)
-    if claim.by_construction and finding.verdict == "holds":
-        finding = finding._replace(verdict="holds by construction")
-    about = {"id": claim.id, "source": claim.source, "claim": claim.text}
-    return {**about, "refuted_by": claim.refuted_by, **finding._asdict()}
+        finding = Finding(MISSING, f"{error} Make them: {command}, then use --out DIR.")
+    return {
+        "id": claim.id,
+        "source": claim.source,
+        "claim": claim.text,
+        "refuted_by": claim.refuted_by,
+        **finding._asdict(),
+    }

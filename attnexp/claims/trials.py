@@ -1,7 +1,4 @@
-"""Small experiments, trained on the spot: tagging and the shown train accuracy.
-
-The docstring of a check is the result that would refute its claim.
-"""
+"""Small experiments, trained on the spot: tagging and the shown train accuracy."""
 
 import math
 from contextlib import redirect_stderr
@@ -12,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from attnexp.claims.finding import Finding, claim, join_verdicts, judge_interval
@@ -25,33 +22,41 @@ from attnexp.training.run import train_run
 
 SEEDS = range(6)
 BUDGETS = (75, 150, 300)  # numbers of batches after which taggers are compared
-TAGGERS = ("position=none model.heads=4", "position=sinusoidal model.heads=4", "model=cnn")
+TAGGERS = {
+    "none": "position=none model.heads=4",
+    "PE": "position=sinusoidal model.heads=4",
+    "CNN": "model=cnn",
+}
 CLOSE = 0.02  # accuracies so near count as equal; 11,500 tags have standard errors of 0.005
 LEARNED = 0.95  # accuracy of a convolution that has learned the task, so that others can be judged
 NUM_TOKENS = 24
 NUM_TEST_TEXTS = 500
 # Best accuracy of a tagger that sees which tokens a text has, but not where: of the other 23 tokens
 # it can but give the more frequent parity, which 1/2 + C(22, 11) / 2^23 of them have on average.
-BLIND = 0.5 + math.comb(NUM_TOKENS - 2, NUM_TOKENS // 2 - 1) / 2 ** (NUM_TOKENS - 1)
+BLIND = 0.5 + math.comb(22, 11) / 2**23
 
 
 @claim("C25", "K", "Attention is poor at tagging (here by neighbours); PE only eases it")
 def attention_is_poor_at_tagging() -> Finding:
     """At any budget of batches, attention without PE 0.02 above what a model blind to positions can
     know, PE that adds less than 0.02, or a convolution no more than 0.02 above PE."""
-    accuracies = np.array([[train_tagger(words, seed) for seed in SEEDS] for words in TAGGERS])
+    tables = []
+    texts = []
+    for name, words in TAGGERS.items():
+        rows = [train_tagger(words, seed) for seed in SEEDS]
+        accuracies = np.array(rows)  # (seeds, budgets)
+        tables.append(accuracies.T)
+        means = 100 * accuracies.mean(axis=0)
+        by_budget = ", ".join(f"{mean:.1f}" for mean in means)
+        texts.append(f"{name} {by_budget}")
     verdicts = []
-    for without, with_pe, cnn in accuracies.transpose(2, 0, 1):  # (seeds,) each, by budget
+    for without, with_pe, cnn in zip(*tables, strict=True):  # (seeds,) each, by budget
         if cnn.min() < LEARNED:
             verdicts.append("undecided")
             continue
         verdicts.append(judge_mean(BLIND - without, -CLOSE))
         verdicts.append(judge_mean(with_pe - without, CLOSE))
         verdicts.append(judge_mean(cnn - with_pe, CLOSE))
-    texts = []
-    for name, means in zip(("none", "PE", "CNN"), 100 * accuracies.mean(axis=1), strict=True):
-        by_budget = ", ".join(f"{mean:.1f}" for mean in means)
-        texts.append(f"{name} {by_budget}")
     measured = (
         f"{'; '.join(texts)} % after 75, 150, 300 batches; "
         f"blind to positions {100 * BLIND:.1f} at best"
@@ -63,7 +68,8 @@ def train_tagger(words: str, seed: int) -> list[float]:
     """Accuracy of a tagger after each budget of batches, trained with K's optimizer. A token's tag
     is 1 where the id of the token before it is odd; the first has none."""
     words += f" data.vocab_size=20 data.max_len={NUM_TOKENS} model.d_model=64 model.dropout=0"
-    config = compose([*words.split(), f"seed={seed}"])
+    words += f" seed={seed}"
+    config = compose(words.split())
     tagger: Any = build_model(config)
     tagger.pool = EveryToken(tagger.output.in_features)
     optimizer = make_optimizer(tagger, config.train)
@@ -71,17 +77,20 @@ def train_tagger(words: str, seed: int) -> list[float]:
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(20, (num_texts, NUM_TOKENS), generator=generator)
     tags = (ids[:, :-1] % 2).float()  # of all tokens but the first
+    test_ids = ids[:NUM_TEST_TEXTS]
+    is_odd = tags[:NUM_TEST_TEXTS] > 0
     accuracies = []
     batches = torch.arange(NUM_TEST_TEXTS, num_texts).split(32)
     for step, rows in enumerate(batches, start=1):
         optimizer.zero_grad()
         logits = tagger(ids[rows])[:, 1:]
-        F.binary_cross_entropy_with_logits(logits, tags[rows]).backward()
+        loss = F.binary_cross_entropy_with_logits(logits, tags[rows])
+        loss.backward()
         optimizer.step()
         if step in BUDGETS:
-            answers = tagger(ids[:NUM_TEST_TEXTS])[:, 1:] > 0
-            right = answers == (tags[:NUM_TEST_TEXTS] > 0)
-            accuracies.append(float(right.double().mean()))
+            answers = tagger(test_ids)[:, 1:] > 0
+            is_right = answers == is_odd
+            accuracies.append(is_right.double().mean().item())
     return accuracies
 
 
@@ -99,21 +108,27 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     not below validation's, or one measured after the epoch that is 0.02 below it."""
     words = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2
         train.measure_train=true data.limit_train=2000"""
+    rows = []
     with TemporaryDirectory() as out, redirect_stderr(StringIO()):
-        configs = [compose(f"{words} out={out} seed={seed}".split()) for seed in SEEDS]
-        rows = [train_run(config)[1].epochs[1] for config in configs]
-    running = np.array([row.train_accuracy for row in rows])
-    after = np.array([row.train_accuracy_after for row in rows])
-    validation = np.array([row.val_accuracy for row in rows])
-    verdicts = [judge_mean(validation - running), judge_mean(after - validation, -CLOSE)]
+        for seed in SEEDS:
+            overrides = f"{words} out={out} seed={seed}".split()
+            _, result = train_run(compose(overrides))
+            epoch = result.epochs[1]
+            rows.append([epoch.train_accuracy, epoch.train_accuracy_after, epoch.val_accuracy])
+    accuracies = np.array(rows, dtype=float)
+    running, after, validation = accuracies.T  # (seeds,) each
+    verdicts = [
+        judge_mean(validation - running),
+        judge_mean(after - validation, -CLOSE),
+    ]
+    means = 100 * accuracies.mean(axis=0)
+    sds = 100 * accuracies.std(axis=0, ddof=1)
     texts = []
-    for name, shares in (("running", running), ("after", after), ("validation", validation)):
-        sd = shares.std(ddof=1)
-        texts.append(f"{name} {100 * shares.mean():.1f} ± {100 * sd:.1f}")
+    for name, mean, sd in zip(("running", "after", "validation"), means, sds, strict=True):
+        texts.append(f"{name} {mean:.1f} ± {sd:.1f}")
     return Finding(join_verdicts(verdicts), f"{', '.join(texts)} %", len(rows))
 
 
-def judge_mean(values: NDArray[Any], bound: float = 0.0) -> str:
+def judge_mean(values: ArrayLike, bound: float = 0.0) -> str:
     """Whether the 95 % interval of the mean lies above a bound, below, or around it."""
-    interval = t_interval(values)
-    return judge_interval(interval.low, interval.high, bound)
+    return judge_interval(t_interval(values), bound)

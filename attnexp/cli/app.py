@@ -33,11 +33,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            from attnexp.config.choose import option_as_setting
-
-            instead = option_as_setting(getattr(error, "option_name", None) or "", words)
-            if instead:
-                stop(instead, code=2)
+            _explain(error, words)
             raise
         except UserError as error:
             stop(str(error), code=2)
@@ -55,10 +51,24 @@ class Commands(TyperGroup):
             raise  # to `main`
         except OSError as error:
             place = error.filename or "while writing"
-            stop(f"{error.strerror or error}: {place}. Free it, or give another place.", 2)
+            remedy = "Make its folder" if isinstance(error, FileNotFoundError) else "Free it"
+            stop(f"{error.strerror or error}: {place}. {remedy}, or give another place.", 2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
             stop(str(why) or "Run the same command again to resume.", code=130)
+
+
+def _explain(error: Any, words: list[str]) -> None:
+    """Say what to write instead of these words of the command line, where Typer does not."""
+    from attnexp.config.choose import option_as_setting
+
+    if hasattr(error, "possibilities"):  # no such option, or no such command
+        instead = option_as_setting(getattr(error, "option_name", ""), words)
+        if instead:
+            stop(instead, code=2)
+    else:  # a wrong value, which pydantic describes, or a missing one, which its help does
+        message = error.message.removeprefix("Value error, ")
+        error.message = message or error.param.help
 
 
 app = typer.Typer(
@@ -120,15 +130,20 @@ _settings = typer.Argument(
     callback=_name_experiments,
 )
 Overrides = Annotated[list[str] | None, _settings]
-RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)]
-_studies = typer.Argument(
-    metavar="DIR", help="Studies, or folders with runs.", autocompletion=completion.studies
+run_argument = typer.Argument(
+    metavar="RUN_DIR",
+    help="A finished run: its folder, or its id as attnexp runs lists it.",
+    autocompletion=completion.runs,
 )
-Folders = Annotated[list[Path], _studies]
-ConfigDir = Annotated[
-    list[Path] | None,
-    typer.Option(exists=True, callback=_config_dir, expose_value=False, help="Folder of options."),
-]
+RunDir = Annotated[Path, run_argument]
+studies_argument = typer.Argument(
+    metavar="DIR", help="Studies, runs, or folders with runs.", autocompletion=completion.studies
+)
+Folders = Annotated[list[Path], studies_argument]
+_config_dirs = typer.Option(
+    exists=True, callback=_config_dir, expose_value=False, help="Folder with options of your own."
+)
+ConfigDir = Annotated[list[Path] | None, _config_dirs]
 _points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
 Margin = Annotated[float, _points]
 _trust_code = typer.Option("--trust-code", help="Run the code of others that a stored run names.")

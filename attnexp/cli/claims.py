@@ -1,8 +1,7 @@
 """`attnexp claims`."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,28 +19,29 @@ def claims(
 
     Example: attnexp claims C04 C20
     """
-    from attnexp.claims.table import check_claim, choose_claims
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from attnexp.claims.table import MISSING, check_claim, choose_claims
 
     claims_to_check = choose_claims(ids or [], everything=everything)
     records = [check_claim(claim, out) for claim in claims_to_check]
     if as_json:
         emit({"schema": 2, "claims": records})
     else:
-        _print_records(records)
-    refuted = [record["id"] for record in records if record["verdict"] == "refuted"]
-    if refuted:
-        stop(f"refuted: {', '.join(refuted)}", code=1)
-
-
-def _print_records(records: Sequence[dict[str, Any]]) -> None:
-    """Print each claim with its verdict, and below it what was measured."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table("id", "from", "claim, and what was measured", "n", "verdict", box=box.SIMPLE_HEAD)
-    for record in records:
-        text = Text.assemble(record["claim"], "\n", (record["measured"], "dim"))
-        num_seeds = str(record["n"] or "")
-        table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
-    console().print(table)
+        table = Table(
+            "id", "from", "claim, and what was measured", "n", "verdict", box=box.SIMPLE_HEAD
+        )
+        for record in records:
+            text = Text.assemble(record["claim"], "\n", (record["measured"], "dim"))
+            num_seeds = str(record["n"] or "")
+            table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
+        console().print(table)
+    failures = []
+    for verdict in ("refuted", MISSING):
+        ids_of_verdict = [record["id"] for record in records if record["verdict"] == verdict]
+        if ids_of_verdict:
+            failures.append(f"{verdict}: {', '.join(ids_of_verdict)}")
+    if failures:
+        stop("; ".join(failures), code=1)

@@ -1,11 +1,8 @@
 """`attnexp evaluate`."""
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
 
 from attnexp.cli.app import AnyCode, AsJson, Overrides, RunDir, TrustCode, app, emit, stop
-
-if TYPE_CHECKING:
-    from attnexp.runs.result import Evaluation
 
 
 @app.command()
@@ -23,23 +20,19 @@ def evaluate(
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
-    from dataclasses import asdict, replace
-
     from attnexp.runs.manifest import find_run
     from attnexp.training.evaluate import evaluate_run
 
     stored, measured = evaluate_run(
         find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
     )
+    rows = {"stored": stored, "measured": measured}
     if as_json:
-        emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
+        emit({"schema": 1} | {name: asdict(metrics) for name, metrics in rows.items()})
     else:
-        emit(f"stored    {_as_line(stored)}")
-        emit(f"measured  {_as_line(measured)}")
+        for name, metrics in rows.items():
+            accuracy = f"accuracy {metrics.accuracy:7.2%}"
+            emit(f"{name:8}  {accuracy}   loss {metrics.loss:.6f}   n {metrics.n:,}")
     # earlier runs have stored no macro-F1
     if not overrides and stored != replace(measured, macro_f1=stored.macro_f1):
         stop("stored and measured differ: another processor or torch, else code or data.", code=1)
-
-
-def _as_line(metrics: "Evaluation") -> str:
-    return f"accuracy {metrics.accuracy:7.2%}   loss {metrics.loss:.6f}   n {metrics.n:,}"

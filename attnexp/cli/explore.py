@@ -5,15 +5,12 @@ from typing import Annotated
 
 import typer
 
-from attnexp.cli import completion
-from attnexp.cli.app import AnyCode, TrustCode, app
+from attnexp.cli.app import AnyCode, TrustCode, app, run_argument
 
 
 @app.command()
 def explore(
-    run_dirs: Annotated[
-        list[Path], typer.Argument(metavar="RUN_DIR", autocompletion=completion.runs)
-    ],
+    run_dirs: Annotated[list[Path], run_argument],
     port: Annotated[int, typer.Option(min=1024, max=65535, help="Port to listen on.")] = 8080,
     trust_code: TrustCode = False,
     any_code: AnyCode = False,

@@ -19,7 +19,7 @@ Lower = typer.Option(metavar="METRIC", help="Metric to judge, of which less is b
 
 @app.command()
 def judge(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="csv, jsonl or parquet.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A csv, jsonl or parquet.")],
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
     columns: Annotated[Words, Columns] = None,
     variant_column: Annotated[str, Name] = "variant",

@@ -1,7 +1,7 @@
 """`attnexp report`: the answer of finished runs; and how it and `judge` print an answer."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -14,11 +14,19 @@ from attnexp.report.table import TableName
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
 
-Table = Annotated[TableName | None, typer.Option(help="Print one table instead of the answer.")]
 FormatName = Literal["table", "csv", "markdown", "latex", "json"]
-Format = Annotated[FormatName, typer.Option(help="Output format.")]
-Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
 Show = Literal["curves", "forest", "attention", "positions"]
+
+
+def choice(help: str, type: Any) -> Any:
+    """Option whose help lists the values that its type allows."""
+    return typer.Option(metavar="NAME", help=f"{help}: {', '.join(get_args(type))}.")
+
+
+Table = Annotated[TableName | None, choice("Print one table", TableName)]
+Format = Annotated[FormatName, choice("Output format", FormatName)]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
+Run = typer.Option(metavar="RUN_DIR", help="Run to show.", autocompletion=completion.runs)
 
 
 @app.command()
@@ -30,11 +38,8 @@ def report(
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
-    show: Annotated[Show, typer.Option(help="Content of --figure.")] = "curves",
-    run: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="RUN_DIR", help="To show attention.", autocompletion=completion.runs),
-    ] = None,
+    show: Annotated[Show, choice("Content of --figure", Show)] = "curves",
+    run: Annotated[list[Path] | None, Run] = None,
     text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
     trust_code: TrustCode = False,
     any_code: AnyCode = False,
@@ -76,11 +81,17 @@ def _check_options(
     run_dirs: list[Path], text: str, show: Show, html: Path | None, figure: Path | None
 ) -> None:
     """Raise `UserError` for options that would do nothing."""
+    is_of_run = show in ("attention", "positions")
+    missing = []
+    if show != "curves" and figure is None:
+        missing.append("--figure FILE")
+    if is_of_run and not run_dirs:
+        missing.append("--run RUN_DIR, a finished run")
+    if missing:
+        raise UserError(f"--show {show} lacks what it draws: add {' and '.join(missing)}.")
     if text != SENTENCE and not run_dirs:
         raise UserError("--text is a text for a model to read: add --run RUN_DIR.")
-    if figure is None and show != "curves":
-        raise UserError("--show is about a picture: add --figure FILE.")
-    if run_dirs and html is None and show not in ("attention", "positions"):
+    if run_dirs and html is None and not is_of_run:
         raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
 
 

@@ -5,15 +5,12 @@ from typing import Annotated
 
 import typer
 
-from attnexp.cli import completion
-from attnexp.cli.app import AsJson, app, console, emit, stop
+from attnexp.cli.app import AsJson, app, console, emit, stop, studies_argument
 
 
 @app.command()
 def runs(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", autocompletion=completion.studies)
-    ] = Path("outputs"),
+    folder: Annotated[Path, studies_argument] = Path("outputs"),
     forget: Annotated[
         str | None, typer.Option(metavar="ID", help="Take a run out of its study; files stay.")
     ] = None,

@@ -1,12 +1,13 @@
 """Commands about settings and data."""
 
 import itertools
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from attnexp.base.errors import UserError
-from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, emit
+from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit
 
 if TYPE_CHECKING:
     from attnexp.config.schema import DataConfig
@@ -44,18 +45,24 @@ def config(
 
 
 def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) -> None:
-    """Print a tree as JSON, or as YAML with the meaning of each key beside it."""
+    """Print a tree as JSON, or as YAML with the meaning of each key beside it. What is wider than
+    the terminal goes on below, in its column."""
     import yaml
 
     if as_json:
         emit(tree)
         return
+    wrapper = TextWrapper(console().width, break_long_words=False, break_on_hyphens=False)
     path: list[str] = []
     for line in yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000).splitlines():
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
+        wrapper.subsequent_indent = " " * (depth + 4)
         meaning = meanings.get(".".join(path))
-        emit(f"{line:40}  # {meaning}" if meaning else line)
+        if meaning:
+            line = f"{line:40}  # {meaning}"
+            wrapper.subsequent_indent = " " * 42 + "# "
+        emit(wrapper.fill(line))
 
 
 @app.command()

@@ -34,37 +34,36 @@ Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits ar
 
 
 def load_rows(folder: Path) -> list[Row]:
-    """The rows in the folder of a run; none, with a note, if they cannot be read."""
+    """The rows in the folder of a run; none, with a note, if they cannot be read or are of another
+    program."""
     file = folder / FILE
     if not file.exists():
         return []
     try:
         with reading(file, "Measured again."):
-            tree = json.loads(file.read_bytes())
-            rows: list[Row] = tree["rows"] if tree["schema"] == SCHEMA else []
+            document = json.loads(file.read_bytes())
+            if document["schema"] != SCHEMA:
+                return []
+            rows: list[Row] = document["rows"]
             for row in rows:
-                _check_row(row)
+                if "measure" in row:  # of attention, without bits
+                    float(row["value"])
+                    continue
+                num_bytes = -(-row["num_texts"] // 8)
+                for name in ("won", "lost"):
+                    if len(base64.b64decode(row[name])) != num_bytes:
+                        raise ValueError(f"{row['intervention']}: {name} is cut")
             return rows
     except UserError as error:
         progress.note(str(error))
         return []
 
 
-def _check_row(row: Row) -> None:
-    """Raise an exception where a stored row is of another program."""
-    if "measure" in row:
-        float(row["value"])
-        return
-    num_bytes = -(-row["num_texts"] // 8)
-    for name in ("won", "lost"):
-        if len(base64.b64decode(row[name])) != num_bytes:
-            raise ValueError(f"{row['intervention']}: {name} is cut")
-
-
 def save_rows(folder: Path, rows: Sequence[Row]) -> None:
     """Store the rows of a run in its folder."""
+    document = json.dumps({"schema": SCHEMA, "rows": rows})
     with atomic_write(folder / FILE) as file:
-        file.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
+        file.write(document.encode())
 
 
 def as_frame(rows: Sequence[Row]) -> pd.DataFrame:
@@ -82,11 +81,11 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
         rows = pd.read_parquet(file, columns=COLUMNS)
     interventions = rows["intervention"]
     names = interventions.str.partition("=")[0]
-    is_chosen = names.isin(words) | interventions.isin(words)
-    chosen = rows[is_chosen]
+    chosen = rows[names.isin(words) | interventions.isin(words)]
     if chosen.empty:
+        asked = ", ".join(words)
         published = ", ".join(names.unique())
-        raise UserError(f"{file} has none of {', '.join(words)}. It has {published}.")
+        raise UserError(f"{file} has none of {asked}. It has {published}.")
     return chosen
 
 
@@ -97,29 +96,35 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
     Columns: `EFFECTS`. low and high are the 95 % interval for other seeds, texts_low and texts_high
     that for other texts too; flips is the share of answers that change.
     """
-    keys = EFFECTS[:4]
     effects: list[Row] = []
-    for (*key, measure), rows in frame.groupby([*keys, "measure"], sort=False, dropna=False):
+    keys = ["data", "variant", "intervention", "num_texts", "measure"]
+    for key, rows in frame.groupby(keys, sort=False, dropna=False):
         effect = dict(zip(keys, key, strict=True))
-        if isinstance(measure, str):
+        if isinstance(effect["measure"], str):
             level = t_interval(rows["value"])
-            effect |= {"metric": measure, **level._asdict()}
+            effect |= {"metric": effect["measure"], **level._asdict()}
             if level.n > 1:  # entropies and shares lie in 0 to 1
-                effect |= {"low": max(level.low, 0.0), "high": min(level.high, 1.0)}
+                effect["low"] = max(level.low, 0.0)
+                effect["high"] = min(level.high, 1.0)
         else:
-            effect |= {"metric": "accuracy", **_estimate_change(rows, int(effect["num_texts"]))}
+            effect |= {"metric": "accuracy", **_estimate_change(rows)}
         effects.append(effect)
     return pd.DataFrame(effects, columns=EFFECTS)
 
 
-def _estimate_change(rows: pd.DataFrame, num_texts: int) -> Row:
-    """The effect of an intervention on accuracy, from a row a seed."""
+def _estimate_change(rows: pd.DataFrame) -> Row:
+    """The effect of an intervention on accuracy, from a row a seed of equally many texts."""
+    num_texts = int(rows["num_texts"].iloc[0])
     bits = {}
     for name in ("won", "lost"):
-        packed = np.array([np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]])
-        bits[name] = np.unpackbits(packed, axis=-1, count=num_texts).astype(float)
-    change = bits["won"] - bits["lost"]  # (seeds, texts)
-    seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
+        by_seed = [np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]]
+        packed = np.array(by_seed)
+        unpacked = np.unpackbits(packed, axis=-1, count=num_texts)
+        bits[name] = unpacked.astype(float)
+    # 1 where a text became right, -1 where wrong: (seeds, texts)
+    change = bits["won"] - bits["lost"]
+    of_seeds = change.mean(axis=1)
+    seeds = t_interval(of_seeds, step=1 / num_texts)
     effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
     texts = crossed(change)
     if texts is not None:
@@ -129,8 +134,9 @@ def _estimate_change(rows: pd.DataFrame, num_texts: int) -> Row:
 
 def note_on_heads(effects: pd.DataFrame) -> list[str]:
     """A line on the intervals of heads, where effects have any over several seeds."""
-    is_without_head = effects["intervention"].str.startswith("no_head=")
-    is_of_head = effects["metric"].str.contains(", head ")
-    if not (is_without_head | is_of_head)[effects["n"] > 1].any():
+    averages = effects[effects["n"] > 1]
+    is_without_head = averages["intervention"].str.startswith("no_head=")
+    is_of_head = averages["metric"].str.contains(", head ")
+    if not (is_without_head | is_of_head).any():
         return []
     return ["Heads are averaged over seeds; the folder of a run gives those of one seed."]

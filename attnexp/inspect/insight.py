@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Precision, RunConfig
 from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
-from attnexp.inspect.interventions import apply_hooks, attention_layers
+from attnexp.inspect.interventions import apply_hook, find_parts
+from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
@@ -70,7 +72,8 @@ class Reading:
     def label(self) -> str | None:
         """The most probable class; None where no word is known, so that the text says nothing."""
         pairs = zip(self.tokens, self.known, strict=True)
-        if not any(is_known and token not in (START, SUMMARY) for token, is_known in pairs):
+        known_tokens = {token for token, is_known in pairs if is_known}
+        if known_tokens <= {START, SUMMARY}:
             return None
         return max(self.probabilities, key=self.probabilities.__getitem__)
 
@@ -83,17 +86,21 @@ class Reading:
     def attention(self, layer: int = 1, head: int | None = None) -> Attention:
         """Attention of a layer, or of one of its heads, counted from 1. Raises `UserError` if the
         model has none such."""
+        if not self.layers:
+            raise UserError("The model has no attention.")
         num_layers = len(self.layers)
-        num_heads = len(self.layers[0].weights) if self.layers else 0
+        num_heads = len(self.layers[0].weights)
+        is_layer = 1 <= layer <= num_layers
         is_head = head is None or 1 <= head <= num_heads
-        if not 1 <= layer <= num_layers or not is_head:
-            has = f"{num_layers} layers of {num_heads} heads" if num_layers else "no attention"
+        if not (is_layer and is_head):
+            has = f"{num_layers} layers of {num_heads} heads"
             raise UserError(f"There is no layer {layer} with head {head}: the model has {has}.")
         attention = self.layers[layer - 1]
         if head is None:
             return attention
-        place = slice(head - 1, head)
-        return Attention(weights=attention.weights[place], to_padding=attention.to_padding[place])
+        weights = attention.weights[head - 1 : head]
+        to_padding = attention.to_padding[head - 1 : head]
+        return Attention(weights=weights, to_padding=to_padding)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,24 +136,28 @@ class TrainedModel:
         words = tokenizer_of(self.config.data)(text)
         tokens = [START, *words][kept_part(self.config.data)]
         num_kept = len(tokens) - tokens.count(START)
-        is_real = (ids[0] != PAD).numpy()
-        known = (ids[0] != UNKNOWN).numpy()[is_real].tolist()
+        is_real = ids[0] != PAD
+        is_known = (ids[0, is_real] != UNKNOWN).tolist()
         if maps and maps[0].shape[-1] > len(is_real):  # a summary token in front
             tokens = [SUMMARY, *tokens]
-            known = [True, *known]
-            is_real = np.append(True, is_real)
+            is_known = [True, *is_known]
+            is_real = F.pad(is_real, (1, 0), value=True)
         layers = []
         for weights in maps:  # (1, H, T queries, T keys)
-            by_tokens = weights[0].numpy()[:, is_real]  # padding is a query, too
-            to_padding = by_tokens[:, :, ~is_real].sum(axis=-1)
-            layers.append(Attention(weights=by_tokens[:, :, is_real], to_padding=to_padding))
+            by_tokens = weights[0, :, is_real]  # padding is a query, too
+            to_padding = by_tokens[..., ~is_real].sum(dim=-1)
+            to_tokens = by_tokens[..., is_real]
+            layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
+        position = getattr(self.model, "position", None)
+        rows = position.table_rows() if isinstance(position, JoinedPosition) else None
+        table = None if rows is None else rows.detach().numpy()
         return Reading(
             tokens=tokens,
-            known=known,
+            known=is_known,
             num_cut=len(words) - num_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,
-            table=_position_table(self.model),
+            table=table,
         )
 
 
@@ -169,14 +180,9 @@ def load_model(
 def to_probabilities(logits: Tensor) -> Tensor:
     """Probabilities (n, C) of logits (n,) or (n, C)."""
     if logits.ndim == 1:  # of two classes: softmax over (0, x) is sigmoid of x
-        logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
+        zeros = torch.zeros_like(logits)
+        logits = torch.stack([zeros, logits], dim=-1)
     return logits.double().softmax(dim=-1)
-
-
-def _position_table(model: nn.Module) -> NDArray[np.float32] | None:
-    position = getattr(model, "position", None)
-    table = position.table_rows() if isinstance(position, JoinedPosition) else None
-    return None if table is None else table.detach().numpy()
 
 
 @torch.no_grad()
@@ -188,6 +194,6 @@ def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
     def record(layer: Any, args: tuple[Any, ...]) -> None:
         maps.append(layer.weights(*args))
 
-    with apply_hooks(layer.register_forward_pre_hook(record) for layer in attention_layers(model)):
+    with apply_hook(record, find_parts(model, MultiHeadSelfAttention), before=True):
         logits = model(ids)
     return logits, maps

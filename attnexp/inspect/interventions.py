@@ -53,7 +53,8 @@ def unknown(ids: Tensor, model: Module, share: float = 0.1) -> Tensor:
 def last(ids: Tensor, model: Module, number: float = 20) -> Tensor:
     """The text cut to its last tokens, so many of them; padding stands for the others."""
     is_token = (ids != PAD).int()
-    from_end = is_token.flip(1).cumsum(dim=1).flip(1)  # 1 for the last token
+    counts_back = is_token.flip(1).cumsum(dim=1)
+    from_end = counts_back.flip(1)  # 1 for the last token
     return ids.masked_fill(from_end > number, PAD)
 
 
@@ -65,10 +66,11 @@ def no_positions(ids: Tensor, model: Module) -> Context:
     def remove(part: Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, ScoreBias):
             return torch.zeros_like(output)
-        num_added = output.shape[-1] - args[0].shape[-1]  # columns of a concatenated table
-        return F.pad(args[0], (num_added, 0))
+        (x, *_) = args
+        num_added = output.shape[-1] - x.shape[-1]  # columns of a concatenated table
+        return F.pad(x, (num_added, 0))
 
-    return apply_hooks(part.register_forward_hook(remove) for part in _position_pieces(model))
+    return apply_hook(remove, _position_pieces(model))
 
 
 def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
@@ -82,7 +84,7 @@ def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
             positions = positions % num_tokens
         return *x, positions
 
-    return _before_position_pieces(model, shift)
+    return apply_hook(shift, _position_pieces(model), before=True)
 
 
 def permute_positions(ids: Tensor, model: Module) -> Context:
@@ -90,11 +92,12 @@ def permute_positions(ids: Tensor, model: Module) -> Context:
 
     def permute(part: Module, args: Args) -> Args:
         *x, positions = args
+        num_tokens = positions.shape[-1]
         generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(positions.shape[-1], generator=generator)
-        return *x, positions[..., order.to(positions.device)]
+        order = torch.randperm(num_tokens, generator=generator).to(positions.device)
+        return *x, positions[..., order]
 
-    return _before_position_pieces(model, permute)
+    return apply_hook(permute, _position_pieces(model), before=True)
 
 
 def uniform(ids: Tensor, model: Module) -> Context:
@@ -118,26 +121,27 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
     """One head's output is zero (Michel et al. 2019, arXiv 1905.10650, section 3). Heads count from
     1 through all layers: of 8 in each, the 9th is the first of layer 2."""
     heads = []
-    for layer in attention_layers(model):
+    for layer in find_parts(model, MultiHeadSelfAttention):
         heads += [(layer, place) for place in range(layer.num_heads)]
-    if number not in range(1, len(heads) + 1):
-        raise ValueError(f"the model has {len(heads)} heads")
+    num_heads = len(heads)
+    if number not in range(1, num_heads + 1):
+        raise ValueError(f"the model has {num_heads} heads")
     layer, place = heads[int(number) - 1]
 
     def silence(part: Module, args: Args, values: Tensor) -> Tensor:
-        by_head: Tensor = values.unflatten(-1, (layer.num_heads, -1)).clone()  # (B, T, H, width)
+        by_head = values.clone().unflatten(-1, (layer.num_heads, -1))  # (B, T, H, width)
         by_head[..., place, :] = 0
-        return by_head.flatten(-2)
+        silenced: Tensor = by_head.flatten(-2)
+        return silenced
 
-    hook: Context = layer.v_proj.register_forward_hook(silence)
-    return hook
+    return apply_hook(silence, [layer.v_proj])
 
 
+Intervention = Callable[..., Tensor | Context]
 OF_TEXTS = (shuffle, reverse, unknown, last)
 OF_MODELS = (no_positions, shift_positions, permute_positions, uniform, self_only, no_head)
-INTERVENTIONS: dict[str, Callable[..., Tensor | Context]] = {
-    function.__name__: function for function in (*OF_TEXTS, *OF_MODELS)
-}
+FUNCTIONS: tuple[Intervention, ...] = (*OF_TEXTS, *OF_MODELS)
+INTERVENTIONS = {function.__name__: function for function in FUNCTIONS}
 DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 no_positions
     shift_positions=1 permute_positions uniform self_only no_head attention""".split()
 
@@ -145,15 +149,15 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     """The interventions that words ask for; `no_head` alone is one for each head. Raises
     `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`."""
-    known = [*INTERVENTIONS, ATTENTION]
+    names = [*INTERVENTIONS, ATTENTION]
     chosen: list[str] = []
     for word in words:
         name = word.partition("=")[0]
         if ":" in name:
             pieces.load(name)  # or a `UserError`
-        elif name not in known:
-            names = ", ".join([*known, "your own my_pkg.mod:function"])
-            raise UserError(f"There is no '{word}'.{did_you_mean(name, known)} There are {names}.")
+        elif name not in names:
+            choice = ", ".join([*names, "your own my_pkg.mod:function"])
+            raise UserError(f"There is no '{word}'.{did_you_mean(name, names)} There are {choice}.")
         elif word != name and not NUMBER.fullmatch(word):
             raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
         if word == "no_head" and num_heads:
@@ -163,35 +167,42 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     return chosen
 
 
-def load_intervention(word: str) -> Callable[[Tensor, Module], Tensor | Context]:
+def load_intervention(word: str) -> Intervention:
     """The function of an intervention, with its number."""
     name, _, number = word.partition("=")
-    function = INTERVENTIONS.get(name) or pieces.load(name)
-    return (lambda ids, model: function(ids, model, float(number))) if number else function
+    function: Intervention = INTERVENTIONS.get(name) or pieces.load(name)
+    if not number:
+        return function
+    return lambda ids, model: function(ids, model, float(number))
 
 
-def attention_layers(model: Module) -> list[MultiHeadSelfAttention]:
-    """The attention of every layer."""
-    return [part for part in model.modules() if isinstance(part, MultiHeadSelfAttention)]
+def find_parts(model: Module, kinds: Any) -> list[Any]:
+    """The parts of a model that are of a class, or of one of several."""
+    return [part for part in model.modules() if isinstance(part, kinds)]
+
+
+def apply_hook(
+    hook: Callable[..., Any], parts: Iterable[Module], *, before: bool = False
+) -> Context:
+    """A hook of torch after, or before, the `forward` of each of these parts, as one context
+    manager that removes it at its end."""
+    stack = ExitStack()
+    for part in parts:
+        register = part.register_forward_pre_hook if before else part.register_forward_hook
+        stack.enter_context(register(hook))
+    return stack
 
 
 def _position_pieces(model: Module) -> list[Module]:
-    kinds = JoinedPosition | Rotation | ScoreBias
-    parts: list[Module] = [part for part in model.modules() if isinstance(part, kinds)]
+    parts = find_parts(model, JoinedPosition | Rotation | ScoreBias)
     if not parts:
         raise ValueError("the model has no position piece")
     return parts
 
 
-def _before_position_pieces(model: Module, change: Callable[[Module, Args], Args]) -> Context:
-    """Other arguments for every position piece, of which the last one is the positions."""
-    return apply_hooks(part.register_forward_pre_hook(change) for part in _position_pieces(model))
-
-
 def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
     """Other scores (B, H, T queries, T keys) in every attention, and no bias."""
-    parts = [part for part in model.modules() if isinstance(part, Score | ScoreBias)]
-    if not any(isinstance(part, Score) for part in parts):
+    if not find_parts(model, Score):
         raise ValueError("the model has no attention")
 
     def replace_output(part: Module, args: Args, output: Tensor) -> Tensor:
@@ -199,15 +210,7 @@ def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
             return change(output)
         return torch.zeros_like(output)
 
-    return apply_hooks(part.register_forward_hook(replace_output) for part in parts)
-
-
-def apply_hooks(hooks: Iterable[Context]) -> Context:
-    """All these hooks of torch, as one context manager that removes them at its end."""
-    stack = ExitStack()
-    for hook in hooks:
-        stack.enter_context(hook)
-    return stack
+    return apply_hook(replace_output, find_parts(model, Score | ScoreBias))
 
 
 def _reorder_words(ids: Tensor, keys: Tensor) -> Tensor:

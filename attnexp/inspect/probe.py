@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.analysis.read_runs import load_groups
@@ -25,7 +24,7 @@ from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
-Load = Callable[[Run, Sequence[str]], tuple[RunConfig, nn.Module, Examples]]  # `load_trained`
+Load = Callable[..., tuple[RunConfig, nn.Module, Examples]]  # `load_trained`
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
 
 
@@ -58,10 +57,12 @@ def probe_studies(
         for row in group.runs.itertuples():
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
-            run = Run(path=row.folder, result=store.load_result(row.folder))
-            rows, impossible = probe_run(run, words, limit, load)
-            about = {"data": group.data, "variant": row.variant, "seed": row.seed}
-            frames.append(effects.as_frame([about | row for row in rows]))
+            result = store.load_result(row.folder)
+            run = Run(path=row.folder, result=result)
+            measured, impossible = probe_run(run, words, limit, load)
+            labels = {"data": group.data, "variant": row.variant, "seed": row.seed}
+            rows = [labels | effect for effect in measured]
+            frames.append(effects.as_frame(rows))
             notes += [f"{row.variant}, {line}" for line in impossible]
     notes = list(dict.fromkeys(notes))
     frame = pd.concat(frames)
@@ -76,15 +77,17 @@ def probe_run(
     """The rows of one run, and a line for each intervention that cannot be done. What the run's
     folder holds is not measured again, but for functions of the user's own, which may have changed.
     """
-    model_settings = run.result.config["model"]
-    num_heads = model_settings.get("heads", 0) * model_settings.get("layers", 1)
+    settings = run.result.config["model"]
+    num_heads = settings.get("heads", 0)  # of a layer; none without attention
+    num_heads *= settings.get("layers", 1)
     names = interventions.choose_interventions(words, num_heads)
     num_test = run.result.data["n_test"]
     num_texts = min(limit or num_test, num_test)
 
+    # rows of other numbers of texts are kept, so that each number is measured once
     rows = [row for row in effects.load_rows(run.path) if ":" not in row["intervention"]]
-    stored = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
-    missing = [name for name in names if name not in stored]
+    finished = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
+    missing = [name for name in names if name not in finished]
     impossible: list[str] = []
     if missing:
         subject = Subject(run, num_texts, load)
@@ -96,10 +99,11 @@ def probe_run(
                 continue
             except Exception as error:  # whatever anyone's function may do
                 raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
-            rows += [{"intervention": name, "num_texts": num_texts, **row} for row in measured]
+            labels = {"intervention": name, "num_texts": num_texts}
+            rows += [labels | effect for effect in measured]
             effects.save_rows(run.path, rows)
-    chosen = [row for row in rows if row["intervention"] in names and row["num_texts"] == num_texts]
-    return chosen, impossible
+    of_limit = [row for row in rows if row["num_texts"] == num_texts]
+    return [row for row in of_limit if row["intervention"] in names], impossible
 
 
 class Subject:
@@ -109,36 +113,40 @@ class Subject:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
         config, self.model, self.test = load(run, overrides)
         self.predict = partial(predict, self.model, precision=config.train.precision)
-        self.answers = most_probable(self.predict(self.test))
+        logits = self.predict(self.test)
+        self.answers = most_probable(logits)
 
     def measure(self, name: str) -> list[Row]:
-        """The rows of one intervention."""
+        """The rows of one intervention: how answers differ from those of the untouched model."""
         if name == interventions.ATTENTION:
             ids = self.test.ids
-            places = torch.linspace(0, len(ids) - 1, min(NUM_READ, len(ids)))
-            entropies = measure_heads(self.model, ids[places.long().to(ids.device)])
+            num_read = min(NUM_READ, len(ids))
+            places = torch.linspace(0, len(ids) - 1, num_read).long()
+            texts = ids[places.to(ids.device)]
+            entropies = measure_heads(self.model, texts)
             return [{"measure": measure, "value": value} for measure, value in entropies.items()]
-        change = interventions.load_intervention(name)(self.test.ids.clone(), self.model)
+        # a function of the user's may write into the ids that it gets, hence a copy
+        intervene = interventions.load_intervention(name)
+        change = intervene(self.test.ids.clone(), self.model)
         if isinstance(change, Tensor):
-            logits = self.predict(Examples(change, self.test.labels))
+            changed = Examples(change, self.test.labels)
+            logits = self.predict(changed)
         else:
             with change:
                 logits = self.predict(self.test)
-        return [self._compare(most_probable(logits))]
-
-    def _compare(self, changed_answers: NDArray[np.integer]) -> Row:
-        """How answers differ from those of the untouched model."""
-        right = self.answers == self.test.truth
-        changed_right = changed_answers == self.test.truth
-        won = np.packbits(changed_right & ~right)
-        lost = np.packbits(right & ~changed_right)
-        return {
-            "accuracy": float(right.mean()),
-            "changed_accuracy": float(changed_right.mean()),
-            "flips": float((self.answers != changed_answers).mean()),
+        answers = most_probable(logits)
+        is_right = answers == self.test.truth
+        was_right = self.answers == self.test.truth
+        won = np.packbits(is_right & ~was_right)
+        lost = np.packbits(was_right & ~is_right)
+        row = {
+            "accuracy": float(was_right.mean()),
+            "changed_accuracy": float(is_right.mean()),
+            "flips": float((self.answers != answers).mean()),
             "won": b64encode(won.tobytes()).decode(),
             "lost": b64encode(lost.tobytes()).decode(),
         }
+        return [row]
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
@@ -148,14 +156,16 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
     logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
     not sum to 1 (`mask.mode=mul`) are divided by their sum first.
     """
-    entropies: list[float] = []
+    entropies = []
     _, maps = forward(model, ids)
     if not maps:
         raise ValueError("the model has no attention")
     for weights in maps:  # (B, H, T queries, T keys)
         num_in_front = weights.shape[-1] - ids.shape[1]  # a summary token, which is a real one
-        is_real = F.pad(ids != PAD, (num_in_front, 0), value=True)  # (B, T)
-        num_keys = (weights > 0).sum(dim=-1)
+        is_word = ids != PAD
+        is_real = F.pad(is_word, (num_in_front, 0), value=True)  # (B, T)
+        is_seen = weights > 0
+        num_keys = is_seen.sum(dim=-1)
         highest = num_keys.clamp(min=2).log()
         shares = F.normalize(weights, p=1, dim=-1)
         entropy = torch.special.entr(shares).sum(dim=-1)  # (B, H, T)

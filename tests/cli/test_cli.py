@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, suppress
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest import PROGRAM, Command, Json, OwnModule, Patch, Refused
 from samples import exit_code, result, save_study
 
@@ -110,8 +111,10 @@ def test_a_name_of_several_runs_is_no_run(refused: Refused, tmp_path: Path, run:
 
 def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json) -> None:
     assert here_json("config", "model.heads=4")["model"]["heads"] == 4
-    assert "sinusoidal" in here("config", "--groups").stdout
+    groups = here("config", "--groups").stdout
+    assert "sinusoidal" in yaml.safe_load(groups)["position"]
     lines = here("config").stdout.splitlines()
+    assert max(map(len, [*lines, *groups.splitlines()])) <= 80
     for setting in ("seed: 0", "  max_len: 80", "    scale: true", "  epochs: 5"):
         (line,) = [line for line in lines if line.startswith(setting)]
         assert re.fullmatch(rf"{setting} +# .{{15,}}", line)  # with its meaning
@@ -129,7 +132,9 @@ WRONG = {
     "sweep study=blog executor=a:B": "executor=a:B",
     "report /nowhere": "/nowhere",
     "predict /nowhere text": "/nowhere",
+    "predict": "Missing argument 'RUN_DIR'. A finished run",
     "claims C99": "C99",
+    "claims --out": "requires an argument",
 }
 """One of each kind; the tests of each room have them all."""
 

@@ -157,6 +157,8 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["judge", "r.csv", "--table", "study"], "results of attnexp"),
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
+        (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
+        (["report", BLOG, "--html", "nowhere/a.html"], "Make its folder"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "no run with positions"),
         (["report", BLOG, "--html", "."], "give another place"),

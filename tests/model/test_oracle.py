@@ -1,4 +1,5 @@
-"""The papers as Python loops, over combinations that pair every choice with every other.
+"""The papers as Python loops, over combinations that pair every choice with every other, and what
+else holds by construction (`attnexp claims`; C06, C17, C24 and C28 are in the loops).
 
 Outputs and gradients, in float64, of the reference path and of the fast one: a text at a time, a
 head at a time, a query at a time, a key at a time; only vectors of a token are torch's.
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from conftest import Patch
 from samples import redrawn
 from torch import Tensor, nn
@@ -17,9 +19,10 @@ from torch import Tensor, nn
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.model import window
+from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.mixers import NgramEmbedding, SummaryToken
-from attnexp.model.positions import AlibiBias, RelativeBias
-from attnexp.model.scores import Additive, Causal, Uniform
+from attnexp.model.positions import AlibiBias, RelativeBias, sinusoidal_table
+from attnexp.model.scores import Additive, Causal, DotProduct, Uniform, attention_weights
 from attnexp.model.seams import JoinedPosition, Rotation
 from attnexp.network import fast as building
 from attnexp.network.build import build_model
@@ -226,3 +229,41 @@ def test_logits_and_gradients_are_those_of_the_loops(words: str, monkeypatch: Pa
         torch.testing.assert_close(found, logits, rtol=1e-7, atol=1e-7)
         for name, gradient in gradients(found, model).items():
             assert torch.allclose(gradient, expected[name], rtol=1e-6, atol=1e-7), name
+
+
+def test_heads_keep_the_length_and_choose_the_width() -> None:  # C01, C02
+    q, k, v = torch.rand(2, 3, 2), torch.rand(2, 8, 2), torch.rand(2, 8, 10)
+    weights = attention_weights(DotProduct(1, 2, 2, 2)(q, k))
+    assert (weights @ v).shape == (2, 3, 10)
+    torch.testing.assert_close(weights @ v, F.scaled_dot_product_attention(q, k, v))
+    allowed = torch.arange(4) < torch.tensor([3, 2]).view(2, 1, 1, 1)
+    for width in (100, 50):
+        layer = MultiHeadSelfAttention(100, num_heads=5, d_head=width // 5)
+        assert layer(torch.rand(2, 4, 100), allowed).shape == (2, 4, width)
+
+
+def test_the_table_of_sines_is_the_formula() -> None:  # C05
+    for layout in ("interleaved", "split"):
+        table = sinusoidal_table(1000, 128, layout=layout)
+        assert (table - sines(1000, 128, layout)).abs().max() <= 1e-7
+    with pytest.raises(ValueError, match="even"):
+        sinusoidal_table(9, 127)
+
+
+def test_projections_have_the_weights_of_the_formulas() -> None:  # C13
+    widths: Any = {"d_query": 3, "d_key": 5, "d_value": 7, "d_output": 6}
+    unequal = MultiHeadSelfAttention(6, num_heads=4, d_head=2, score=Additive, **widths)
+    num_weights = {
+        MultiHeadSelfAttention(6, num_heads=1, d_head=3, d_value=6): 6 * (2 * 3 + 6),
+        unequal: 4 * 6 * (3 + 5 + 2 * 7),
+        MultiHeadSelfAttention(512, num_heads=8, d_head=64, d_output=512): 4 * 8 * 512 * 64,
+        MultiHeadSelfAttention(128, num_heads=8, d_head=16): 3 * 8 * 128 * 16,
+    }
+    for layer, formula in num_weights.items():
+        projections = [weight for name, weight in layer.named_parameters() if "_proj" in name]
+        assert sum(weight.numel() for weight in projections) == formula
+
+
+def test_a_dot_product_needs_queries_and_keys_of_one_width() -> None:  # C15
+    with pytest.raises(ValueError, match="one width"):
+        MultiHeadSelfAttention(6, num_heads=2, d_head=4, d_query=3, d_key=5)
