@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from attnexp.analysis.answer import Answer
-from attnexp.analysis.metrics import format_margin
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
@@ -58,7 +57,7 @@ def foresee_seeds(answer: Answer) -> Iterator[str]:
         # a sweep that adds seeds has planned none
         num_planned = min(map(len, group.planned.values()), default=math.inf)
         if wanted and min(wanted) > FEW * num_planned:
-            margin = format_margin(answer.metrics[0])
+            margin = answer.metrics[0].margin_text
             yield (
                 f"{group.data}: by the spread between seeds, ±{margin} points take up to "
                 f"{min(wanted):,} seeds. With {num_planned} only larger differences show."

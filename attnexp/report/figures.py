@@ -176,7 +176,7 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     for y, text, row in zip(bottoms, texts, rows, strict=True):
         _draw_forest_row(axes, float(y), text, row)
     metric = rows[0].metric
-    unit = ", points" if metric.is_share else ""
+    unit = ", points" if metric.in_points else ""
     axes.set(xlabel=f"difference in {metric.name}{unit}", yticks=[])
     axes.set_ylim(float(bottoms[-1]) + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
@@ -186,22 +186,22 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
-    interval = row.interval
-    factor = 100 if row.metric.is_share else 1
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
     axes.text(1, y, size_of(row), ha="right", va="bottom", transform=of_width)
     top = y + 0.08
     middle = y + 0.28
     bottom = y + 0.48
+    factor = 100 if row.metric.is_share else 1
     margin = factor * row.metric.margin
     axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
     axes.vlines(0, top, bottom, color="grey", lw=1)
-    thick = (interval.low, interval.high)
-    for bounds, width in ((thick, 2.2), (row.texts, 1.0)):
+    thick = (row.interval.low, row.interval.high)
+    thin = row.texts if isinstance(row, Difference) else row.next_data_set
+    for bounds, line_width in ((thick, 2.2), (thin, 1.0)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
-            axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")
-    axes.plot(factor * interval.mean, middle, "o", color="black")
+            axes.plot(ends, [middle] * 2, color="black", lw=line_width, solid_capstyle="butt")
+    axes.plot(factor * row.interval.mean, middle, "o", color="black")
 
 
 @own_style

@@ -2,23 +2,19 @@
 
 import json
 import math
-import re
 from typing import Any
 
 import pandas as pd
 
 from attnexp.analysis.answer import ENDPOINT_KEYS, Answer
-from attnexp.analysis.contrasts import FIELDS
+from attnexp.analysis.contrasts import difference_frame
 from attnexp.base.errors import UserError
 from attnexp.report.difference_tables import tabulate_differences
-from attnexp.report.methods import describe_in_words, describe_studies
+from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
 from attnexp.report.table import Table, TableName
-from attnexp.report.tables import make_table, mean_by_class, tabulate_means
+from attnexp.report.tables import make_table, tabulate_means
 
 SCHEMA = 6  # of the JSON document
-
-FORMULA = re.compile(r"[=@]|[+-](?!\d+(\.\d+)?(e[+-]\d+)?( ±|$))")
-"""Beginning of what a spreadsheet computes; `+2.53` and `-0.12 ± 0.05` are no formulas."""
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -33,27 +29,31 @@ def format_answer(answer: Answer, format: str) -> str:
         return json.dumps(make_document(answer), indent=1)
     if format == "csv":
         return to_csv(pd.concat([group.endpoints for group in answer.groups]))
-    text = _format_text(tabulate_means(answer), "accuracy", format)
+    tables = {"accuracy": tabulate_means(answer)}
     if answer.differences:
-        verdicts = tabulate_differences(answer.differences)
-        text += "\n\n" + _format_text(verdicts, "verdicts", format)
-    return text
+        tables["verdicts"] = tabulate_differences(answer.differences)
+    paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
+    for remark in dict.fromkeys(list_remarks(answer)):
+        paragraphs.append(remark.translate(LATEX) if format == "latex" else remark)
+    return "\n\n".join(paragraphs)
 
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:
-    """One of the tables of an answer in a format."""
+    """One of the tables of an answer: its numbers as csv or json, its texts as markdown or latex;
+    of `study` the fields as json, else sentences."""
     if name == "study":
         studies = describe_studies(answer)
         if not studies:
             raise UserError("--table study takes results of attnexp, which say how they were made.")
+        if format == "json":
+            return json.dumps({name: studies}, indent=1)
         text = "\n\n".join(map(describe_in_words, studies))
-        return json.dumps({name: studies}, indent=1) if format == "json" else text
-    if name == "classes" and format == "json":
-        return json.dumps({name: to_records(mean_by_class(answer))}, indent=1)
+        return text.translate(LATEX) if format == "latex" else text
     table = make_table(name, answer)
+    assert table.numbers is not None
     if format == "json":
-        return json.dumps({name: to_records(table.frame)}, indent=1)
-    return to_csv(table.frame) if format == "csv" else _format_text(table, name, format)
+        return json.dumps({name: to_records(table.numbers)}, indent=1)
+    return to_csv(table.numbers) if format == "csv" else _format_text(table, name, format)
 
 
 def make_document(answer: Answer) -> dict[str, Any]:
@@ -61,14 +61,9 @@ def make_document(answer: Answer) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "endpoints": to_records(answer.endpoints[[*ENDPOINT_KEYS, "n", "mean", "sd"]]),
-        "differences": to_records(difference_frame(answer)),
+        "differences": to_records(difference_frame(answer.differences)),
         "notes": answer.notes,
     }
-
-
-def difference_frame(answer: Answer) -> pd.DataFrame:
-    """A row for each difference, with the keys of the JSON document."""
-    return pd.DataFrame([row.record for row in answer.differences], columns=FIELDS)
 
 
 def to_records(frame: pd.DataFrame) -> list[Any]:
@@ -78,36 +73,34 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame without its index. What a spreadsheet would compute has a quote in front."""
-    return str(frame.map(_quote_formula).to_csv(index=False)).rstrip("\n")
+    """The frame without its index, and with nothing where a number is infinite. What a spreadsheet
+    would compute has a quote in front."""
+    cells = frame.replace([math.inf, -math.inf], math.nan).map(_quote_formula)
+    return str(cells.to_csv(index=False)).rstrip("\n")
 
 
 def _quote_formula(cell: Any) -> Any:
-    return f"'{cell}" if isinstance(cell, str) and FORMULA.match(cell) else cell
+    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@"))
+    return f"'{cell}" if is_formula else cell
 
 
 def _format_text(table: Table, name: str, format: str) -> str:
-    return to_markdown(table) if format == "markdown" else to_latex(table, name)
-
-
-def to_markdown(table: Table) -> str:
-    """A table with its title above."""
-    names = list(map(str, table.frame.columns))
-    rule = ["---"] * len(names)
-    lines = [table.title, ""]
-    for row in (names, rule, *table.frame.to_numpy()):
-        cells = [cell.replace("|", "\\|") for cell in row]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def to_latex(table: Table, name: str) -> str:
-    r"""A table for `\usepackage{booktabs}` with label and caption. name: part of the label."""
+    """A table with its title as markdown; or for LaTeX's `booktabs`, with the label `tab:NAME`."""
+    if format == "markdown":
+        names = list(map(str, table.frame.columns))
+        rule = ["---"] * len(names)
+        lines = [table.title, ""]
+        for row in (names, rule, *table.frame.to_numpy()):
+            cells = [cell.replace("|", "\\|") for cell in row]
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines)
     frame = table.frame.map(lambda cell: cell.translate(LATEX))
     frame = frame.rename(columns=lambda column: str(column).translate(LATEX))
-    caption = table.title.translate(LATEX)
-    columns = "l" + "r" * (len(frame.columns) - 1)
     text = frame.to_latex(
-        index=False, caption=caption, label=f"tab:{name}", position="t", column_format=columns
+        index=False,
+        caption=table.title.translate(LATEX),
+        label=f"tab:{name}",
+        position="t",
+        column_format="l" + "r" * (len(frame.columns) - 1),
     )
     return str(text).rstrip("\n")

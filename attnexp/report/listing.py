@@ -8,6 +8,7 @@ import pandas as pd
 import yaml
 from rich.filesize import decimal
 
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
 from attnexp.report.table import Table
@@ -73,12 +74,14 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    counts = ", ".join(f"{n} {state}" for state, n in runs["state"].value_counts().items())
+    counts = runs["state"].value_counts()
+    states = [f"{count} {state}" for state, count in counts.items()]
     sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
     accuracies = runs["accuracy"].astype(float)
     shown = runs[SHOWN].fillna("")
-    shown["bytes"] = [decimal(size, precision=0) for size in sizes]
-    shown["accuracy"] = [format_number(accuracy, is_share=True) for accuracy in accuracies]
+    # a no-break space, so that a size stands in one line
+    shown["bytes"] = [decimal(size, precision=0).replace(" ", "\xa0") for size in sizes]
+    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     total = decimal(int(sizes.sum()))
-    return Table(f"Runs: {counts}; {total}", shown)
+    return Table(f"Runs: {', '.join(states)}; {total}", shown)

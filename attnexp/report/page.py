@@ -15,9 +15,9 @@ from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report import cells, difference_tables, figures, tables, terminal
+from attnexp.report import cells, difference_tables, figures, sentences, tables
 from attnexp.report.figures import render_figure
-from attnexp.report.methods import describe_in_words, describe_studies
+from attnexp.report.sentences import describe_in_words, describe_studies
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.manifest import load_run
 
@@ -32,13 +32,13 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"cells": cells, "figures": figures, "tables": tables}
-    environment.globals |= {"difference_tables": difference_tables, "terminal": terminal}
+    environment.globals |= {"difference_tables": difference_tables, "sentences": sentences}
     environment.globals |= {"draw_forests": _draw_forests, "describe_settings": _describe_settings}
     environment.filters["svg"] = lambda figure: b64encode(render_figure(figure, "svg")).decode()
     text = environment.get_template("page.html").render(
         title=_title(answer),
         answer=answer,
-        parts=[answer.select([row]) for row in answer.comparisons],
+        parts=[answer.select_comparisons([row]) for row in answer.comparisons],
         readings=readings,
         methods=map(describe_in_words, describe_studies(answer)),
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),

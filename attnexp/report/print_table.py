@@ -51,7 +51,6 @@ def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Width
     """The first layout that fits: all columns; headings in place of the columns `PLACES`;
     cells that wrap between words; names as headings, too."""
     below_places = list(_sections_by_place(frame, width))
-    below_names = list(_sections_by_name(below_places))
     layouts = [
         ([("", frame)], _width_of_cells),
         (below_places, _width_of_cells),
@@ -61,7 +60,17 @@ def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Width
         widths = _choose_widths(sections, width, least)
         if _width_of_table(widths) <= width:
             return sections, widths
-    return below_names, _cut_words(_choose_widths(below_names, width, _width_of_words), width)
+    below_names = []
+    for heading, rows in below_places:
+        first = rows.columns[0]
+        for name, named_rows in rows.groupby(first, sort=False):
+            whole = ", ".join(filter(None, [heading, name.strip()]))
+            below_names.append((whole, named_rows.drop(columns=first)))
+    widths = _choose_widths(below_names, width, _width_of_words)
+    for _ in range(_width_of_table(widths) - width):  # within words, where nothing else helps
+        widest = max(widths, key=widths.__getitem__)
+        widths[widest] = max(widths[widest] - 1, 1)
+    return below_names, widths
 
 
 def _width_of_table(widths: Widths, gap: int = 1) -> int:
@@ -75,38 +84,32 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
         yield "", frame
         return
     first, *numbers = [name for name in frame if name not in places]
-    room = width - sum(_width_of_cells([("", frame)], name) + 1 for name in numbers)
+    num_taken = sum(_width_of_cells([("", frame)], name) + 1 for name in numbers)
     for place, rows in frame.groupby(places, sort=False):
         heading = ", ".join(filter(None, place))
         rows = rows.drop(columns=places)
         joined = f"{heading}, {rows[first].iloc[0]}"
-        if len(rows) == 1 and cell_len(joined) <= room:
+        if len(rows) == 1 and cell_len(joined) <= width - num_taken:
             yield "", rows.assign(**{first: joined})
         else:
             yield heading, rows.assign(**{first: INDENT + rows[first]})
 
 
-def _sections_by_name(sections: Sequence[Section]) -> Iterator[Section]:
-    """Rows below headings that end with their name."""
-    for heading, rows in sections:
-        first = rows.columns[0]
-        for name, named_rows in rows.groupby(first, sort=False):
-            whole = ", ".join(filter(None, [heading, name.strip()]))
-            yield whole, named_rows.drop(columns=first)
-
-
 def _width_of_cells(sections: Sequence[Section], name: str) -> int:
     """Characters of the widest cell of a column, its name among them."""
-    return max(cell_len(text) for _, rows in sections for text in [name, *rows[name]])
+    widths = [cell_len(name)]
+    for _, rows in sections:
+        widths += [cell_len(text) for text in rows[name]]
+    return max(widths)
 
 
 def _width_of_words(sections: Sequence[Section], name: str) -> int:
     """Characters of the longest word of a column, with its indent."""
-    widths = [cell_len(word) for word in name.split()]
+    widths = [cell_len(word) for word in name.split(" ")]
     for _, rows in sections:
         for text in rows[name]:
             indent = len(text) - len(text.lstrip())
-            widths += [indent + cell_len(word) for word in text.split()]
+            widths += [indent + cell_len(word) for word in text.split(" ")]  # not at a no-break one
     return max(widths)
 
 
@@ -116,22 +119,17 @@ def _choose_widths(
     """Widths of columns that give way where the table is too wide, the verdict first, then names,
     then numbers. least: the width down to which a column does."""
     columns = list(sections[0][1])
+    names = [name for name in columns if name in TEXTS and name != "verdict"]
+    numbers = [name for name in columns if name not in TEXTS]
     widths = {name: _width_of_cells(sections, name) for name in columns}
-    # False comes before True, and equal ones keep their order
-    for name in sorted(columns, key=lambda name: (name != "verdict", name not in TEXTS)):
-        excess = _width_of_table(widths) - width
-        fewest = max(least(sections, name), VERDICT_WIDTH if name == "verdict" else 0)
-        if excess > 0 and fewest < widths[name]:
-            widths[name] = max(widths[name] - excess, fewest)
-    return widths
-
-
-def _cut_words(widths: Widths, width: int) -> Widths:
-    """Widths of which the largest give way, within words, where a table is still too wide."""
-    widths = dict(widths)
-    for _ in range(_width_of_table(widths) - width):
-        widest = max(widths, key=widths.__getitem__)
-        widths[widest] = max(widths[widest] - 1, 1)
+    for name in ["verdict", *names, *numbers]:
+        if name not in columns:
+            continue
+        fewest = least(sections, name)
+        if name == "verdict":
+            fewest = max(fewest, VERDICT_WIDTH)
+        excess = max(_width_of_table(widths) - width, 0)
+        widths[name] = min(widths[name], max(widths[name] - excess, fewest))
     return widths
 
 

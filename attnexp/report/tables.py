@@ -1,15 +1,15 @@
-"""Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
+"""Tables of an answer, for terminal, page and files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
-from attnexp.analysis.endpoints import RESULT, Endpoint
+from attnexp.analysis.answer import ENDPOINT_KEYS, EPOCH_KEYS, Answer, Comparison, mean_over_seeds
+from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
-from attnexp.analysis.metrics import ACCURACY, SHARES
+from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -51,7 +51,27 @@ def tabulate_means(answer: Answer) -> Table:
     for comparison in answer.comparisons:
         rows += _rows_of_means(comparison, metrics)
     frame = pd.DataFrame(rows).fillna("")
-    return Table(_title_of_means(answer, frame), drop_constant(frame, ["data", "protocol", "n"]))
+    num_seeds = frame["n"].iloc[0] if frame["n"].nunique() == 1 else "n"
+    has_one_protocol = frame["protocol"].nunique() == 1
+
+    title = "Results"
+    if all(metric.name == ACCURACY.name for metric in answer.metrics):
+        title = "Accuracy"
+    if len(answer.groups) == 1:
+        title += f" on {_describe_data(answer.comparisons[0])}"
+    if all(metric.in_points for metric in answer.metrics):
+        title += ", %"
+    title += ", one seed" if num_seeds == "1" else f", mean ± sd over {num_seeds} seeds"
+    if has_one_protocol:
+        title += PROTOCOLS[answer.groups[0].protocol]
+    return Table(title, drop_constant(frame, ["data", "protocol", "n"]))
+
+
+def _describe_data(comparison: Comparison) -> str:
+    """`contrast (synthetic)`."""
+    group = comparison.group
+    is_made = any("order_fraction" in config["data"] for config in group.configs.values())
+    return f"{group.data} (synthetic)" if is_made else group.data
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
@@ -66,96 +86,69 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
         row = {"data": group.data, "protocol": group.protocol, "variant": variant}
         row["n"] = str(num_seeds[variant])
         for metric, point in product(metrics, group.points):
+            column = point.label if len(metrics) == 1 else f"{point.label} {metric.name}"
+            if point is RESULT:  # of other trainers
+                column = metric.name
             mean = means.get((variant, point.name, metric.name))
-            text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
-            row[_column_of_means(point, metric, len(metrics))] = text
+            row[column] = format_mean(mean.mean, mean.sd, metric) if mean else NONE
         k_run = group.published[group.published["variant"] == variant]
         if len(k_run) and k_run["epoch"].max() == last_epoch:
-            row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], is_share=True)
-            row["K best"] = format_number(k_run["val_accuracy"].max(), is_share=True)
+            row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], ACCURACY)
+            row["K best"] = format_number(k_run["val_accuracy"].max(), ACCURACY)
         rows.append(row)
     return rows
 
 
-def _column_of_means(point: Endpoint, metric: MetricSpec, num_metrics: int) -> str:
-    """`final`, of several metrics `final loss`; of results without endpoints the metric alone."""
-    if point is RESULT:
-        return metric.name
-    return point.label if num_metrics == 1 else f"{point.label} {metric.name}"
-
-
-def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:
-    """`Accuracy on imdb, %, mean ± sd over 40 seeds, validated on test`."""
-    groups = answer.groups
-    is_accuracy = all(metric.name == "accuracy" for metric in answer.metrics)
-    title = "Accuracy" if is_accuracy else "Results"
-    if len(groups) == 1:
-        title += f" on {groups[0].data}"
-        is_made = any("order_fraction" in config["data"] for config in groups[0].configs.values())
-        if is_made:
-            title += " (synthetic)"
-    if all(metric.is_share for metric in answer.metrics):
-        title += ", %"
-    num_seeds = frame["n"].iloc[0] if frame["n"].nunique() == 1 else "n"
-    title += ", one seed" if num_seeds == "1" else f", mean ± sd over {num_seeds} seeds"
-    if frame["protocol"].nunique() == 1:
-        title += PROTOCOLS[groups[0].protocol]
-    return title
-
-
 def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
-    keys = ["data", "protocol", "variant", "epoch"]
+    keys = [key for key in EPOCH_KEYS if key != "metric"]
     parts = [part.epochs[part.epochs["metric"].isin(K_METRICS)] for part in answer.comparisons]
     for group in answer.groups:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
+            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean").assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
     title = "Metrics by epoch: running mean in training, validation after each epoch"
-    return Table(title, _pivot_means(rows, keys, SHARES))
+    return Table(title, _pivot_means(rows, keys, METRIC_OF_COLUMN), rows)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     rows = answer.endpoints
-    shares = SHARES | {metric.name for metric in answer.metrics if metric.is_share}
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
-    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], shares)
-    return Table(f"{title})", frame)
+    metrics = METRIC_OF_COLUMN | {metric.name: metric for metric in answer.metrics}
+    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], metrics)
+    return Table(f"{title})", frame, rows[[*ENDPOINT_KEYS, "n", "mean", "sd"]])
 
 
-def mean_by_class(answer: Answer) -> pd.DataFrame:
-    """Precision, recall and F1 (shares) of each class at the deciding endpoint, and their means
-    over classes: n, mean and sd over seeds. Raises `UserError` where no run is on disk."""
+def tabulate_classes(answer: Answer) -> Table:
+    """Precision, recall and F1 of each class at the deciding endpoint, and their means over
+    classes, from the stored predictions. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
             try:
-                parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
+                classes = _measure_classes(run.folder, group.points[0].name)
             except UserError as error:
                 progress.note(str(error))
+                continue
+            place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
+            parts.append(classes.assign(**place))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
-    return mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
-
-
-def tabulate_classes(answer: Answer) -> Table:
-    """`mean_by_class` as texts."""
-    means = mean_by_class(answer)
+    means = mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
     is_count = means["metric"] == "num_texts"
     num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
+    frame = _pivot_means(means[~is_count], CLASS_KEYS, dict.fromkeys(CLASS_METRICS, ACCURACY))
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    frame = _pivot_means(means[~is_count], CLASS_KEYS, {*CLASS_METRICS})
-    return Table(title, frame.assign(n=num_texts))
+    return Table(title, frame.assign(n=num_texts), means)
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
@@ -170,13 +163,15 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     return frame.rename_axis("class").reset_index()
 
 
-def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
+def _pivot_means(
+    rows: pd.DataFrame, keys: list[str], metrics: Mapping[str, MetricSpec]
+) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    columns = [*keys, "metric"]
     texts = []
-    for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False):
-        is_share = row.metric in shares
-        texts.append(format_mean(row.mean, row.sd, is_share))
+    for row in rows.reindex(columns=["metric", "mean", "sd"]).itertuples():
+        metric = metrics.get(row.metric, MetricSpec(name=row.metric, is_share=False))
+        texts.append(format_mean(row.mean, row.sd, metric))
+    columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
     wide = table.set_index(columns)["text"].unstack(sort=False)
     frame = wide.fillna(NONE).rename_axis(columns=None).reset_index()

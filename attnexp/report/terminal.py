@@ -1,7 +1,6 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
 import textwrap
-from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -10,68 +9,35 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
-from attnexp.analysis.group import Group
 from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
 from attnexp.report.print_table import print_table
+from attnexp.report.sentences import list_remarks
 from attnexp.report.tables import tabulate_means
-from attnexp.statistics.verdict import UNDECIDED
 
 LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 
 def show_answer(answer: Answer, console: Console) -> None:
-    """Print an answer, the part of each protocol for itself."""
+    """Print an answer, the part of each protocol for itself; of several data sets the differences
+    at the deciding endpoint alone."""
     for protocol in dict.fromkeys(group.protocol for group in answer.groups):
-        part = answer.select([row for row in answer.comparisons if row.group.protocol == protocol])
+        comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
+        part = answer.select_comparisons(comparisons)
         print_table(tabulate_means(part), console)
-        first = part.comparisons[0]
-        if len(answer.groups) == 1 and first.curve["epoch"].nunique() > 1:
-            console.print(draw_curve(first, console))
-        _show_verdicts(part, console)
-
-
-def _show_verdicts(answer: Answer, console: Console) -> None:
-    """Print differences and remarks, of several data sets at the deciding endpoint alone."""
-    points = answer.groups[0].points
-    if len({group.data for group in answer.groups}) > 1:
-        points = points[:1]
-    differences = [row for row in answer.differences if row.endpoint in points]
-    if differences:
-        print_table(tabulate_differences(differences), console)
-    means = [row for row in answer.means if row.endpoint in points]
-    if means:
-        print_table(tabulate_means_over_data(means), console)
-    for line in dict.fromkeys(remarks(answer)):
-        console.print(line)
-
-
-def remarks(answer: Answer) -> Iterator[str]:
-    """What a reader of the numbers must know: epochs, K's run, and the notes of the answer."""
-    yield from describe_comparisons(answer)
-    words = [row.words for row in answer.differences if row.verdict == UNDECIDED]
-    if any(text != UNDECIDED for text in words):
-        yield (
-            "A to B seeds: A are enough in four of five studies if the difference is as large as "
-            "measured, B whatever it is."
-        )
-
-
-def describe_comparisons(answer: Answer) -> Iterator[str]:
-    """Epochs of endpoints where there is one group, how K's run agrees, and notes."""
-    if len(answer.comparisons) == 1:
-        yield from _describe_epochs(answer.groups[0])
-    for comparison in answer.comparisons:
-        yield from map(str, comparison.agreements)
-    yield from answer.notes
-
-
-def _describe_epochs(group: Group) -> Iterator[str]:
-    """A line for each endpoint whose epoch differs between variants."""
-    for point in group.points:
-        epochs = group.epochs_of(point.name)
-        if point.remark and epochs:
-            listed = ", ".join(f"{variant} {epoch}" for variant, epoch in epochs.items())
-            yield f"{point.name}: {point.remark} ({listed})."
+        has_curve = comparisons[0].curve["epoch"].nunique() > 1
+        if has_curve and len(answer.groups) == 1:
+            console.print(draw_curve(comparisons[0], console))
+        points = comparisons[0].group.points
+        if len({group.data for group in part.groups}) > 1:
+            points = points[:1]
+        differences = [row for row in part.differences if row.endpoint in points]
+        if differences:
+            print_table(tabulate_differences(differences), console)
+        means = [row for row in part.means if row.endpoint in points]
+        if means:
+            print_table(tabulate_means_over_data(means), console)
+        for line in dict.fromkeys(list_remarks(part)):
+            console.print(line)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:

@@ -150,7 +150,7 @@ def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored() -> None:
 def test_there_is_no_verdict_on_half_a_study_or_at_chance(changes: Any, reason: str) -> None:
     row = differences(replace(group(), **changes))["pe"]
     assert (row.reason, row.verdict == "") == (reason, bool(reason))
-    assert row.words == (reason or "helps by at least 0.25 on these texts")
+    assert row.words == (reason or "helps by at least 0.25 points on these texts")
 
 
 def test_one_good_seed_is_never_counted_against_a_variant() -> None:
