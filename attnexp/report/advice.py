@@ -26,14 +26,16 @@ def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
     """A line on runs of the embedded corpus, whose labels hang on the order of words, where no
     model has a piece that sees it."""
     shares = []
-    names = set()
+    pieces = set()
     for config in configs:
-        if config.data.order_fraction:  # of data=contrast alone
-            shares.append(config.data.order_fraction)
+        share = config.data.order_fraction  # of data=contrast alone
+        if share:
+            shares.append(share)
             settings = flatten(to_dict(config))
-            names |= {name_of(settings[key]) for key in settings if key.endswith(".kind")}
-    if shares and names <= BLIND:
-        yield f"Blind to word order: {100 - 50 * min(shares):g} % is its ceiling on data=contrast."
+            pieces |= {name_of(settings[key]) for key in settings if key.endswith(".kind")}
+    if shares and pieces <= BLIND:
+        ceiling = 100 - 50 * min(shares)
+        yield f"Blind to word order: {ceiling:g} % is its ceiling on data=contrast."
 
 
 def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
@@ -42,22 +44,24 @@ def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # a baseline has none
         if batch_size:
-            num_steps = len(result.epochs) * math.ceil(result.data["n_train"] / batch_size)
-            fewest = min(fewest, num_steps)
+            num_batches = math.ceil(result.data["n_train"] / batch_size)
+            fewest = min(fewest, len(result.epochs) * num_batches)
     if fewest < FEWEST_STEPS:
         yield f"Trained for {fewest} steps, in which few models learn much. Raise train.epochs."
 
 
 def foresee_seeds(answer: Answer) -> Iterator[str]:
     """A line for each data set that takes over four times its planned seeds, by the runs so far."""
+    margin = answer.metrics[0].margin_text
     for comparison in answer.comparisons:
         group = comparison.group
-        rows = [row for row in comparison.differences if row.endpoint == group.points[0]]
-        wanted = [row.seeds_at_most or MOST_SEEDS for row in rows if row.interval.n >= FEWEST_SEEDS]
+        wanted = []
+        for row in comparison.differences:
+            if row.endpoint == group.points[0] and row.interval.n >= FEWEST_SEEDS:
+                wanted.append(row.seeds_at_most or MOST_SEEDS)
         # a sweep that adds seeds has planned none
         num_planned = min(map(len, group.planned.values()), default=math.inf)
         if wanted and min(wanted) > FEW * num_planned:
-            margin = answer.metrics[0].margin_text
             yield (
                 f"{group.data}: by the spread between seeds, ±{margin} points take up to "
                 f"{min(wanted):,} seeds. With {num_planned} only larger differences show."
@@ -97,7 +101,8 @@ def _as_choice(piece: Piece) -> str:
 
 def _with_settings(choice: str, key: str, words: Sequence[str]) -> str:
     """A choice with the settings that words give it, which another choice may lack."""
-    settings = [word.removeprefix(f"{key}.") for word in words if word.startswith(f"{key}.")]
+    prefix = f"{key}."
+    settings = [word.removeprefix(prefix) for word in words if word.startswith(prefix)]
     if not settings:
         return choice
     named_values = [setting.replace("=", ": ", 1) for setting in settings]

@@ -16,22 +16,27 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
         return NONE
     if metric.is_share:
         value *= 100
+    digits = ".4f" if abs(value) < 10 else ".4g"
     if metric.in_points:
-        return f"{value:{sign}.2f}"
-    return f"{value:{sign}.4f}" if abs(value) < 10 else f"{value:{sign}.4g}"
+        digits = ".2f"
+    return format(value, sign + digits)
 
 
 def format_mean(mean: float, sd: float, metric: MetricSpec) -> str:
     """`81.58 ± 0.62`; the mean alone of one seed."""
     text = format_number(mean, metric)
-    return text if math.isnan(sd) else f"{text} ± {format_number(sd, metric)}"
+    if math.isnan(sd):
+        return text
+    return f"{text} ± {format_number(sd, metric)}"
 
 
 def format_interval(low: float, high: float, metric: MetricSpec) -> str:
     """`[+2.32, +2.73]`, or a dash where there is none."""
     if not (math.isfinite(low) and math.isfinite(high)):
         return NONE
-    return f"[{format_number(low, metric, '+')}, {format_number(high, metric, '+')}]"
+    lower = format_number(low, metric, "+")
+    upper = format_number(high, metric, "+")
+    return f"[{lower}, {upper}]"
 
 
 def format_texts_interval(row: Difference) -> str:
@@ -41,12 +46,15 @@ def format_texts_interval(row: Difference) -> str:
 
 def format_size(mean: float, low: float, high: float, metric: MetricSpec) -> str:
     """`+2.53 [+2.32, +2.73]`."""
-    return f"{format_number(mean, metric, '+')} {format_interval(low, high, metric)}"
+    number = format_number(mean, metric, "+")
+    interval = format_interval(low, high, metric)
+    return f"{number} {interval}"
 
 
 def size_of(row: Difference | MeanDifference) -> str:
     """The mean of a difference with its interval, for other seeds or data sets."""
-    return format_size(row.interval.mean, row.interval.low, row.interval.high, row.metric)
+    interval = row.interval
+    return format_size(interval.mean, interval.low, interval.high, row.metric)
 
 
 def name_of(row: Difference | MeanDifference) -> str:

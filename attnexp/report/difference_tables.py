@@ -33,12 +33,13 @@ def tabulate_differences(
         raise UserError("No two variants, or levels of two factors, can be compared here.")
     texts = []
     for row in rows:
+        metric = row.metric
         interval = row.interval
         cells = {
             "n": str(interval.n),
-            "mean": format_number(interval.mean, row.metric, "+"),
-            "sd": format_number(interval.sd, row.metric),
-            "other seeds": format_interval(interval.low, interval.high, row.metric),
+            "mean": format_number(interval.mean, metric, "+"),
+            "sd": format_number(interval.sd, metric),
+            "other seeds": format_interval(interval.low, interval.high, metric),
             "other texts too": format_texts_interval(row),
             "p": _format_p(row.p),
             "verdict": row.words,
@@ -50,7 +51,8 @@ def tabulate_differences(
     names = {row.metric.name for row in rows}
     if len(names) == 1 and ACCURACY.name not in names:
         subject += f" in {names.pop()}"
-    title = subject + _name_baseline(rows) + _describe_rows(rows)
+    subject += _name_baseline(rows)
+    title = subject + _describe_rows(rows)
     return Table(title, frame, difference_frame(rows))
 
 
@@ -71,19 +73,24 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     metrics = list(dict.fromkeys(row.metric for row in rows))
     if all(metric.in_points for metric in metrics):
         text += " in points"
-    margins = {metric.margin_text for metric in metrics}
-    if len(margins) == 1:
-        text += f", margin ±{margins.pop()}, "
-    else:
-        named_margins = [f"{metric.name} ±{metric.margin_text}" for metric in metrics]
-        text += f", margins {', '.join(named_margins)}, "
+    text += f", {_describe_margins(metrics)}, "
     if all(row.anytime for row in rows):
         text += "anytime-valid "
     text += "95 % intervals"
     sizes = {row.m for row in rows}
     if sizes != {1}:
-        text += f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
+        bound = "all" if len(sizes) == 1 else "up to"
+        text += f", {bound} {max(sizes)} together"
     return text
+
+
+def _describe_margins(metrics: Sequence[MetricSpec]) -> str:
+    """`margin ±0.25`; of several metrics with different margins each with its name."""
+    margins = {metric.margin_text for metric in metrics}
+    if len(margins) == 1:
+        return f"margin ±{margins.pop()}"
+    texts = [f"{metric.name} ±{metric.margin_text}" for metric in metrics]
+    return f"margins {', '.join(texts)}"
 
 
 def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
@@ -96,15 +103,22 @@ def _make_frame(
     rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
 ) -> pd.DataFrame:
     """What differences are about, and those of these columns of texts that are not empty."""
-    is_short = bool(_name_baseline(rows))
+    has_one_baseline = _name_baseline(rows) != ""
     places = []
     for row in rows:
-        place = {"data": row.data, "protocol": row.protocol, "at": row.endpoint.label}
-        place["metric"] = row.metric.name
-        place["difference"] = row.contrast.short_name if is_short else row.contrast.name
+        contrast = row.contrast
+        place = {
+            "data": row.data,
+            "protocol": row.protocol,
+            "at": row.endpoint.label,
+            "metric": row.metric.name,
+            "difference": contrast.short_name if has_one_baseline else contrast.name,
+        }
         places.append(place)
-    frame = pd.DataFrame(places).join(pd.DataFrame(texts, columns=list(columns)))
-    return drop_constant(frame.loc[:, (frame != NONE).any()], PLACES)
+    cells = pd.DataFrame(texts, columns=list(columns))
+    frame = pd.DataFrame(places).join(cells)
+    is_empty = (frame == NONE).all()
+    return drop_constant(frame.loc[:, ~is_empty], PLACES)
 
 
 def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
@@ -117,35 +131,44 @@ def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
         )
     texts = []
     for row in rows:
+        metric = row.metric
+        mean = row.interval
         cells = {
             "data sets": str(row.n),
-            "mean": format_number(row.interval.mean, row.metric, "+"),
-            "95 %": format_interval(row.interval.low, row.interval.high, row.metric),
-            "next data set": format_interval(*row.next_data_set, row.metric),
+            "mean": format_number(mean.mean, metric, "+"),
+            "95 %": format_interval(mean.low, mean.high, metric),
+            "next data set": format_interval(*row.next_data_set, metric),
         }
         texts.append(cells)
-    frame = _make_frame(rows, texts, list(texts[0])).drop(columns="data", errors="ignore")
-    over = "over data sets (random effects), and the next one's"
+    frame = _make_frame(rows, texts, list(texts[0]))
+    frame = frame.drop(columns="data", errors="ignore")
+    title = f"Mean difference{_name_baseline(rows)} over data sets (random effects)"
     numbers = pd.DataFrame([row.record for row in rows])
-    return Table(f"Mean difference{_name_baseline(rows)} {over}", frame, numbers)
+    return Table(f"{title}, and the next one's", frame, numbers)
 
 
 def tabulate_effects(effects: pd.DataFrame) -> Table:
     """Effects of `probe` on a variant: changes of accuracy in points, and measures of attention."""
     texts = []
-    for _, row in effects.iterrows():
-        is_accuracy = row["metric"] == ACCURACY.name
-        metric = ACCURACY if is_accuracy else MetricSpec(name=row["metric"], is_share=False)
+    for effect in effects.itertuples():
+        metric = ACCURACY
+        name = effect.intervention
+        sign = "+"
+        if effect.metric != ACCURACY.name:
+            metric = MetricSpec(name=effect.metric, is_share=False)
+            name = effect.metric
+            sign = ""
         cells = {
-            "intervention": str(row["intervention"] if is_accuracy else row["metric"]),
-            "n": str(row["n"]),
-            "mean": format_number(row["mean"], metric, "+" if is_accuracy else ""),
-            "other seeds": format_interval(row["low"], row["high"], metric),
-            "other texts too": format_interval(row["texts_low"], row["texts_high"], metric),
-            "flips, %": format_number(row["flips"], ACCURACY),
+            "intervention": name,
+            "n": str(effect.n),
+            "mean": format_number(effect.mean, metric, sign),
+            "other seeds": format_interval(effect.low, effect.high, metric),
+            "other texts too": format_interval(effect.texts_low, effect.texts_high, metric),
+            "flips, %": format_number(effect.flips, ACCURACY),
         }
         texts.append(cells)
-    variant, data, num_texts = effects.iloc[0][["variant", "data", "num_texts"]]
-    note = "" if (effects["metric"] == ACCURACY.name).all() else " (entropy: 1 is uniform)"
-    title = f"{variant}, {num_texts:,} texts of {data}: points{note}, 95 % intervals"
-    return Table(title, pd.DataFrame(texts))
+    first = effects.iloc[0]
+    title = f"{first['variant']}, {first['num_texts']:,} texts of {first['data']}: points"
+    if any(effects["metric"] != ACCURACY.name):
+        title += " (entropy: 1 is uniform)"
+    return Table(f"{title}, 95 % intervals", pd.DataFrame(texts))

@@ -48,19 +48,24 @@ def serve(
         probability = max(reading.probabilities.values())
         ui.label(f"{reading.label or 'No known word'}, with probability {probability:.4f}")
         ui.html(coloured(reading), sanitize=False)
-        ui.label(describe_attention(reading))
+        if reading.layers:
+            attention = reading.attention()
+            ui.label(describe_colours(attention.received, attention))
+        else:
+            ui.label("This model has no attention to show.")
         for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
                 for head in range(1, 1 + len(attention.weights)):
-                    with ui.column().classes("gap-0").style("width: 7rem"):
-                        show_head(reading.attention(layer, head), f"layer {layer}, head {head}")
+                    show_head(reading.attention(layer, head), f"layer {layer}, head {head}")
 
     def show_head(attention: Attention, name: str) -> None:
-        ui.label(name)
-        image = ui.image(picture(attention))
-        image.style("width: 7rem; image-rendering: pixelated")
-        image.tooltip("rows are queries, columns keys")
-        ui.label(describe_colours(attention.mean, attention)).classes("text-caption")
+        with ui.column().classes("gap-0").style("width: 7rem"):
+            ui.label(name)
+            image = ui.image(picture(attention))
+            image.style("width: 7rem; image-rendering: pixelated")
+            image.tooltip("rows are queries, columns keys")
+            colours = describe_colours(attention.mean, attention)
+            ui.label(colours).classes("text-caption")
 
     with suppress(KeyboardInterrupt):
         check_port(port)
@@ -79,27 +84,21 @@ def check_port(port: int) -> None:
         raise UserError(f"Port {port}: {error.strerror}. Give another: --port.") from error
 
 
-def describe_attention(reading: Reading) -> str:
-    """The meaning of the colours of tokens, which are those of the first layer."""
-    if not reading.layers:
-        return "This model has no attention to show."
-    attention = reading.attention()
-    return describe_colours(attention.received, attention)
-
-
 def coloured(reading: Reading) -> str:
     """Tokens as HTML: the more attention they receive in the first layer, the darker."""
     depths = np.zeros(len(reading.tokens))
     if reading.layers:
         depths = shade(reading.attention().received)
-    style = "color: black; padding: 0 .3em; background: "
-    return " ".join(
-        f'<bdi style="{style}{colour(depth)}">{escape(token)}</bdi>'
-        for token, depth in zip(reading.marked, depths, strict=True)
-    )
+    spans = []
+    for token, depth in zip(reading.marked, depths, strict=True):
+        style = f"color: black; padding: 0 .3em; background: {colour(depth)}"
+        spans.append(f'<bdi style="{style}">{escape(token)}</bdi>')
+    return " ".join(spans)
 
 
 def picture(attention: Attention) -> Image.Image:
     """Heat map of a head, a pixel a weight; the largest weight has the full colour."""
     depths = shade(attention.mean)[..., None]
-    return Image.fromarray((255 + depths * (np.array(FULL) - 255)).astype(np.uint8))
+    full = np.array(FULL)
+    pixels = 255 + depths * (full - 255)
+    return Image.fromarray(pixels.astype(np.uint8))

@@ -68,8 +68,9 @@ def make_document(answer: Answer) -> dict[str, Any]:
 
 def to_records(frame: pd.DataFrame) -> list[Any]:
     """Rows as plain dicts, with None for what is empty, no number or infinite."""
-    is_there = frame.notna() & ~frame.isin(["", math.inf, -math.inf])
-    return list(frame.astype(object).where(is_there, None).to_dict("records"))
+    is_empty = frame.isna() | frame.isin(["", math.inf, -math.inf])
+    cells = frame.astype(object).mask(is_empty, None)
+    return list(cells.to_dict("records"))
 
 
 def to_csv(frame: pd.DataFrame) -> str:

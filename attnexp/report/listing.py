@@ -38,9 +38,9 @@ def _find_runs(root: Path) -> list[Path]:
         paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
         return [path for path in paths if path.is_dir()]
     folders = {file.parent for file in root.rglob(store.RESULT)}
-    for file in root.rglob(store.CONFIG):  # a name that files of other programs have, too
-        if store.RUN_ID.fullmatch(file.parent.name):
-            folders.add(file.parent)
+    # files of other programs may have the name of a config, too
+    unfinished = {file.parent for file in root.rglob(store.CONFIG)}
+    folders |= {folder for folder in unfinished if store.RUN_ID.fullmatch(folder.name)}
     return list(folders)
 
 
@@ -53,35 +53,39 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             result = store.load_result(folder)
             config = result.config
             keys = result.departures
-            is_holdout = config["train"]["protocol"] == "holdout"
             row["state"] = "finished"
-            row["accuracy"] = result.test.accuracy if is_holdout else result.final.val_accuracy
+            row["accuracy"] = result.final.val_accuracy
+            if config["train"]["protocol"] == "holdout":
+                row["accuracy"] = result.test.accuracy
         else:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
-            config = yaml.safe_load((folder / store.CONFIG).read_text())
+            text = (folder / store.CONFIG).read_text()
+            config = yaml.safe_load(text)
             keys = departures(config)
         values = settings(config)
+        words = [as_word(key, values[key]) for key in keys]
+        row["settings"] = " ".join(words)
         row["data"] = data_of(config).title
         row["seed"] = replicate(config)
-        row["settings"] = " ".join(as_word(key, values[key]) for key in keys)
     except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
         row["state"] = "broken"
         row["reason"] = str(error)
-        words = ["attnexp", "train", f"experiment={folder / store.CONFIG}", "--again"]
-        row["again"] = shlex.join(words)
+        experiment = f"experiment={folder / store.CONFIG}"
+        row["again"] = shlex.join(["attnexp", "train", experiment, "--again"])
     return row
 
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
+    shown = runs[SHOWN].fillna("")
+    accuracies = runs["accuracy"].astype(float)
+    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
+    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
+    texts = [decimal(size, precision=0) for size in sizes]
+    no_break = "\xa0"  # a size stands in one line
+    shown["bytes"] = [text.replace(" ", no_break) for text in texts]
+    shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     counts = runs["state"].value_counts()
     states = [f"{count} {state}" for state, count in counts.items()]
-    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
-    accuracies = runs["accuracy"].astype(float)
-    shown = runs[SHOWN].fillna("")
-    # a no-break space, so that a size stands in one line
-    shown["bytes"] = [decimal(size, precision=0).replace(" ", "\xa0") for size in sizes]
-    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
-    shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     total = decimal(int(sizes.sum()))
     return Table(f"Runs: {', '.join(states)}; {total}", shown)

@@ -35,10 +35,10 @@ Widths = dict[str, int]  # characters of each column
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table of texts: numbers to the right, the verdict coloured."""
-    console.print(table.title)
     frame = table.frame.map(escape_name).rename(columns=escape_name)
     sections, widths = choose_layout(frame, console.width)
     gap = 2 if _width_of_table(widths, gap=2) <= console.width else 1
+    console.print(table.title)
     console.print(_render(frame.iloc[:0], widths, gap, has_header=True))
     for heading, rows in sections:
         if heading:
@@ -64,8 +64,9 @@ def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Width
     for heading, rows in below_places:
         first = rows.columns[0]
         for name, named_rows in rows.groupby(first, sort=False):
-            whole = ", ".join(filter(None, [heading, name.strip()]))
-            below_names.append((whole, named_rows.drop(columns=first)))
+            words = [heading, name.strip()] if heading else [name.strip()]
+            section = named_rows.drop(columns=first)
+            below_names.append((", ".join(words), section))
     widths = _choose_widths(below_names, width, _width_of_words)
     for _ in range(_width_of_table(widths) - width):  # within words, where nothing else helps
         widest = max(widths, key=widths.__getitem__)
@@ -83,16 +84,21 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
     if not places:
         yield "", frame
         return
+    whole: list[Section] = [("", frame)]
+    room = width
     first, *numbers = [name for name in frame if name not in places]
-    num_taken = sum(_width_of_cells([("", frame)], name) + 1 for name in numbers)
+    for name in numbers:
+        room -= _width_of_cells(whole, name) + 1
     for place, rows in frame.groupby(places, sort=False):
         heading = ", ".join(filter(None, place))
-        rows = rows.drop(columns=places)
-        joined = f"{heading}, {rows[first].iloc[0]}"
-        if len(rows) == 1 and cell_len(joined) <= width - num_taken:
-            yield "", rows.assign(**{first: joined})
+        names = rows[first]
+        joined = f"{heading}, {names.iloc[0]}"
+        if len(rows) == 1 and cell_len(joined) <= room:
+            heading = ""
+            names = joined
         else:
-            yield heading, rows.assign(**{first: INDENT + rows[first]})
+            names = INDENT + names
+        yield heading, rows.drop(columns=places).assign(**{first: names})
 
 
 def _width_of_cells(sections: Sequence[Section], name: str) -> int:
@@ -128,8 +134,9 @@ def _choose_widths(
         fewest = least(sections, name)
         if name == "verdict":
             fewest = max(fewest, VERDICT_WIDTH)
-        excess = max(_width_of_table(widths) - width, 0)
-        widths[name] = min(widths[name], max(widths[name] - excess, fewest))
+        excess = _width_of_table(widths) - width
+        if excess > 0 and fewest < widths[name]:
+            widths[name] = max(widths[name] - excess, fewest)
     return widths
 
 
@@ -140,11 +147,13 @@ def _render(rows: pd.DataFrame, widths: Widths, gap: int, *, has_header: bool) -
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
         table.add_column(Text(name), justify=side, width=width, overflow="fold")
     for row in rows.to_dict("records"):
-        verdict = row.get("verdict", "").partition(" ")[0]
         cells = []
         for name, text in row.items():
-            style = VERDICT_STYLES.get(verdict, "") if name == "verdict" else ""
-            cell = Text(text.removeprefix(INDENT), style)
-            cells.append(Padding.indent(cell, 2) if text.startswith(INDENT) else cell)
+            cell = Text(text.removeprefix(INDENT))
+            if name == "verdict":
+                word = text.partition(" ")[0]
+                cell.stylize(VERDICT_STYLES.get(word, ""))
+            is_indented = text.startswith(INDENT)
+            cells.append(Padding.indent(cell, len(INDENT)) if is_indented else cell)
         table.add_row(*cells)
     return table

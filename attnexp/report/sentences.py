@@ -29,8 +29,8 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
         for point in answer.groups[0].points:
             epochs = answer.groups[0].epochs_of(point.name)
             if point.remark and epochs:
-                listed = ", ".join(f"{variant} {epoch}" for variant, epoch in epochs.items())
-                yield f"{point.name}: {point.remark} ({listed})."
+                listed = [f"{variant} {epoch}" for variant, epoch in epochs.items()]
+                yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
     yield from answer.notes
@@ -70,14 +70,19 @@ def describe_in_words(study: dict[str, Any]) -> str:
     splits = ["train", "test"]
     if study["protocol"] != "blog":  # which validates on test
         splits.insert(1, "val")
-    sizes = [f"{_span(study[f'n_{split}'])} {split} texts" for split in splits]
+    sizes = []
+    for split in splits:
+        numbers = _span(study[f"n_{split}"])
+        sizes.append(f"{numbers} {split} texts")
     seeds = study["seeds"]
-    listed = seeds if len(seeds) <= MOST_LISTED else [*seeds[:2], "...", seeds[-1]]
+    num_seeds = len(seeds)
+    if num_seeds > MOST_LISTED:
+        seeds = [*seeds[:2], "...", seeds[-1]]
     protocol = study["protocol"] + PROTOCOLS[study["protocol"]]
     training = [
         *study["variants"],
         f"{_span(study['epochs'])} epochs",
-        f"{len(seeds)} seeds ({', '.join(listed)})",
+        f"{num_seeds} seeds ({', '.join(seeds)})",
         f"protocol {protocol}; judged by {', '.join(study['metrics'])}",
     ]
     sentences = [
@@ -85,9 +90,10 @@ def describe_in_words(study: dict[str, Any]) -> str:
         f"Training: {', '.join(training)}.",
     ]
     for made in study["made_by"]:
-        software = SOFTWARE.format(**{key: value or "unknown" for key, value in made.items()})
+        software = {key: value or "unknown" for key, value in made.items()}
         machine = [made[key] for key in ("processor", "device", "platform") if made[key]]
-        sentences.append(", ".join([software, *machine]) + ".")
+        parts = [SOFTWARE.format(**software), *machine]
+        sentences.append(", ".join(parts) + ".")
     sentences += [f"Command: {command}" for command in study["commands"]]
     return " ".join(sentences)
 

@@ -51,34 +51,37 @@ def tabulate_means(answer: Answer) -> Table:
     for comparison in answer.comparisons:
         rows += _rows_of_means(comparison, metrics)
     frame = pd.DataFrame(rows).fillna("")
-    num_seeds = frame["n"].iloc[0] if frame["n"].nunique() == 1 else "n"
-    has_one_protocol = frame["protocol"].nunique() == 1
-
-    title = "Results"
-    if all(metric.name == ACCURACY.name for metric in answer.metrics):
-        title = "Accuracy"
-    if len(answer.groups) == 1:
-        title += f" on {_describe_data(answer.comparisons[0])}"
-    if all(metric.in_points for metric in answer.metrics):
-        title += ", %"
-    title += ", one seed" if num_seeds == "1" else f", mean ± sd over {num_seeds} seeds"
-    if has_one_protocol:
+    title = _name_metrics(answer)
+    num_seeds = set(frame["n"])
+    if num_seeds == {"1"}:
+        title += ", one seed"
+    else:
+        n = num_seeds.pop() if len(num_seeds) == 1 else "n"
+        title += f", mean ± sd over {n} seeds"
+    if frame["protocol"].nunique() == 1:
         title += PROTOCOLS[answer.groups[0].protocol]
     return Table(title, drop_constant(frame, ["data", "protocol", "n"]))
 
 
-def _describe_data(comparison: Comparison) -> str:
-    """`contrast (synthetic)`."""
-    group = comparison.group
-    is_made = any("order_fraction" in config["data"] for config in group.configs.values())
-    return f"{group.data} (synthetic)" if is_made else group.data
+def _name_metrics(answer: Answer) -> str:
+    """`Accuracy on contrast (synthetic), %`."""
+    is_accuracy = all(metric.name == ACCURACY.name for metric in answer.metrics)
+    text = "Accuracy" if is_accuracy else "Results"
+    if len(answer.groups) == 1:
+        group = answer.groups[0]
+        text += f" on {group.data}"
+        if any("order_fraction" in config["data"] for config in group.configs.values()):
+            text += " (synthetic)"
+    if all(metric.in_points for metric in answer.metrics):
+        text += ", %"
+    return text
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
     """A row for each variant: its number of seeds, its means, and K's accuracies, where K trained
     for as many epochs."""
     group = comparison.group
-    means = {(row.variant, row.point, row.metric): row for row in comparison.endpoints.itertuples()}
+    means = comparison.endpoints.set_index(["variant", "point", "metric"])
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
     last_epoch = group.epochs["epoch"].max()
     rows = []
@@ -89,12 +92,16 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
             column = point.label if len(metrics) == 1 else f"{point.label} {metric.name}"
             if point is RESULT:  # of other trainers
                 column = metric.name
-            mean = means.get((variant, point.name, metric.name))
-            row[column] = format_mean(mean.mean, mean.sd, metric) if mean else NONE
+            place = (variant, point.name, metric.name)
+            row[column] = NONE
+            if place in means.index:
+                mean = means.loc[place]
+                row[column] = format_mean(mean["mean"], mean["sd"], metric)
         k_run = group.published[group.published["variant"] == variant]
-        if len(k_run) and k_run["epoch"].max() == last_epoch:
-            row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], ACCURACY)
-            row["K best"] = format_number(k_run["val_accuracy"].max(), ACCURACY)
+        if k_run["epoch"].max() == last_epoch:
+            accuracies = k_run["val_accuracy"]
+            row["K final"] = format_number(accuracies.iloc[-1], ACCURACY)
+            row["K best"] = format_number(accuracies.max(), ACCURACY)
         rows.append(row)
     return rows
 
@@ -102,12 +109,14 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
 def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
     keys = [key for key in EPOCH_KEYS if key != "metric"]
-    parts = [part.epochs[part.epochs["metric"].isin(K_METRICS)] for part in answer.comparisons]
+    epochs = pd.concat([comparison.epochs for comparison in answer.comparisons])
+    parts = [epochs[epochs["metric"].isin(K_METRICS)]]
     for group in answer.groups:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean").assign(n=1))
+            k_rows = k_run.melt(keys, K_METRICS, "metric", "mean")
+            parts.append(k_rows.assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
@@ -157,9 +166,9 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     with reading(folder / predictions.FILE, "Train again."):
         by_metric = by_class(*predictions.at_endpoint(run, point))
         frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
-    macro = frame.mean()
-    macro["num_texts"] = frame["num_texts"].sum()
-    frame.loc["macro"] = macro
+    num_texts = frame["num_texts"].sum()
+    frame.loc["macro"] = frame.mean()
+    frame.loc["macro", "num_texts"] = num_texts
     return frame.rename_axis("class").reset_index()
 
 
@@ -168,9 +177,9 @@ def _pivot_means(
 ) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
     texts = []
-    for row in rows.reindex(columns=["metric", "mean", "sd"]).itertuples():
-        metric = metrics.get(row.metric, MetricSpec(name=row.metric, is_share=False))
-        texts.append(format_mean(row.mean, row.sd, metric))
+    for name, mean, sd in zip(rows["metric"], rows["mean"], rows["sd"], strict=True):
+        metric = metrics.get(name, MetricSpec(name=name, is_share=False))
+        texts.append(format_mean(mean, sd, metric))
     columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
     wide = table.set_index(columns)["text"].unstack(sort=False)

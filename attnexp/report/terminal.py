@@ -1,5 +1,6 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
+import math
 import textwrap
 from typing import Any
 
@@ -18,26 +19,32 @@ LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 
 def show_answer(answer: Answer, console: Console) -> None:
-    """Print an answer, the part of each protocol for itself; of several data sets the differences
-    at the deciding endpoint alone."""
-    for protocol in dict.fromkeys(group.protocol for group in answer.groups):
+    """Print an answer, the part of each protocol for itself."""
+    protocols = dict.fromkeys(group.protocol for group in answer.groups)
+    for protocol in protocols:
         comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
         part = answer.select_comparisons(comparisons)
         print_table(tabulate_means(part), console)
         has_curve = comparisons[0].curve["epoch"].nunique() > 1
         if has_curve and len(answer.groups) == 1:
             console.print(draw_curve(comparisons[0], console))
-        points = comparisons[0].group.points
-        if len({group.data for group in part.groups}) > 1:
-            points = points[:1]
-        differences = [row for row in part.differences if row.endpoint in points]
-        if differences:
-            print_table(tabulate_differences(differences), console)
-        means = [row for row in part.means if row.endpoint in points]
-        if means:
-            print_table(tabulate_means_over_data(means), console)
+        _show_differences(part, console)
         for line in dict.fromkeys(list_remarks(part)):
             console.print(line)
+
+
+def _show_differences(answer: Answer, console: Console) -> None:
+    """Print differences, of several data sets at the deciding endpoint alone."""
+    points = answer.groups[0].points
+    data = {group.data for group in answer.groups}
+    if len(data) > 1:
+        points = points[:1]
+    differences = [row for row in answer.differences if row.endpoint in points]
+    if differences:
+        print_table(tabulate_differences(differences), console)
+    means = [row for row in answer.means if row.endpoint in points]
+    if means:
+        print_table(tabulate_means_over_data(means), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
@@ -46,15 +53,16 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     variants = [variant for variant in comparison.group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
     published = comparison.group.published
-
     figure = _make_figure(list(means.index), console.width)
     for letter, variant in letters.items():
         line = means[variant].dropna()
-        figure.draw(_mark(figure, line, "braille").lines())
-        figure.draw(_mark(figure, line, letter))
-        k_run = published[published["variant"] == variant].set_index("epoch")
+        points = _mark_points(figure, line, "braille")
+        figure.draw(points.lines())
+        figure.draw(_mark_points(figure, line, letter))
+        k_run = published[published["variant"] == variant]
         if len(k_run):  # without values there would be a mark at (0, 0)
-            figure.draw(_mark(figure, 100 * k_run["val_accuracy"], letter.upper()))
+            line = 100 * k_run.set_index("epoch")["val_accuracy"]
+            figure.draw(_mark_points(figure, line, letter.upper()))
     picture = figure.build().string(colorless=True).rstrip("\n")
 
     legend = [f"{letter} {variant}" for letter, variant in letters.items()]
@@ -63,8 +71,9 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
     no_break = "\xa0"  # an entry stands in one line
-    names = "   ".join(entry.replace(" ", no_break) for entry in legend)
-    names = textwrap.fill(names, console.width).replace(no_break, " ")
+    entries = [entry.replace(" ", no_break) for entry in legend]
+    names = textwrap.fill("   ".join(entries), console.width)
+    names = names.replace(no_break, " ")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
 
 
@@ -76,12 +85,14 @@ def _make_figure(epochs: list[int], width: int) -> Any:
     figure.plot_size(min(width, 100), 10)
     figure.axes(False, axis="x", side="upper")
     figure.axes(False, axis="y", side="right")
-    step = -(-len(epochs) // 10)
+    step = math.ceil(len(epochs) / 10)
     ticks = epochs[::step]
-    figure.ruler("x").ticks(ticks, labels=[str(tick) for tick in ticks])
+    labels = [str(tick) for tick in ticks]
+    figure.ruler("x").ticks(ticks, labels=labels)
     return figure
 
 
-def _mark(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
+def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
     """Marks at the values of a line, by epoch."""
-    return figure.signal(list(line.index), list(line), marker=plotext.marker(marker))
+    character = plotext.marker(marker)
+    return figure.signal(list(line.index), list(line), marker=character)

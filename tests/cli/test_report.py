@@ -66,7 +66,7 @@ def test_json_is_the_flat_document(here_json: Json, study: str) -> None:
         (["--table", "differences"], "other texts too"),
         (["--table", "differences", "--html", "a.html"], "other texts too"),
         (["--format", "csv", "--figure", "a.svg"], "data,protocol,variant"),
-        (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
+        (["--table", "epochs", "--format", "csv"], "epoch,metric,n,mean,sd"),
         (["--table", "epochs", "--json"], '"variant": "pe, K"'),
     ],
 )
