@@ -17,6 +17,7 @@ from attnexp.statistics.meta import Meta, random_effects
 from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
+ENDPOINT_FIELDS = [*ENDPOINT_KEYS, "n", "mean", "sd"]  # of the JSON document
 MEAN_FIELDS = """protocol variant baseline within point metric n mean low high next_low
 next_high""".split()
 EPOCH_KEYS = ["data", "protocol", "variant", "epoch", "metric"]

@@ -80,8 +80,9 @@ def read_results(
     for name in names:
         left_out = cells[numbers[name].isna()]
         if len(left_out):
-            runs = join_names(dict.fromkeys(left_out["variant"] + " seed " + left_out["seed"]))
-            note = f"Left out: {len(left_out):,} rows with an empty cell in {name} ({runs})."
+            runs = left_out["variant"] + " seed " + left_out["seed"]
+            listed = join_names(runs.unique())
+            note = f"Left out: {len(left_out):,} rows with an empty cell in {name} ({listed})."
             groups[0].notes.append(note)
     return groups, [_choose_metric(name, rows, higher, lower, margin_of) for name in names]
 
@@ -214,9 +215,11 @@ def _check_pairs(data: str, rows: pd.DataFrame, variants: Sequence[str]) -> list
     """Notes on variants that share no seed with the first one. Raises `UserError` if none does."""
     baseline = variants[0]
     seeds = rows.groupby("variant")["seed"].unique()
-    alone = [name for name in variants if set(seeds[name]).isdisjoint(seeds[baseline])]
+    baseline_seeds = set(seeds[baseline])
+    alone = [name for name in variants if baseline_seeds.isdisjoint(seeds[name])]
     if len(alone) == len(variants) - 1:
-        listed = "; ".join(f"{name}: {join_names(seeds[name])}" for name in variants)
+        texts = [f"{name}: {join_names(seeds[name])}" for name in variants]
+        listed = "; ".join(texts)
         raise UserError(f"{data}: no two variants share a seed ({listed}). Pairs need one.")
     return [f"{name} has no seed in common with {baseline}, so no difference." for name in alone]
 

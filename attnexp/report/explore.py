@@ -48,11 +48,7 @@ def serve(
         probability = max(reading.probabilities.values())
         ui.label(f"{reading.label or 'No known word'}, with probability {probability:.4f}")
         ui.html(coloured(reading), sanitize=False)
-        if reading.layers:
-            attention = reading.attention()
-            ui.label(describe_colours(attention.received, attention))
-        else:
-            ui.label("This model has no attention to show.")
+        ui.label(describe_attention(reading))
         for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
                 for head in range(1, 1 + len(attention.weights)):
@@ -82,6 +78,14 @@ def check_port(port: int) -> None:
         socket.create_server((HOST, port)).close()
     except OSError as error:
         raise UserError(f"Port {port}: {error.strerror}. Give another: --port.") from error
+
+
+def describe_attention(reading: Reading) -> str:
+    """The meaning of the colours of tokens, which are those of the first layer."""
+    if not reading.layers:
+        return "This model has no attention to show."
+    attention = reading.attention()
+    return describe_colours(attention.received, attention)
 
 
 def coloured(reading: Reading) -> str:

@@ -121,7 +121,8 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
         heights.append(3 + 0.2 * num_rows)
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
-    for comparison, axes in zip(panels, all_axes[:, 0], strict=True):
+    column = all_axes[:, 0]
+    for comparison, axes in zip(panels, column, strict=True):
         _draw_curves_of(comparison, axes)
         if len(panels) > 1:
             name = _break_lines(comparison.group.data)
@@ -133,26 +134,31 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
     """The curves of one data set."""
     group = comparison.group
     colours = chain(SERIES, cycle(SERIES[1:]))
-    for variant, colour, marker in zip(group.variants, colours, cycle(MARKERS), strict=False):
+    markers = cycle(MARKERS)
+    for variant, colour, marker in zip(group.variants, colours, markers, strict=False):
         ours = comparison.curve[comparison.curve["variant"] == variant]
         if ours.empty:
             continue
+        epochs = ours["epoch"]
         mean = 100 * ours["mean"]
         sd = 100 * ours["sd"].fillna(0)
         low = (mean - sd).clip(0, 100)
         high = (mean + sd).clip(0, 100)
-        axes.fill_between(ours["epoch"], low, high, color=colour, alpha=0.18, lw=0)
+        axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
         look: dict[str, Any] = {"color": colour, "marker": marker}
-        label = f"{_break_lines(variant)}, n = {ours['n'].max()}"
-        axes.plot(ours["epoch"], mean, label=label, zorder=3, **look)
+        num_seeds = ours["n"].max()
+        label = f"{_break_lines(variant)}, n = {num_seeds}"
+        axes.plot(epochs, mean, label=label, zorder=3, **look)
         k_run = group.published[group.published["variant"] == variant]
+        k_epochs = k_run["epoch"]
         k_mean = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
+        axes.plot(k_epochs, k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     num_columns = _num_legend_columns(group.variants)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    ticks = MaxNLocator(nbins=8, integer=True, min_n_ticks=1)
+    axes.xaxis.set_major_locator(ticks)
     axes.grid(alpha=0.4)
     axes.set_xlabel("epoch")
     texts = "test" if group.protocol == "blog" else "held-out data"
@@ -182,9 +188,11 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     # bottoms of the texts; bars are below them
     heights = [1 + 0.45 * text.count("\n") for text in texts]
     bottoms = np.cumsum(heights).tolist()
-    figure = Figure(figsize=(5.5, 1 + 0.42 * bottoms[-1]), layout="constrained")
+    height = 1 + 0.42 * bottoms[-1]
+    figure = Figure(figsize=(5.5, height), layout="constrained")
     axes = figure.subplots()
-    for y, text, row in zip(bottoms, texts, chain(*by_name.values()), strict=True):
+    rows_by_name = chain(*by_name.values())
+    for y, text, row in zip(bottoms, texts, rows_by_name, strict=True):
         _draw_forest_row(axes, y, text, row)
     metric = rows[0].metric
     unit = ", points" if metric.in_points else ""
@@ -199,7 +207,8 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
-    axes.text(1, y, size_of(row), ha="right", va="bottom", transform=of_width)
+    size = size_of(row)
+    axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
     top = y + 0.08
     middle = y + 0.28
     bottom = y + 0.48
@@ -213,7 +222,8 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
             axes.plot(ends, [middle] * 2, color="black", lw=line_width, solid_capstyle="butt")
-    axes.plot(factor * row.interval.mean, middle, "o", color="black")
+    mean = factor * row.interval.mean
+    axes.plot(mean, middle, "o", color="black")
 
 
 @own_style
@@ -226,13 +236,16 @@ def draw_attention(reading: "Reading") -> Figure:
     tokens = [_break_lines(text, 24) for text in reading.marked]
     places = range(len(tokens))
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
-    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
+    width = side + 0.8
+    figure = Figure(figsize=(width, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
     axes.set_xticks(places, tokens, rotation=90)
     axes.set_yticks(places, tokens)
     padding = describe_padding(attention.padding_share)
-    axes.set_xlabel(f"key ({padding})" if padding else "key")
+    axes.set_xlabel("key")
+    if padding:
+        axes.set_xlabel(f"key ({padding})")
     axes.set_ylabel("query")
     ticks = [0, largest / 2, largest]
     figure.colorbar(image, label="attention weight", ticks=ticks, format="%.3g", shrink=0.8)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.answer import ENDPOINT_KEYS, Answer
+from attnexp.analysis.answer import ENDPOINT_FIELDS, Answer
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.base.errors import UserError
 from attnexp.report.difference_tables import tabulate_differences
@@ -15,6 +15,9 @@ from attnexp.report.table import Table, TableName
 from attnexp.report.tables import make_table, tabulate_means
 
 SCHEMA = 6  # of the JSON document
+
+EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
+FORMULA = ("=", "+", "-", "@")  # beginnings of what a spreadsheet computes
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -32,10 +35,12 @@ def format_answer(answer: Answer, format: str) -> str:
     tables = {"accuracy": tabulate_means(answer)}
     if answer.differences:
         tables["verdicts"] = tabulate_differences(answer.differences)
-    paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
-    for remark in dict.fromkeys(list_remarks(answer)):
-        paragraphs.append(remark.translate(LATEX) if format == "latex" else remark)
-    return "\n\n".join(paragraphs)
+    paragraphs = []
+    for name, table in tables.items():
+        paragraphs.append(_format_text(table, name, format))
+    remarks = "\n\n".join(dict.fromkeys(list_remarks(answer)))
+    paragraphs.append(_escape(remarks) if format == "latex" else remarks)
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:
@@ -48,27 +53,32 @@ def format_table(answer: Answer, name: TableName, format: str) -> str:
         if format == "json":
             return json.dumps({name: studies}, indent=1)
         text = "\n\n".join(map(describe_in_words, studies))
-        return text.translate(LATEX) if format == "latex" else text
+        return _escape(text) if format == "latex" else text
     table = make_table(name, answer)
     assert table.numbers is not None
+    if format == "csv":
+        return to_csv(table.numbers)
     if format == "json":
-        return json.dumps({name: to_records(table.numbers)}, indent=1)
-    return to_csv(table.numbers) if format == "csv" else _format_text(table, name, format)
+        records = to_records(table.numbers)
+        return json.dumps({name: records}, indent=1)
+    return _format_text(table, name, format)
 
 
 def make_document(answer: Answer) -> dict[str, Any]:
     """The JSON document: accuracies are shares, and null stands where there is no number."""
+    endpoints = answer.endpoints[ENDPOINT_FIELDS]
+    differences = difference_frame(answer.differences)
     return {
         "schema": SCHEMA,
-        "endpoints": to_records(answer.endpoints[[*ENDPOINT_KEYS, "n", "mean", "sd"]]),
-        "differences": to_records(difference_frame(answer.differences)),
+        "endpoints": to_records(endpoints),
+        "differences": to_records(differences),
         "notes": answer.notes,
     }
 
 
 def to_records(frame: pd.DataFrame) -> list[Any]:
     """Rows as plain dicts, with None for what is empty, no number or infinite."""
-    is_empty = frame.isna() | frame.isin(["", math.inf, -math.inf])
+    is_empty = frame.isna() | frame.isin(EMPTY)
     cells = frame.astype(object).mask(is_empty, None)
     return list(cells.to_dict("records"))
 
@@ -76,13 +86,15 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 def to_csv(frame: pd.DataFrame) -> str:
     """The frame without its index, and with nothing where a number is infinite. What a spreadsheet
     would compute has a quote in front."""
-    cells = frame.replace([math.inf, -math.inf], math.nan).map(_quote_formula)
-    return str(cells.to_csv(index=False)).rstrip("\n")
+    cells = frame.mask(frame.isin(EMPTY)).map(_quote_formula)
+    text = str(cells.to_csv(index=False))
+    return text.rstrip("\n")
 
 
 def _quote_formula(cell: Any) -> Any:
-    is_formula = isinstance(cell, str) and cell.startswith(("=", "+", "-", "@"))
-    return f"'{cell}" if is_formula else cell
+    if isinstance(cell, str) and cell.startswith(FORMULA):
+        return f"'{cell}"
+    return cell
 
 
 def _format_text(table: Table, name: str, format: str) -> str:
@@ -93,15 +105,20 @@ def _format_text(table: Table, name: str, format: str) -> str:
         lines = [table.title, ""]
         for row in (names, rule, *table.frame.to_numpy()):
             cells = [cell.replace("|", "\\|") for cell in row]
-            lines.append(f"| {' | '.join(cells)} |")
+            line = " | ".join(cells)
+            lines.append(f"| {line} |")
         return "\n".join(lines)
-    frame = table.frame.map(lambda cell: cell.translate(LATEX))
-    frame = frame.rename(columns=lambda column: str(column).translate(LATEX))
+    frame = table.frame.map(_escape).rename(columns=_escape)
     text = frame.to_latex(
         index=False,
-        caption=table.title.translate(LATEX),
+        caption=_escape(table.title),
         label=f"tab:{name}",
         position="t",
         column_format="l" + "r" * (len(frame.columns) - 1),
     )
     return str(text).rstrip("\n")
+
+
+def _escape(text: str) -> str:
+    """Text for LaTeX."""
+    return text.translate(LATEX)

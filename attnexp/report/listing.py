@@ -38,17 +38,18 @@ def _find_runs(root: Path) -> list[Path]:
         paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
         return [path for path in paths if path.is_dir()]
     folders = {file.parent for file in root.rglob(store.RESULT)}
-    # files of other programs may have the name of a config, too
-    unfinished = {file.parent for file in root.rglob(store.CONFIG)}
-    folders |= {folder for folder in unfinished if store.RUN_ID.fullmatch(folder.name)}
+    for file in root.rglob(store.CONFIG):  # a name that files of other programs have, too
+        folder = file.parent
+        if store.RUN_ID.fullmatch(folder.name):
+            folders.add(folder)
     return list(folders)
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
     try:
-        files = [file for file in folder.rglob("*") if file.is_file()]
-        row["bytes"] = sum(file.stat().st_size for file in files)
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        row["bytes"] = sum(sizes)
         if store.has_finished(folder):
             result = store.load_result(folder)
             config = result.config
@@ -75,17 +76,20 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     return row
 
 
+def _format_size(size: int) -> str:
+    no_break = "\xa0"  # a size stands in one line
+    return decimal(size, precision=0).replace(" ", no_break)
+
+
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     shown = runs[SHOWN].fillna("")
-    accuracies = runs["accuracy"].astype(float)
-    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
-    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
-    texts = [decimal(size, precision=0) for size in sizes]
-    no_break = "\xa0"  # a size stands in one line
-    shown["bytes"] = [text.replace(" ", no_break) for text in texts]
+    shown["accuracy"] = [format_number(value, ACCURACY) for value in runs["accuracy"].astype(float)]
+    sizes = runs["bytes"].fillna(0).astype(int)
+    shown["bytes"] = sizes.map(_format_size)
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     counts = runs["state"].value_counts()
     states = [f"{count} {state}" for state, count in counts.items()]
+    title = f"Runs: {', '.join(states)}"
     total = decimal(int(sizes.sum()))
-    return Table(f"Runs: {', '.join(states)}; {total}", shown)
+    return Table(f"{title}; {total}", shown)

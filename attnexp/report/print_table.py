@@ -4,7 +4,7 @@ Nothing breaks within a word while a heading could take a column's place or a ce
 between its words.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import pandas as pd
@@ -37,38 +37,39 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table of texts: numbers to the right, the verdict coloured."""
     frame = table.frame.map(escape_name).rename(columns=escape_name)
     sections, widths = choose_layout(frame, console.width)
-    gap = 2 if _width_of_table(widths, gap=2) <= console.width else 1
+    has_room = _width_of_table(widths, gap=2) <= console.width
+    gap = 2 if has_room else 1
     console.print(table.title)
-    console.print(_render(frame.iloc[:0], widths, gap, has_header=True))
+    header = _render(frame.iloc[:0], widths, gap, has_header=True)
+    console.print(header)
     for heading, rows in sections:
         if heading:
             console.print(heading)
-        console.print(_render(rows, widths, gap, has_header=False))
+        body = _render(rows, widths, gap, has_header=False)
+        console.print(body)
     console.print()
 
 
 def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Widths]:
-    """The first layout that fits: all columns; headings in place of the columns `PLACES`;
+    """The first layout that fits: all columns; headings in place of the columns `PLACES`, with
     cells that wrap between words; names as headings, too."""
+    whole = [("", frame)]
+    widths = {name: _width_of_cells(whole, name) for name in frame}
+    if _width_of_table(widths) <= width:
+        return whole, widths
     below_places = list(_sections_by_place(frame, width))
-    layouts = [
-        ([("", frame)], _width_of_cells),
-        (below_places, _width_of_cells),
-        (below_places, _width_of_words),
-    ]
-    for sections, least in layouts:
-        widths = _choose_widths(sections, width, least)
-        if _width_of_table(widths) <= width:
-            return sections, widths
+    widths = _choose_widths(below_places, width)
+    if _width_of_table(widths) <= width:
+        return below_places, widths
     below_names = []
     for heading, rows in below_places:
         first = rows.columns[0]
         for name, named_rows in rows.groupby(first, sort=False):
-            words = [heading, name.strip()] if heading else [name.strip()]
-            section = named_rows.drop(columns=first)
-            below_names.append((", ".join(words), section))
-    widths = _choose_widths(below_names, width, _width_of_words)
-    for _ in range(_width_of_table(widths) - width):  # within words, where nothing else helps
+            heading_of_name = f"{heading}, {name.strip()}" if heading else name.strip()
+            below_names.append((heading_of_name, named_rows.drop(columns=first)))
+    widths = _choose_widths(below_names, width)
+    excess = _width_of_table(widths) - width
+    for _ in range(excess):  # within words, where nothing else helps
         widest = max(widths, key=widths.__getitem__)
         widths[widest] = max(widths[widest] - 1, 1)
     return below_names, widths
@@ -105,33 +106,32 @@ def _width_of_cells(sections: Sequence[Section], name: str) -> int:
     """Characters of the widest cell of a column, its name among them."""
     widths = [cell_len(name)]
     for _, rows in sections:
-        widths += [cell_len(text) for text in rows[name]]
+        widths += map(cell_len, rows[name])
     return max(widths)
 
 
 def _width_of_words(sections: Sequence[Section], name: str) -> int:
     """Characters of the longest word of a column, with its indent."""
-    widths = [cell_len(word) for word in name.split(" ")]
+    words = name.split(" ")
     for _, rows in sections:
         for text in rows[name]:
-            indent = len(text) - len(text.lstrip())
-            widths += [indent + cell_len(word) for word in text.split(" ")]  # not at a no-break one
-    return max(widths)
+            unindented = text.removeprefix(INDENT)
+            indent = text[: len(text) - len(unindented)]
+            # not at a no-break space
+            words += [indent + word for word in unindented.split(" ")]
+    return max(map(cell_len, words))
 
 
-def _choose_widths(
-    sections: list[Section], width: int, least: Callable[[list[Section], str], int]
-) -> Widths:
-    """Widths of columns that give way where the table is too wide, the verdict first, then names,
-    then numbers. least: the width down to which a column does."""
+def _choose_widths(sections: list[Section], width: int) -> Widths:
+    """Widths of columns that give way, down to their longest word, where the table is too wide: the
+    verdict first, then names, then numbers."""
     columns = list(sections[0][1])
     names = [name for name in columns if name in TEXTS and name != "verdict"]
     numbers = [name for name in columns if name not in TEXTS]
+    verdicts = [name for name in columns if name == "verdict"]
     widths = {name: _width_of_cells(sections, name) for name in columns}
-    for name in ["verdict", *names, *numbers]:
-        if name not in columns:
-            continue
-        fewest = least(sections, name)
+    for name in [*verdicts, *names, *numbers]:
+        fewest = _width_of_words(sections, name)
         if name == "verdict":
             fewest = max(fewest, VERDICT_WIDTH)
         excess = _width_of_table(widths) - width

@@ -22,8 +22,8 @@ def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
 
 def colour(depth: float) -> str:
     """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
-    channels = [str(round(255 + depth * (full - 255))) for full in FULL]
-    return f"rgb({','.join(channels)})"
+    red, green, blue = (round(255 + depth * (full - 255)) for full in FULL)
+    return f"rgb({red},{green},{blue})"
 
 
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
@@ -63,17 +63,20 @@ def as_line(reading: Reading, head: int | None) -> Text:
     else:
         ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
         # the last follows from the rest
-        classes = [f"{name} {p:.4f}" for name, p in ranked[:-1]]
-        line = Text(", ".join(classes[:MOST_CLASSES]) + " ")
+        shown = ranked[:-1][:MOST_CLASSES]
+        classes = [f"{name} {p:.4f}" for name, p in shown]
+        line = Text(", ".join(classes)).append(" ")
         line.stylize("bold", 0, len(reading.label))
     attention = _attention_of(reading, head)
     styles = [""] * len(reading.marked)
     if attention:
-        styles = [f"black on {colour(depth)}" for depth in shade(attention.received)]
+        depths = shade(attention.received)
+        styles = [f"black on {colour(depth)}" for depth in depths]
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
     if attention:
-        line.append(f" ({describe_colours(attention.received, attention)})", "dim")
+        colours = describe_colours(attention.received, attention)
+        line.append(f" ({colours})", "dim")
     if reading.num_cut:
         remark = f"without {reading.num_cut} words beyond what training saw (data.max_len)"
         line.append(f" ({remark})", "dim")

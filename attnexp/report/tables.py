@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from attnexp.analysis.answer import ENDPOINT_KEYS, EPOCH_KEYS, Answer, Comparison, mean_over_seeds
+from attnexp.analysis.answer import ENDPOINT_FIELDS, EPOCH_KEYS, Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
@@ -22,6 +22,7 @@ from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class
 
 CLASS_KEYS = ["data", "protocol", "variant", "class"]
+NO_SHARE = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
@@ -45,7 +46,8 @@ def make_table(name: TableName, answer: Answer) -> Table:
 def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, last of accuracy, with K's where they belong."""
     metrics = list(answer.metrics)
-    if answer.groups[0].protocol and ACCURACY.name not in [metric.name for metric in metrics]:
+    has_accuracy = any(metric.name == ACCURACY.name for metric in metrics)
+    if answer.groups[0].protocol and not has_accuracy:
         metrics.append(ACCURACY)
     rows = []
     for comparison in answer.comparisons:
@@ -89,14 +91,16 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
         row = {"data": group.data, "protocol": group.protocol, "variant": variant}
         row["n"] = str(num_seeds[variant])
         for metric, point in product(metrics, group.points):
-            column = point.label if len(metrics) == 1 else f"{point.label} {metric.name}"
+            column = f"{point.label} {metric.name}"
             if point is RESULT:  # of other trainers
                 column = metric.name
+            elif len(metrics) == 1:
+                column = point.label
             place = (variant, point.name, metric.name)
             row[column] = NONE
             if place in means.index:
-                mean = means.loc[place]
-                row[column] = format_mean(mean["mean"], mean["sd"], metric)
+                mean, sd = means.loc[place, ["mean", "sd"]]
+                row[column] = format_mean(mean, sd, metric)
         k_run = group.published[group.published["variant"] == variant]
         if k_run["epoch"].max() == last_epoch:
             accuracies = k_run["val_accuracy"]
@@ -132,7 +136,7 @@ def tabulate_metrics(answer: Answer) -> Table:
         title += ", gap: train accuracy minus accuracy"
     metrics = METRIC_OF_COLUMN | {metric.name: metric for metric in answer.metrics}
     frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], metrics)
-    return Table(f"{title})", frame, rows[[*ENDPOINT_KEYS, "n", "mean", "sd"]])
+    return Table(f"{title})", frame, rows[ENDPOINT_FIELDS])
 
 
 def tabulate_classes(answer: Answer) -> Table:
@@ -155,7 +159,8 @@ def tabulate_classes(answer: Answer) -> Table:
     means = mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
     is_count = means["metric"] == "num_texts"
     num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
-    frame = _pivot_means(means[~is_count], CLASS_KEYS, dict.fromkeys(CLASS_METRICS, ACCURACY))
+    shares = dict.fromkeys(CLASS_METRICS, ACCURACY)
+    frame = _pivot_means(means[~is_count], CLASS_KEYS, shares)
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
     return Table(title, frame.assign(n=num_texts), means)
 
@@ -177,11 +182,13 @@ def _pivot_means(
 ) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
     texts = []
-    for name, mean, sd in zip(rows["metric"], rows["mean"], rows["sd"], strict=True):
-        metric = metrics.get(name, MetricSpec(name=name, is_share=False))
+    numbers = rows[["metric", "mean", "sd"]]
+    for name, mean, sd in numbers.itertuples(index=False):
+        metric = metrics.get(name, NO_SHARE)
         texts.append(format_mean(mean, sd, metric))
     columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
     wide = table.set_index(columns)["text"].unstack(sort=False)
-    frame = wide.fillna(NONE).rename_axis(columns=None).reset_index()
+    wide.columns.name = None
+    frame = wide.fillna(NONE).reset_index()
     return drop_constant(frame, ["data", "protocol", "variant"])

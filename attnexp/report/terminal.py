@@ -25,9 +25,10 @@ def show_answer(answer: Answer, console: Console) -> None:
         comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
         part = answer.select_comparisons(comparisons)
         print_table(tabulate_means(part), console)
-        has_curve = comparisons[0].curve["epoch"].nunique() > 1
-        if has_curve and len(answer.groups) == 1:
-            console.print(draw_curve(comparisons[0], console))
+        first = comparisons[0]
+        num_epochs = first.curve["epoch"].nunique()
+        if num_epochs > 1 and len(answer.groups) == 1:
+            console.print(draw_curve(first, console))
         _show_differences(part, console)
         for line in dict.fromkeys(list_remarks(part)):
             console.print(line)
@@ -49,24 +50,25 @@ def _show_differences(answer: Answer, console: Console) -> None:
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
-    means = 100 * comparison.curve.pivot(index="epoch", columns="variant", values="mean")
-    variants = [variant for variant in comparison.group.variants if variant in means]
+    group = comparison.group
+    means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
+    variants = [variant for variant in group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
-    published = comparison.group.published
     figure = _make_figure(list(means.index), console.width)
     for letter, variant in letters.items():
         line = means[variant].dropna()
-        points = _mark_points(figure, line, "braille")
-        figure.draw(points.lines())
+        dots = _mark_points(figure, line, "braille")
+        figure.draw(dots.lines())
         figure.draw(_mark_points(figure, line, letter))
-        k_run = published[published["variant"] == variant]
+        k_run = group.published[group.published["variant"] == variant]
         if len(k_run):  # without values there would be a mark at (0, 0)
-            line = 100 * k_run.set_index("epoch")["val_accuracy"]
-            figure.draw(_mark_points(figure, line, letter.upper()))
-    picture = figure.build().string(colorless=True).rstrip("\n")
+            k_line = k_run.set_index("epoch")["val_accuracy"]
+            figure.draw(_mark_points(figure, k_line, letter.upper()))
+    picture = figure.build().string(colorless=True)
+    picture = picture.rstrip("\n")
 
     legend = [f"{letter} {variant}" for letter, variant in letters.items()]
-    if len(published):
+    if len(group.published):
         legend.append("capitals: K's run")
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
@@ -93,6 +95,7 @@ def _make_figure(epochs: list[int], width: int) -> Any:
 
 
 def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
-    """Marks at the values of a line, by epoch."""
-    character = plotext.marker(marker)
-    return figure.signal(list(line.index), list(line), marker=character)
+    """Marks at the accuracies of a line, by epoch."""
+    epochs = list(line.index)
+    percents = list(100 * line)
+    return figure.signal(epochs, percents, marker=plotext.marker(marker))
