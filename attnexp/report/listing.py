@@ -76,20 +76,14 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     return row
 
 
-def _format_size(size: int) -> str:
-    no_break = "\xa0"  # a size stands in one line
-    return decimal(size, precision=0).replace(" ", no_break)
-
-
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     shown = runs[SHOWN].fillna("")
     shown["accuracy"] = [format_number(value, ACCURACY) for value in runs["accuracy"].astype(float)]
-    sizes = runs["bytes"].fillna(0).astype(int)
-    shown["bytes"] = sizes.map(_format_size)
+    sizes = [int(size) for size in runs["bytes"].astype(float).fillna(0.0)]
+    no_break = "\xa0"  # a size stands in one line
+    shown["bytes"] = [decimal(size, precision=0).replace(" ", no_break) for size in sizes]
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     counts = runs["state"].value_counts()
     states = [f"{count} {state}" for state, count in counts.items()]
-    title = f"Runs: {', '.join(states)}"
-    total = decimal(int(sizes.sum()))
-    return Table(f"{title}; {total}", shown)
+    return Table(f"Runs: {', '.join(states)}; {decimal(sum(sizes))}", shown)
