@@ -68,8 +68,7 @@ class Difference:
 
     @property
     def words(self) -> str:
-        """The verdict as tables show it, with its size or the seeds that it takes; or the reason
-        why there is none."""
+        """The verdict as tables show it, with its size or the seeds it takes; or the reason."""
         if self.reason or self.verdict != UNDECIDED:
             return self.reason or self.judgement.words
         seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)

@@ -14,8 +14,7 @@ METADATA = b"attnexp"
 
 
 def load_published(file: Path, study: str) -> tuple[list[Row], Manifest]:
-    """Rows of a published file and its study, whose key is `study`. Raises `UserError` for another
-    file."""
+    """Rows of a published file, with the key of its study, and the study. Raises `UserError`."""
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
         table["val_accuracy"].cast("float64")  # another program's may be texts

@@ -240,8 +240,7 @@ def _choose_metric(
     lower: Sequence[str],
     margin_of: Mapping[str, float],
 ) -> MetricSpec:
-    """How a metric is judged. Raises `UserError` where its direction or margin is wrong, or
-    missing."""
+    """How a metric is judged. Raises `UserError` where direction or margin is wrong or missing."""
     is_accuracy = _is_accuracy(name)
     usual_margin = 100 * MARGIN if is_accuracy else 0.0
     margin = margin_of.get(name, margin_of.get("", usual_margin))

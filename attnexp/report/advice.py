@@ -23,8 +23,7 @@ BLIND = {*"none attention mean tfidf dot additive uniform masked_mean max cls".s
 
 
 def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
-    """A line on runs of the embedded corpus, whose labels hang on the order of words, where no
-    model has a piece that sees it."""
+    """A line on runs of data=contrast, about the order of words, where no model can see it."""
     shares = []
     pieces = set()
     for config in configs:
@@ -100,8 +99,7 @@ def _indent(command: Sequence[str]) -> str:
 
 
 def _as_choice(key: str, piece: Piece, words: Sequence[str]) -> str:
-    """The option of a piece of ours, or the user's class, with the settings that words give it,
-    which another choice may lack."""
+    """The option of a piece of ours, or the user's class, with the settings that words give it."""
     choice = str(piece.kind)
     if choice.startswith("attnexp."):
         choice = piece.name

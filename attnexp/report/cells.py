@@ -10,8 +10,7 @@ NONE = "–"  # where there is no number
 
 
 def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
-    """`81.58` of a share, in %; of a metric without unit four decimals, or four digits of a large
-    number."""
+    """`81.58` in %; of another metric four decimals, or four digits of a large number."""
     if math.isnan(value):
         return NONE
     if metric.is_share:

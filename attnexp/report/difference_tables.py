@@ -27,8 +27,7 @@ QUOTED = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
 def tabulate_differences(
     rows: Sequence[Difference], columns: Sequence[str] = VERDICT, subject: str = "Difference"
 ) -> Table:
-    """Differences: what they are about, then these columns. Raises `UserError` where there are no
-    rows."""
+    """Differences: what they are about, then these columns. Raises `UserError` without rows."""
     if not rows:
         raise UserError("No two variants, or levels of two factors, can be compared here.")
     texts = []

@@ -51,8 +51,10 @@ def serve(
         ui.label(describe_attention(reading))
         for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
-                for head in range(1, 1 + len(attention.weights)):
-                    show_head(reading.attention(layer, head), f"layer {layer}, head {head}")
+                num_heads = len(attention.weights)
+                for head in range(1, 1 + num_heads):
+                    of_head = reading.attention(layer, head)
+                    show_head(of_head, f"layer {layer}, head {head}")
 
     def show_head(attention: Attention, name: str) -> None:
         with ui.column().classes("gap-0").style("width: 7rem"):

@@ -44,8 +44,7 @@ def format_answer(answer: Answer, format: str) -> str:
 
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:
-    """One of the tables of an answer: its numbers as csv or json, its texts as markdown or latex;
-    of `study` the fields as json, else sentences."""
+    """A table of an answer: its numbers as csv or json, its texts as markdown or latex."""
     if name == "study":
         studies = describe_studies(answer)
         if not studies:

@@ -28,7 +28,8 @@ def list_runs(root: Path) -> pd.DataFrame:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)
     runs = [_describe_run(folder) for folder in folders]
-    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
+    columns = [*SHOWN, "folder", "reason", "again"]
+    return pd.DataFrame(runs, columns=columns, dtype=object)
 
 
 def _find_runs(root: Path) -> list[Path]:
@@ -79,11 +80,14 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     shown = runs[SHOWN].fillna("")
-    shown["accuracy"] = [format_number(value, ACCURACY) for value in runs["accuracy"].astype(float)]
-    sizes = [int(size) for size in runs["bytes"].astype(float).fillna(0.0)]
+    accuracies = runs["accuracy"].astype(float)
+    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
+    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
     no_break = "\xa0"  # a size stands in one line
     shown["bytes"] = [decimal(size, precision=0).replace(" ", no_break) for size in sizes]
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     counts = runs["state"].value_counts()
     states = [f"{count} {state}" for state, count in counts.items()]
-    return Table(f"Runs: {', '.join(states)}; {decimal(sum(sizes))}", shown)
+    total = decimal(int(sizes.sum()))
+    title = f"Runs: {', '.join(states)}; {total}"
+    return Table(title, shown)

@@ -20,6 +20,7 @@ from attnexp.report.figures import render_figure
 from attnexp.report.sentences import describe_in_words, describe_studies
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.manifest import load_run
+from attnexp.statistics.verdict import MetricSpec
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -34,7 +35,7 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     environment.globals |= {"cells": cells, "figures": figures, "tables": tables}
     environment.globals |= {"difference_tables": difference_tables, "sentences": sentences}
     environment.globals |= {"draw_forests": _draw_forests, "describe_settings": _describe_settings}
-    environment.filters["svg"] = lambda figure: b64encode(render_figure(figure, "svg")).decode()
+    environment.filters["svg"] = _encode_svg
     text = environment.get_template("page.html").render(
         title=_title(answer),
         answer=answer,
@@ -46,6 +47,12 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     with atomic_write(path) as file:
         file.write(text.encode())
     progress.note(f"Wrote {path}.")
+
+
+def _encode_svg(figure: Figure) -> str:
+    """A picture as the page holds it."""
+    svg = render_figure(figure, "svg")
+    return b64encode(svg).decode()
 
 
 def _title(answer: Answer) -> str:
@@ -63,8 +70,10 @@ def _title(answer: Answer) -> str:
 
 def _draw_forests(rows: Sequence[Difference | MeanDifference]) -> list[Figure]:
     """A forest for each metric."""
-    metrics = dict.fromkeys(row.metric for row in rows)
-    return [figures.draw_forest([row for row in rows if row.metric == m]) for m in metrics]
+    by_metric: dict[MetricSpec, list[Difference | MeanDifference]] = {}
+    for row in rows:
+        by_metric.setdefault(row.metric, []).append(row)
+    return [figures.draw_forest(rows_of_metric) for rows_of_metric in by_metric.values()]
 
 
 def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -75,8 +84,10 @@ def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
         values = settings(config)
         if baseline is None:
             baseline = values
-        differing = [item for item in values.items() if item not in baseline.items()]
-        texts = [as_word(key, value) for key, value in differing]
+        texts = []
+        for key, value in values.items():
+            if (key, value) not in baseline.items():
+                texts.append(as_word(key, value))
         words[name] = ", ".join(texts) or "the baseline's settings"
     return words
 

@@ -22,7 +22,8 @@ def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
 
 def colour(depth: float) -> str:
     """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
-    red, green, blue = (round(255 + depth * (full - 255)) for full in FULL)
+    channels = [round(255 + depth * (full - 255)) for full in FULL]
+    red, green, blue = channels
     return f"rgb({red},{green},{blue})"
 
 
@@ -56,15 +57,13 @@ def _attention_of(reading: Reading, head: int | None) -> Attention | None:
 
 
 def as_line(reading: Reading, head: int | None) -> Text:
-    """The most probable classes in bold, of many five; and the tokens: the darker, the more
-    attention they receive."""
+    """The most probable classes, and the tokens: the darker, the more attention they receive."""
     if reading.label is None:
         line = Text("none of these words is known ", style="bold")
     else:
         ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-        # the last follows from the rest
-        shown = ranked[:-1][:MOST_CLASSES]
-        classes = [f"{name} {p:.4f}" for name, p in shown]
+        but_the_last = ranked[:-1]  # which follows from the rest
+        classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
         line = Text(", ".join(classes)).append(" ")
         line.stylize("bold", 0, len(reading.label))
     attention = _attention_of(reading, head)

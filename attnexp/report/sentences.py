@@ -12,8 +12,7 @@ SOFTWARE = "Software: attnexp {version} (commit {commit}), torch {torch}, Python
 
 
 def list_remarks(answer: Answer) -> Iterator[str]:
-    """What a reader of the tables must know: remarks on the comparisons, and what "A to B seeds"
-    means."""
+    """What a reader of the tables must know, and what "A to B seeds" means."""
     yield from describe_comparisons(answer)
     words = [row.words for row in answer.differences if row.verdict == UNDECIDED]
     if any(text != UNDECIDED for text in words):

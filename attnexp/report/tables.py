@@ -88,8 +88,12 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
     last_epoch = group.epochs["epoch"].max()
     rows = []
     for variant in group.variants:
-        row = {"data": group.data, "protocol": group.protocol, "variant": variant}
-        row["n"] = str(num_seeds[variant])
+        row = {
+            "data": group.data,
+            "protocol": group.protocol,
+            "variant": variant,
+            "n": str(num_seeds[variant]),
+        }
         for metric, point in product(metrics, group.points):
             column = f"{point.label} {metric.name}"
             if point is RESULT:  # of other trainers
@@ -101,7 +105,8 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
             if place in means.index:
                 mean, sd = means.loc[place, ["mean", "sd"]]
                 row[column] = format_mean(mean, sd, metric)
-        k_run = group.published[group.published["variant"] == variant]
+        is_variant = group.published["variant"] == variant
+        k_run = group.published[is_variant]
         if k_run["epoch"].max() == last_epoch:
             accuracies = k_run["val_accuracy"]
             row["K final"] = format_number(accuracies.iloc[-1], ACCURACY)
@@ -144,15 +149,18 @@ def tabulate_classes(answer: Answer) -> Table:
     classes, from the stored predictions. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
+        point = group.points[0].name
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
             try:
-                classes = _measure_classes(run.folder, group.points[0].name)
+                classes = _measure_classes(run.folder, point)
             except UserError as error:
                 progress.note(str(error))
                 continue
-            place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            parts.append(classes.assign(**place))
+            classes["data"] = group.data
+            classes["protocol"] = group.protocol
+            classes["variant"] = run.variant
+            parts.append(classes)
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
@@ -188,7 +196,8 @@ def _pivot_means(
         texts.append(format_mean(mean, sd, metric))
     columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
-    wide = table.set_index(columns)["text"].unstack(sort=False)
+    table = table.set_index(columns)
+    wide = table["text"].unstack(sort=False)
     wide.columns.name = None
     frame = wide.fillna(NONE).reset_index()
     return drop_constant(frame, ["data", "protocol", "variant"])

@@ -20,8 +20,8 @@ LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 def show_answer(answer: Answer, console: Console) -> None:
     """Print an answer, the part of each protocol for itself."""
-    protocols = dict.fromkeys(group.protocol for group in answer.groups)
-    for protocol in protocols:
+    protocols = [group.protocol for group in answer.groups]
+    for protocol in dict.fromkeys(protocols):
         comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
         part = answer.select_comparisons(comparisons)
         print_table(tabulate_means(part), console)
@@ -54,13 +54,15 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
     variants = [variant for variant in group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
-    figure = _make_figure(list(means.index), console.width)
+    epochs = list(means.index)
+    figure = _make_figure(epochs, console.width)
     for letter, variant in letters.items():
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")
         figure.draw(dots.lines())
         figure.draw(_mark_points(figure, line, letter))
-        k_run = group.published[group.published["variant"] == variant]
+        is_variant = group.published["variant"] == variant
+        k_run = group.published[is_variant]
         if len(k_run):  # without values there would be a mark at (0, 0)
             k_line = k_run.set_index("epoch")["val_accuracy"]
             figure.draw(_mark_points(figure, k_line, letter.upper()))

@@ -21,8 +21,7 @@ def seeds_if_as_measured(
 ) -> int | None:
     """Fewest seeds whose interval leaves out 0 in four of five studies, if the true difference and
     its standard deviation are as measured; None above 10,000, or where sd is 0 or NaN. m:
-    comparisons judged together. anytime: for the anytime-valid interval, which may leave out 0
-    earlier."""
+    comparisons judged together. anytime: for the anytime-valid interval."""
     if math.isnan(sd) or sd == 0:
         return None
     factor = anytime_factor if anytime else t_factor

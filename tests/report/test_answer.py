@@ -22,6 +22,7 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.report import cells, formats, tables
 from attnexp.report.difference_tables import tabulate_differences
+from attnexp.report.listing import tabulate_runs
 from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
 from attnexp.report.table import Table, TableName
@@ -178,6 +179,14 @@ def test_nothing_breaks_within_a_word_while_numbers_could_wrap_or_a_heading_coul
     words = set(text.split())
     assert {*NAME.split(), "0.5135", "0.0123", "first", "last", "loss"} <= words
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_size_stands_in_one_line() -> None:
+    names = ["a" * 20, "position=sinusoidal train.lr=0.01 data.max_len=40"]
+    runs = pd.DataFrame({"run": names[0], "state": "finished", "data": "imdb", "seed": "0",
+                         "accuracy": [0.5], "bytes": 258_000, "settings": names[1]})  # fmt: skip
+    for width in (80, 70, 60):
+        assert "258\xa0kB" in printed_table(tabulate_runs(runs).frame, width)
 
 
 def test_names_verdicts_and_sizes_of_differences() -> None:
