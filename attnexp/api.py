@@ -7,13 +7,13 @@ from pathlib import Path
 import pandas as pd
 
 from attnexp.analysis import answer
+from attnexp.analysis.contrasts import difference_frame
 from attnexp.analysis.metrics import choose_metric
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.inspect.insight import load_model
-from attnexp.report.formats import difference_frame
 from attnexp.runs.labels import settings
 from attnexp.statistics.defaults import MARGIN
 from attnexp.training.run import train_run
@@ -59,7 +59,8 @@ def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = Non
     runs, or published files. margin: in percentage points. metric: else that of the
     studies. Raises `UserError`."""
     groups = load_groups([Path(path) for path in paths])
-    return difference_frame(answer.compare(groups, [choose_metric(metric, margin, groups)]))
+    metrics = [choose_metric(metric, margin, groups)]
+    return difference_frame(answer.compare(groups, metrics).differences)
 
 
 def judge(
@@ -85,4 +86,4 @@ def judge(
         variant_column=variant_column,
         seed_column=seed_column,
     )
-    return difference_frame(answer.compare(groups, metrics))
+    return difference_frame(answer.compare(groups, metrics).differences)

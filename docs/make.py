@@ -25,7 +25,7 @@ import pandas as pd
 
 from attnexp.analysis.answer import Answer, MeanDifference, compare
 from attnexp.analysis.contrasts import Difference
-from attnexp.analysis.metrics import ACCURACY, format_margin
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -118,7 +118,7 @@ def conclude(row: Difference) -> str:
     if row.verdict.startswith(HELPS):
         return f"PE helps{suffix}"
     if row.verdict.startswith(EQUIVALENT):
-        return f"less than {format_margin(row.metric)} points{suffix}"
+        return f"less than {row.metric.margin_text} points{suffix}"
     assert row.verdict == UNDECIDED
     if row.texts is None:
         suffix = f" {ON_THESE_TEXTS}"
@@ -141,7 +141,7 @@ def overfitting() -> str:
     fall = t_interval(falls["no_pe"] - falls["pe"])
     return f"""**Over-fitting.** From its best epoch to the last, accuracy falls by
         {100 * falls["no_pe"].mean():.2f} points without PE and by {100 * falls["pe"].mean():.2f}
-        with it, a difference of {format_size(fall.mean, fall.low, fall.high, is_share=True)}. What
+        with it, a difference of {format_size(fall.mean, fall.low, fall.high, ACCURACY)}. What
         PE gives after five epochs is this smaller fall."""
 
 
@@ -150,7 +150,7 @@ def attention() -> str:
     document = run_command("attnexp probe outputs/published/blog --do uniform --json")
     effects = pd.DataFrame(json.loads(document)["effects"])
     uniform = effects.set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
-    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], is_share=True)
+    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], ACCURACY)
     rivals = compare_published("baselines")
     rival = find_difference(rivals, "final", variant="mean")
     rival_at_best = find_difference(rivals, "best", variant="mean")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import pandas as pd
 
@@ -13,9 +14,12 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics.meta import Meta, random_effects
-from attnexp.statistics.verdict import TOO_FEW, MetricSpec, is_decided
+from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
+ENDPOINT_FIELDS = [*ENDPOINT_KEYS, "n", "mean", "sd"]  # of the JSON document
+MEAN_FIELDS = """protocol variant baseline within point metric n mean low high next_low
+next_high""".split()
 EPOCH_KEYS = ["data", "protocol", "variant", "epoch", "metric"]
 
 
@@ -53,9 +57,16 @@ class MeanDifference:
         return f"mean over {self.n}"
 
     @property
-    def texts(self) -> tuple[float, float]:
-        """What stands in place of the wider interval: where the next data set's mean would lie."""
+    def next_data_set(self) -> tuple[float, float]:
+        """The interval in which the next data set's difference would lie."""
         return self.interval.next_low, self.interval.next_high
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """A flat record, as a difference has it."""
+        place = {"protocol": self.protocol, "point": self.endpoint.name, "metric": self.metric.name}
+        values = place | vars(self.contrast) | self.interval._asdict() | {"n": self.n}
+        return {key: values[key] for key in MEAN_FIELDS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +80,14 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """Sentences that a reader of the numbers must know."""
-        notes = [note for comparison in self.comparisons for note in comparison.notes]
-        notes += _notes_on_skew(self.differences)
-        if self.means:
-            notes += _notes_on_left_out(self.differences)
+        notes = []
+        for comparison in self.comparisons:
+            notes += comparison.notes
+        notes += _describe_skew(self.differences)
+        for row in self.differences:
+            if self.means and not row.has_verdict:
+                reason = row.reason or row.verdict
+                notes.append(f"Not in the mean over data sets: {row.data} ({reason}).")
         return list(dict.fromkeys(notes))
 
     @property
@@ -101,7 +116,7 @@ class Answer:
                     names[contrast.name] = None
         return list(names)
 
-    def select(self, comparisons: list[Comparison]) -> "Answer":
+    def select_comparisons(self, comparisons: list[Comparison]) -> "Answer":
         """The answer of some of the comparisons alone."""
         protocols = {comparison.group.protocol for comparison in comparisons}
         means = [row for row in self.means if row.protocol in protocols]
@@ -110,25 +125,25 @@ class Answer:
 
 def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
     """Compare the variants of each group by these metrics, and their differences over data sets."""
-    comparisons = [_compare_group(group, metrics) for group in groups]
+    comparisons = []
+    for group in groups:
+        contrasts = list_comparisons(group.families)
+        differences = []
+        for endpoint, metric, (contrast, m) in product(group.points, metrics, contrasts):
+            difference = judge_contrast(group, contrast, endpoint, metric, m)
+            if difference is not None:
+                differences.append(difference)
+        comparison = Comparison(
+            group=group,
+            endpoints=_mean_endpoints(group),
+            epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
+            differences=differences,
+            agreements=agreements_with_k(group),
+            notes=[*_describe_what_is_missing(group, metrics), *group.notes],
+        )
+        comparisons.append(comparison)
     answer = Answer(comparisons=comparisons, metrics=metrics, means=[])
     return replace(answer, means=_average_over_data(answer.differences))
-
-
-def _compare_group(group: Group, metrics: Sequence[MetricSpec]) -> Comparison:
-    contrasts = list_comparisons(group.families)
-    rows = [
-        judge_contrast(group, contrast, endpoint, metric, m)
-        for endpoint, metric, (contrast, m) in product(group.points, metrics, contrasts)
-    ]
-    return Comparison(
-        group=group,
-        endpoints=_mean_endpoints(group),
-        epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
-        differences=[row for row in rows if row is not None],
-        agreements=agreements_with_k(group),
-        notes=[*_notes_on_metrics(group, metrics), *_notes_on_seeds(group), *group.notes],
-    )
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
@@ -151,42 +166,39 @@ def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference
     """Means of the differences that several data sets have. Of several cuts of one data set the
     first counts alone; differences without a verdict take no part."""
     by_place: dict[tuple[str, ...], dict[str, Difference]] = {}
-    for row in filter(has_verdict, differences):
-        place = (row.protocol, row.endpoint.name, row.metric.name)
-        contrast = (row.contrast.variant, row.contrast.baseline)
-        by_place.setdefault(place + contrast, {}).setdefault(row.source, row)
+    for row in differences:
+        if row.has_verdict:
+            contrast = (row.contrast.variant, row.contrast.baseline)
+            place = (row.protocol, row.endpoint.name, row.metric.name, *contrast)
+            by_source = by_place.setdefault(place, {})
+            by_source.setdefault(row.source, row)
     means = []
     for by_source in by_place.values():
         rows = list(by_source.values())
         if len(rows) == 1:
             continue
         sizes = [row.interval.mean for row in rows]
+        errors = [row.error for row in rows]
         mean = MeanDifference(
             protocol=rows[0].protocol,
             contrast=rows[0].contrast,
             endpoint=rows[0].endpoint,
             metric=rows[0].metric,
             n=len(rows),
-            interval=random_effects(sizes, [row.error for row in rows]),
+            interval=random_effects(sizes, errors),
         )
         means.append(mean)
     return means
 
 
-def has_verdict(row: Difference) -> bool:
-    """Whether the seeds and the accuracies allow for a verdict, be it undecided."""
-    return row.verdict not in ("", TOO_FEW)
-
-
-def _notes_on_metrics(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
+def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
+    """Notes on metrics and seeds that were planned and are not there, or the other way round."""
     names = {metric.name for metric in metrics}
-    for name in sorted({study.metric for study in group.studies} - names):
+    declared = {study.metric for study in group.studies}
+    for name in sorted(declared - names):
         yield f"Declared before the first run: {name}. This judges {', '.join(sorted(names))}."
     for name in sorted(names - {*group.endpoints["metric"]}):
         yield f"{group.data}: these results hold no {name}."
-
-
-def _notes_on_seeds(group: Group) -> Iterator[str]:
     seeds = group.endpoints.groupby("variant")["seed"].agg(frozenset)
     if seeds.nunique() > 1:
         yield "A difference leaves out seeds that one of its variants lacks; means do not."
@@ -195,35 +207,28 @@ def _notes_on_seeds(group: Group) -> Iterator[str]:
         yield f"Missing: {variant}, {len(missing)} of {num_planned} planned seeds."
 
 
-def _notes_on_skew(differences: Sequence[Difference]) -> Iterator[str]:
+def _describe_skew(differences: Sequence[Difference]) -> Iterator[str]:
     """A line that names skewed differences, or of several data sets these."""
-    skewed = [row for row in differences if row.is_skewed and has_verdict(row)]
-    places = list(dict.fromkeys(row.data for row in skewed))
+    skewed = [row for row in differences if row.is_skewed and row.has_verdict]
+    names = list(dict.fromkeys(row.data for row in skewed))
     if len({row.data for row in differences}) == 1:
-        places = _list_by_endpoint(skewed)
-    if places:
+        names = _list_by_endpoint(skewed)
+    if names:
         yield (
-            f"Skewed: {', '.join(places)}. Such intervals miss the true difference more often than "
+            f"Skewed: {', '.join(names)}. Such intervals miss the true difference more often than "
             "5 % (docs/statistics.md)."
         )
 
 
 def _list_by_endpoint(rows: Sequence[Difference]) -> list[str]:
     """`pe − none (final)`, or `5 differences (final)` where they are many."""
-    names: dict[str, list[str]] = {}
+    by_place: dict[str, list[str]] = {}
     for row in rows:
         words = [row.endpoint.name, row.metric.name]
         place = ", ".join(word for word in words if word not in (RESULT.name, ACCURACY.name))
-        names.setdefault(f" ({place})" if place else "", []).append(row.contrast.name)
+        by_place.setdefault(f" ({place})" if place else "", []).append(row.contrast.name)
     texts = []
-    for place, contrasts in names.items():
-        listed = ", ".join(contrasts) if len(contrasts) < 3 else f"{len(contrasts)} differences"
+    for place, names in by_place.items():
+        listed = ", ".join(names) if len(names) < 3 else f"{len(names)} differences"
         texts.append(listed + place)
     return texts
-
-
-def _notes_on_left_out(differences: Sequence[Difference]) -> Iterator[str]:
-    """A line for each data set that takes no part in the means over data sets."""
-    for row in differences:
-        if not has_verdict(row):
-            yield f"Not in the mean over data sets: {row.data} ({row.reason or row.verdict})."

@@ -11,7 +11,7 @@ import pandas as pd
 from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.group import Group
-from attnexp.analysis.metrics import ACCURACY, format_margin
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics import intervals
 from attnexp.statistics.crossed import Crossed, crossed, widen
 from attnexp.statistics.intervals import Interval
@@ -19,10 +19,12 @@ from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_
 from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import (
     NOT_ABOVE_CHANCE,
+    TOO_FEW,
     UNDECIDED,
     MetricSpec,
+    Verdict,
     is_above_chance,
-    verdict,
+    judge_interval,
 )
 
 Bounds = tuple[float, float]
@@ -48,20 +50,43 @@ class Difference:
     m: int  # contrasts that are judged together
     anytime: bool
     p: float  # of the paired t test, times m; NaN where there is none
-    verdict: str  # empty where there is none, for this reason:
-    reason: str
-    words: str  # the verdict with its margin or the seeds that it takes, or the reason
+    judgement: Verdict  # of the intervals alone
+    reason: str  # why there is no verdict, or empty
     seeds_if_as_measured: int | None  # enough in four of five cases if it is as large as measured
     seeds_at_most: int | None  # enough whatever it is
     is_skewed: bool  # so that the interval misses more often than it says
 
     @property
+    def verdict(self) -> str:
+        """The verdict without its size; empty where there is none."""
+        return "" if self.reason else self.judgement.name
+
+    @property
+    def has_verdict(self) -> bool:
+        """Whether the seeds and the accuracies allow for a verdict, be it undecided."""
+        return self.verdict not in ("", TOO_FEW)
+
+    @property
+    def words(self) -> str:
+        """The verdict as tables show it, with its size or the seeds it takes; or the reason."""
+        if self.reason or self.verdict != UNDECIDED:
+            return self.reason or self.judgement.words
+        seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)
+        return f"{UNDECIDED}, {seeds}" if seeds else UNDECIDED
+
+    @property
     def record(self) -> dict[str, Any]:
         """The flat record of the JSON document."""
+        low, high = self.texts or (math.nan, math.nan)
         values = vars(self) | vars(self.contrast) | self.interval._asdict()
         values |= {"point": self.endpoint.name, "metric": self.metric.name}
-        values["texts_low"], values["texts_high"] = self.texts or (math.nan, math.nan)
+        values |= {"texts_low": low, "texts_high": high, "verdict": self.verdict}
         return {key: values[key] for key in FIELDS}
+
+
+def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
+    """A row for each difference, with the keys of the JSON document."""
+    return pd.DataFrame([row.record for row in rows], columns=FIELDS)
 
 
 def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
@@ -91,15 +116,13 @@ def judge_contrast(
     make_interval = intervals.anytime_interval if anytime else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
-    crossing = None
+    error = sd / math.sqrt(interval.n)
+    texts = None
     if metric.name == ACCURACY.name and not anytime:
         crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
-    texts = None if crossing is None else widen(crossing, interval)
-    reason = _why_no_verdict(group, contrast, values, endpoint, metric)
-    if_as_measured = seeds_if_as_measured(interval.mean, sd, m, anytime=anytime)
-    at_most = seeds_at_most(sd, metric.margin, m, anytime=anytime)
-    words = verdict(interval, metric, texts, margin_text=format_margin(metric))
-    seeds = describe_seeds(interval.n, if_as_measured, at_most)
+        if crossing is not None:
+            texts = widen(crossing, interval)
+            error = crossing.se
     return Difference(
         data=group.data,
         source=group.source,
@@ -109,22 +132,16 @@ def judge_contrast(
         metric=metric,
         interval=interval,
         texts=texts,
-        error=crossing.se if crossing else sd / math.sqrt(interval.n),
+        error=error,
         m=m,
         anytime=anytime,
         p=math.nan if anytime else intervals.p_value(d, m=m, step=step),
-        verdict="" if reason else verdict(interval, metric, texts),
-        reason=reason,
-        words=reason or _add_seeds(words, seeds),
-        seeds_if_as_measured=if_as_measured,
-        seeds_at_most=at_most,
+        judgement=judge_interval(interval, metric, texts),
+        reason=_why_no_verdict(group, contrast, endpoint, metric, values),
+        seeds_if_as_measured=seeds_if_as_measured(interval.mean, sd, m, anytime=anytime),
+        seeds_at_most=seeds_at_most(sd, metric.margin, m, anytime=anytime),
         is_skewed=is_skewed(d, step=step),
     )
-
-
-def _add_seeds(words: str, seeds: str) -> str:
-    """`undecided, 6 to 120 seeds`; other verdicts as they are."""
-    return f"{words}, {seeds}" if words == UNDECIDED and seeds else words
 
 
 def _cross_with_texts(
@@ -142,11 +159,7 @@ def _cross_with_texts(
 
 
 def _why_no_verdict(
-    group: Group,
-    contrast: Contrast,
-    values: pd.DataFrame,
-    endpoint: Endpoint,
-    metric: MetricSpec,
+    group: Group, contrast: Contrast, endpoint: Endpoint, metric: MetricSpec, values: pd.DataFrame
 ) -> str:
     """Why there is no verdict: fewer than half of the planned seeds finished, or no variant of
     the group is shown to be above always guessing the largest class. Else empty."""
@@ -155,8 +168,10 @@ def _why_no_verdict(
     n = len(values[list(contrast.weights)].dropna())
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if metric.name == ACCURACY.name and group.chance is not None:
-        num_texts = group.num_texts[endpoint.name]
-        if not any(is_above_chance(mean, group.chance, num_texts) for mean in values.mean()):
-            return NOT_ABOVE_CHANCE
-    return ""
+    if metric.name != ACCURACY.name or group.chance is None:
+        return ""
+    num_texts = group.num_texts[endpoint.name]
+    for mean in values.mean():
+        if is_above_chance(mean, group.chance, num_texts):
+            return ""
+    return NOT_ABOVE_CHANCE

@@ -55,11 +55,14 @@ def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     """The contrasts of a study: simple effects and interactions where two factors are crossed, else
     every variant minus the baseline. variants: levels by factor, the baseline first."""
     names = list(variants)
-    by_levels = {tuple(levels.values()): name for name, levels in variants.items()}
-    contrasts = []
-    if len(by_levels) == len(names) and all(len(pair) == 2 for pair in by_levels):
-        contrasts = _cross_factors(by_levels, list(variants[names[0]]))
-    return contrasts or differences_from(names[0], names)
+    variant_at = {tuple(levels.values()): name for name, levels in variants.items()}
+    has_two_factors = all(len(levels) == 2 for levels in variant_at)
+    if has_two_factors and len(variant_at) == len(names):
+        factors = list(variants[names[0]])
+        contrasts = _cross_factors(variant_at, factors)
+        if contrasts:
+            return contrasts
+    return differences_from(names[0], names)
 
 
 def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[str]) -> Family:

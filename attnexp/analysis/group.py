@@ -36,10 +36,9 @@ class Group:
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
     # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
-    runs: pd.DataFrame = field(
-        default_factory=pd.DataFrame
-    )  # variant, seed, run_id, folder, command
-    made_by: list[dict[str, Any]] = field(default_factory=list)  # `read_published.MADE_BY`
+    # variant, seed, run_id, folder, command
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the data, by variant
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
@@ -66,17 +65,19 @@ class Group:
 
     def step(self, point: str, metric: str) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""
-        if self.num_texts:
-            # one text moves macro-F1 by about as much
-            return 1 / self.num_texts[point] if metric in ("accuracy", "macro_f1") else 0.0
-        return smallest_step(self.endpoints.loc[self.endpoints["metric"] == metric, "value"])
+        if not self.num_texts:
+            is_metric = self.endpoints["metric"] == metric
+            return smallest_step(self.endpoints.loc[is_metric, "value"])
+        if metric in ("accuracy", "macro_f1"):  # one text moves both by about as much
+            return 1 / self.num_texts[point]
+        return 0.0
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        finished = {*zip(self.endpoints["variant"], self.endpoints["seed"], strict=True)}
-        missing: dict[str, list[str]] = {}
-        for variant, seeds in self.planned.items():
-            for seed in seeds:
-                if (variant, seed) not in finished:
-                    missing.setdefault(variant, []).append(seed)
+        missing = {}
+        for variant, planned in self.planned.items():
+            finished = set(self.endpoints.loc[self.endpoints["variant"] == variant, "seed"])
+            seeds = [seed for seed in planned if seed not in finished]
+            if seeds:
+                missing[variant] = seeds
         return missing

@@ -50,38 +50,35 @@ class Agreement:
 
 
 @cache
-def _k_table() -> pd.DataFrame:
-    return pd.read_csv(Path(__file__).with_name("kexue.csv"))
-
-
-@cache
-def _k_settings() -> dict[str, dict[str, Any]]:
-    """Settings of K's runs by position, where those of `SETTINGS` have later values."""
-    text = Path(__file__).with_name("kexue.json").read_bytes()
-    return dict(json.loads(text))
+def _read_k_runs() -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+    """K's table, and the settings of his runs by position, but for those of `SETTINGS`."""
+    folder = Path(__file__).parent
+    settings = json.loads((folder / "kexue.json").read_bytes())
+    return pd.read_csv(folder / "kexue.csv"), settings
 
 
 def find_k_epochs(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
     `METRICS`; no rows for any other run. The number of epochs may differ."""
-    table = _k_table()
+    table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    compared = {
-        key: value
-        for key, value in settings.items()
-        if key not in FREE and (key, value) not in SETTINGS.items()
-    }
-    alike = [name for name, values in _k_settings().items() if compared.items() <= values.items()]
+    compared = {}
+    for key, value in settings.items():
+        if key not in FREE and (key, value) not in SETTINGS.items():
+            compared[key] = value
+    alike = []
+    for position, values in k_settings.items():
+        if compared.items() <= values.items():
+            alike.append(position)
     return table[table["position"].isin(alike)]
 
 
 def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
     """Settings among `SETTINGS` in which a run differs from K's, as `key=value`."""
     values = flatten(config)
-    return tuple(
-        as_word(key, values[key]) for key, k_value in SETTINGS.items() if values[key] != k_value
-    )
+    differing = [key for key, k_value in SETTINGS.items() if values[key] != k_value]
+    return tuple(as_word(key, values[key]) for key in differing)
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
@@ -92,11 +89,11 @@ def agreements_with_k(group: Group) -> list[Agreement]:
     published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
     unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
     groups = published.groupby(unlike, sort=False)
-    agreements = [_agreement(group, rows, words) for words, rows in groups]
+    agreements = [_compare_with_k(group, rows, words) for words, rows in groups]
     return [agreement for agreement in agreements if agreement.n >= FEWEST_SEEDS]
 
 
-def _agreement(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:
+def _compare_with_k(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:
     """K's values of some variants beside ours. published: variant, epoch, metric, value."""
     place = ["variant", "epoch", "metric"]
     ours = group.epochs.pivot(index="seed", columns=place, values="value")

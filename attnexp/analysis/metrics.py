@@ -21,22 +21,21 @@ METRICS = (
 
 ACCURACY = METRICS[0]
 
-SHARES = {metric.name for metric in METRICS if metric.is_share}
-SHARES |= {f"{measured}_{name}" for measured in ("train", "val") for name in SHARES}
-"""Columns of endpoints and epochs that are shown in %."""
+METRIC_OF_COLUMN = {
+    f"{prefix}{metric.name}": metric for prefix in ("", "train_", "val_") for metric in METRICS
+}
+"""How columns of endpoints and epochs are shown."""
 
 
 def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ()) -> MetricSpec:
     """The metric of this name, else the one that studies declare, else accuracy. margin: in points.
     Raises `UserError` where they declare several, and for a metric that is not shown in %."""
-    declared = {study.metric for group in groups for study in group.studies}
+    declared: set[str] = set()
+    for group in groups:
+        declared |= {study.metric for study in group.studies}
     names = [name] if name else sorted(declared or {ACCURACY.name})
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
     if len(names) > 1 or names[0] not in shares:
-        raise UserError(f"Judge by {' or '.join(names)}? Give --metric one of {', '.join(shares)}.")
+        wanted = " or ".join(names)
+        raise UserError(f"Judge by {wanted}? Give --metric one of {', '.join(shares)}.")
     return replace(shares[names[0]], margin=margin / 100)
-
-
-def format_margin(metric: MetricSpec) -> str:
-    """The margin in the unit of the tables: `0.25`."""
-    return f"{100 * metric.margin if metric.is_share else metric.margin:.4g}"

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,13 @@ def read_results(
     groups = []
     for data, group_rows in rows.groupby("data", sort=False):
         groups.append(_make_group(str(data), group_rows, names, first, sequential))
-    groups[0].notes.extend(_describe_left_out(cells, numbers))
+    for name in names:
+        left_out = cells[numbers[name].isna()]
+        if len(left_out):
+            runs = left_out["variant"] + " seed " + left_out["seed"]
+            listed = join_names(runs.unique())
+            note = f"Left out: {len(left_out):,} rows with an empty cell in {name} ({listed})."
+            groups[0].notes.append(note)
     return groups, [_choose_metric(name, rows, higher, lower, margin_of) for name in names]
 
 
@@ -110,7 +116,8 @@ def _with_standard_names(
     standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
     # a column `variant` counts as any other where --variant-column names another one
     kept = [name for name in cells if name in standard or name not in standard.values()]
-    cells = pd.DataFrame({"data": name, **cells[kept].rename(columns=standard)})
+    renamed = cells[kept].rename(columns=standard)
+    cells = pd.DataFrame({"data": name, **renamed})
     for key in KEYS:
         cells[key] = cells[key].str.strip()
     seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
@@ -120,14 +127,14 @@ def _with_standard_names(
     return cells
 
 
-def _words(name: str) -> set[str]:
-    return set(re.findall("[a-z0-9]+", name.lower()))
-
-
 def _is_accuracy(name: str) -> bool:
     """Whether a judged column is like an accuracy: `test_acc`, `macro_f1`, not `inaccuracy`."""
     similar = [metric.name for metric in METRICS if metric.is_share and metric.higher_is_better]
-    return name in similar or not ACCURACY.isdisjoint(_words(name))
+    return name in similar or not ACCURACY.isdisjoint(_words_of(name))
+
+
+def _words_of(name: str) -> set[str]:
+    return set(re.findall("[a-z0-9]+", name.lower()))
 
 
 def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> list[str]:
@@ -135,9 +142,10 @@ def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> l
     `grad_acc` nor `1-accuracy`; and those named. Raises `UserError` where there is none, or one
     that is no column."""
     columns = [name for name in cells if name not in (*KEYS, PLACE)]
-    plain = [name for name in columns if _is_accuracy(name)]
-    plain = [name for name in plain if _words(name) <= ACCURACY | QUALIFIERS]
-    metrics = list(dict.fromkeys([*(chosen or plain), *named]))
+    if not chosen:
+        plain_words = ACCURACY | QUALIFIERS
+        chosen = [name for name in columns if _is_accuracy(name) and _words_of(name) <= plain_words]
+    metrics = list(dict.fromkeys([*chosen, *named]))
     _check_columns(metrics, columns, "Choose with --columns.")
     if not metrics:
         example = columns[-1] if columns else "loss"
@@ -161,16 +169,6 @@ def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
                 f"{wrong[name].iloc[0]!r}, which is no finite number."
             )
     return numbers
-
-
-def _describe_left_out(cells: pd.DataFrame, numbers: pd.DataFrame) -> Iterator[str]:
-    """A note for each metric whose empty cells leave rows out."""
-    for name in numbers:
-        rows = cells[numbers[name].isna()]
-        if len(rows):
-            runs = dict.fromkeys(rows["variant"] + " seed " + rows["seed"])
-            listed = join_names(runs)
-            yield f"Left out: {len(rows):,} rows with an empty cell in {name} ({listed})."
 
 
 def _make_group(
@@ -216,11 +214,13 @@ def _make_group(
 
 def _check_pairs(data: str, rows: pd.DataFrame, variants: Sequence[str]) -> list[str]:
     """Notes on variants that share no seed with the first one. Raises `UserError` if none does."""
-    baseline, *others = variants
+    baseline = variants[0]
     seeds = rows.groupby("variant")["seed"].unique()
-    alone = [name for name in others if set(seeds[name]).isdisjoint(seeds[baseline])]
-    if alone == others:
-        listed = "; ".join(f"{name}: {join_names(seeds[name])}" for name in variants)
+    baseline_seeds = set(seeds[baseline])
+    alone = [name for name in variants if baseline_seeds.isdisjoint(seeds[name])]
+    if len(alone) == len(variants) - 1:
+        texts = [f"{name}: {join_names(seeds[name])}" for name in variants]
+        listed = "; ".join(texts)
         raise UserError(f"{data}: no two variants share a seed ({listed}). Pairs need one.")
     return [f"{name} has no seed in common with {baseline}, so no difference." for name in alone]
 
@@ -241,18 +241,22 @@ def _choose_metric(
     lower: Sequence[str],
     margin_of: Mapping[str, float],
 ) -> MetricSpec:
-    """How a metric is judged. Raises `UserError` where its direction or margin is wrong, or
-    missing."""
+    """How a metric is judged. Raises `UserError` where direction or margin is wrong or missing."""
     is_accuracy = _is_accuracy(name)
     usual_margin = 100 * MARGIN if is_accuracy else 0.0
     margin = margin_of.get(name, margin_of.get("", usual_margin))
-    directions = (name in higher, name in lower)
-    if all(directions) or not any((*directions, is_accuracy)) or not margin > 0:
+    directions = [name in higher, name in lower]
+    if not any([is_accuracy, *directions]) or all(directions) or not margin > 0:
         raise UserError(
             f"Say which direction of {name} is better, and the smallest difference that "
             f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
         )
-    is_share = is_accuracy and _are_shares(name, rows)
+    low = rows[name].min()
+    high = rows[name].max()
+    if is_accuracy and high > 1 and 0 < low <= 1:
+        run = _name_run(rows[rows[name] == low])
+        raise UserError(f"{run}: {name} is {low:g} beside {high:g}. Write all as per cent.")
+    is_share = bool(is_accuracy and low >= 0 and high <= 1)
     if is_share and margin < SMALLEST_MARGIN:
         raise UserError(
             f"{margin:g} points? The tables show {name} in %, and margins in points. For half "
@@ -261,19 +265,10 @@ def _choose_metric(
     return MetricSpec(
         name=name,
         is_share=is_share,
+        is_percent=bool(is_accuracy and low >= 0 and 1 < high <= 100),
         higher_is_better=name not in lower,
         margin=margin / 100 if is_share else margin,
     )
-
-
-def _are_shares(name: str, rows: pd.DataFrame) -> bool:
-    """Whether accuracies are shares, not per cent. Raises `UserError` where some may be either."""
-    low = rows[name].min()
-    high = rows[name].max()
-    if high > 1 and 0 < low <= 1:
-        run = _name_run(rows[rows[name] == low])
-        raise UserError(f"{run}: {name} is {low:g} beside {high:g}. Write all as per cent.")
-    return bool(low >= 0 and high <= 1)
 
 
 def _name_run(rows: pd.DataFrame) -> str:
@@ -287,6 +282,5 @@ def _check_columns(names: Sequence[str], columns: "Collection[Any]", cure: str) 
     for name in names:
         if name not in columns:
             hint = did_you_mean(name, columns)
-            raise UserError(
-                f"There is no column {name}.{hint} There are {', '.join(columns)}. {cure}"
-            )
+            listed = ", ".join(columns)
+            raise UserError(f"There is no column {name}.{hint} There are {listed}. {cure}")

@@ -1,4 +1,4 @@
-"""Groups of runs on disk and of published studies, by way of a row for each run and epoch."""
+"""Groups of runs on disk and of published studies, by way of the rows of `rows.py`."""
 
 import shlex
 from collections import Counter
@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,8 @@ from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import find_k_epochs
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
-from attnexp.analysis.read_published import MADE_BY, check_answers, describe_run, load_published
+from attnexp.analysis.read_published import load_published
+from attnexp.analysis.rows import MADE_BY, Row, check_answers, describe_run
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -25,12 +25,6 @@ from attnexp.runs import manifest, predictions
 from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
-
-Row = dict[str, Any]
-"""A run and epoch. Of the run: label (of its variant, or empty), study (key of its manifest),
-declared (as in `Run`), default_label, num_departures, parameters, made_by, command, seed, run_id,
-folder, and what `describe_run` says. Of the epoch: epoch, metrics (`val_loss`; `test_loss` in the
-chosen epoch of a holdout run), correct: bits of the test texts."""
 
 
 def load_groups(
@@ -91,12 +85,12 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
         "folder": run.path,
     }
     correct = predictions.right_by_epoch(run)
-    tested = {f"test_{name}": value for name, value in asdict(result.test).items() if name != "n"}
     rows = []
     for epoch in result.epochs:
         row = about | asdict(epoch) | {"correct": correct.get(epoch.epoch)}
         if about["protocol"] == "holdout" and epoch.epoch == result.best.epoch:
-            row |= tested
+            tested = asdict(result.test)
+            row |= {f"test_{name}": tested[name] for name in tested if name != "n"}
         rows.append(row)
     with reading(run.path / predictions.FILE, "Train again."):
         check_answers(rows)
@@ -115,7 +109,15 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
     groups = []
     places = table.groupby(["fingerprint", "n_test", "protocol"], sort=False)
     for (_, _, protocol), group_rows in places:
-        data = _name_data(group_rows)
+        facts = group_rows["facts"].iloc[0]
+        data = str(facts["name"])
+        limits = {
+            (config["data"]["limit_train"], config["data"]["limit_test"])
+            for config in group_rows["config"]
+        }
+        # a cut of a data set is named by its size, where all variants have the same
+        if len(limits) == 1 and limits != {(None, None)}:
+            data += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
         counts[data, protocol] += 1
         if counts[data, protocol] > 1:
             data = f"{data} #{counts[data, protocol]}"
@@ -125,47 +127,38 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
     return groups
 
 
-def _name_data(rows: pd.DataFrame) -> str:
-    """Name of the data set; with the numbers of texts where all variants are limited alike."""
-    facts = rows["facts"].iloc[0]
-    configs = [config["data"] for config in rows["config"]]
-    limits = {(config["limit_train"], config["limit_test"]) for config in configs}
-    if len(limits) > 1 or limits == {(None, None)}:
-        return str(facts["name"])
-    return f"{facts['name']} ({facts['n_train']:,} + {facts['n_test']:,} texts)"
-
-
 def _make_group(
     rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
     """The group of all these rows. planned: as `_list_planned` gives them."""
     plans = [studies[key] for key in rows["study"].unique() if key in studies]
-    added = [plan.added_seeds for plan in plans]
     versions = rows["made_by"].explode().dropna().unique()
-    rows = rows.drop_duplicates(["run_id", "epoch"])
+    rows = rows.drop_duplicates(["run_id", "epoch"])  # which several studies may have
     protocol = str(rows["protocol"].iloc[0])
     facts = rows["facts"].iloc[0]
     firsts = rows.drop_duplicates("variant").set_index("variant")
-    configs = firsts["config"].to_dict()
-    published = [
-        find_k_epochs(values, facts).assign(variant=variant)
-        for variant, values in firsts["settings"].items()
-    ]
+    published = []
+    for variant, settings in firsts["settings"].items():
+        published.append(find_k_epochs(settings, facts).assign(variant=variant))
     at_points = _at_endpoints(rows, ENDPOINTS[protocol])
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
     keys = ["data", "protocol", "variant", "seed"]
     by_epoch = [name for name in rows if name.startswith(("train_", "val_"))]
+    notes = []
+    for plan in plans:
+        if plan.added_seeds:
+            notes.append(f"Seeds added after a first answer: {', '.join(plan.added_seeds)}.")
     return Group(
         data=rows["data"].iloc[0],
         source=facts["name"],
         protocol=protocol,
-        variants=list(configs),
+        variants=list(firsts.index),
         points=points,
         endpoints=_melt(at_points, [*keys, "point", "epoch"], [metric.name for metric in METRICS]),
         epochs=_melt(rows, [*keys, "epoch"], by_epoch),
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
-        configs=configs,
+        configs=firsts["config"].to_dict(),
         right=_unpack_answers(at_points, points, facts["n_test"]),
         runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder", "command"]],
         made_by=[dict(zip(MADE_BY, values, strict=True)) for values in versions],
@@ -175,9 +168,7 @@ def _make_group(
         chance=facts.get("largest_class"),
         sequential=frozenset(rows.loc[rows["declared"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
-        notes=[
-            f"Seeds added after a first answer: {', '.join(seeds)}." for seeds in added if seeds
-        ],
+        notes=notes,
     )
 
 
@@ -207,12 +198,14 @@ def _list_planned(
 def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[Family]:
     """The family of each study, and one of what none has planned, by kind of seeds of variants."""
     families = []
-    firsts = planned.drop_duplicates(["study", "variant"])
-    for _, plan in firsts.groupby("study", sort=False):
-        families.append(family_of_study(dict(zip(plan["variant"], plan["levels"], strict=True))))
-    for _, variants in seed_kinds.groupby(seed_kinds, sort=False).groups.items():
-        unplanned = variants[~variants.isin(planned["variant"])]
-        families.append(differences_from(variants[0], unplanned))
+    planned_variants = planned.drop_duplicates(["study", "variant"])
+    for _, plan in planned_variants.groupby("study", sort=False):
+        levels = dict(zip(plan["variant"], plan["levels"], strict=True))
+        families.append(family_of_study(levels))
+    for _, kinds in seed_kinds.groupby(seed_kinds, sort=False):
+        variants = list(kinds.index)
+        unplanned = kinds.index[~kinds.index.isin(planned["variant"])]
+        families.append(differences_from(variants[0], list(unplanned)))
     return [family for family in families if family]
 
 
@@ -230,8 +223,9 @@ def _at_endpoints(rows: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFram
         places.append(place)
         part = rows[is_there].assign(point=point.name)
         for metric in METRICS:
-            if f"{point.measured}_{metric.name}" in rows:
-                part[metric.name] = part[f"{point.measured}_{metric.name}"]
+            column = f"{point.measured}_{metric.name}"
+            if column in rows:
+                part[metric.name] = part[column]
         if "train_accuracy_after" in rows:
             part["gap"] = part["train_accuracy_after"] - part["accuracy"]
         parts.append(part)
@@ -250,11 +244,14 @@ def _unpack_answers(
     """Which test texts are right, where all runs answer the same ones: not where each seed draws
     its own test set, nor on the texts that each seed holds out."""
     answers: dict[tuple[str, str, str], Bits] = {}
-    if len({config["seeds"].get("resample") for config in at_points["config"]}) > 1:
+    resamples = {config["seeds"].get("resample") for config in at_points["config"]}
+    if len(resamples) > 1:
         return answers
     on_test = [point.name for point in points if point.split == "test"]
-    rows = at_points[at_points["correct"].notna() & at_points["point"].isin(on_test)]
+    is_stored = at_points["correct"].notna()
+    rows = at_points[is_stored & at_points["point"].isin(on_test)]
     for row in rows.itertuples():
         packed = np.frombuffer(row.correct, np.uint8)
-        answers[row.variant, row.seed, row.point] = np.unpackbits(packed, count=num_texts) > 0
+        bits = np.unpackbits(packed, count=num_texts)
+        answers[row.variant, row.seed, row.point] = bits > 0
     return answers

@@ -66,7 +66,7 @@ def max_abs_diff(*pairs: tuple[Tensor, Tensor]) -> float:
     return torch.stack(differences).max().item()  # of which a NaN is the largest
 
 
-def judge_interval(interval: Interval, bound: float = 0.0) -> str:
+def judge_above(interval: Interval, bound: float = 0.0) -> str:
     """What an interval says of the claim that the mean is above a bound."""
     if interval.low > bound:
         return "supported"

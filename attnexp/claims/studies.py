@@ -20,7 +20,7 @@ from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
-from attnexp.claims.finding import Finding, claim, join_verdicts, judge_interval
+from attnexp.claims.finding import Finding, claim, join_verdicts, judge_above
 from attnexp.inspect.probe import probe_studies
 from attnexp.report.cells import format_size
 from attnexp.statistics.defaults import ALPHA, MARGIN
@@ -48,15 +48,15 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
     for name, interval, decides, within in parts:
         n, mean, sd, low, high = interval
         numbers.append(n)
-        size = format_size(mean, low, high, is_share=True)
+        size = format_size(mean, low, high, ACCURACY)
         if not decides:
             shown.append(f"({name} {size})")
             continue
         shown.append(f"{name} {size}")
-        verdicts.append(judge_interval(interval, -within))
+        verdicts.append(judge_above(interval, -within))
         if within:  # with its sign turned above the lower bound: below the upper one, too
             turned = Interval(n, -mean, sd, -high, -low)
-            verdicts.append(judge_interval(turned, -within))
+            verdicts.append(judge_above(turned, -within))
     return Finding(join_verdicts(verdicts), "; ".join(shown), min(numbers))
 
 
@@ -223,7 +223,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     n, mean, _, low, high = interval
     margin = 100 * MARGIN
     measured = f"{mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {margin} points"
-    return Finding(judge_interval(interval, bound=0.5), measured, n)
+    return Finding(judge_above(interval, bound=0.5), measured, n)
 
 
 @claim("C32", "own", "√d keeps PE from drowning words", "position_x_embedding")

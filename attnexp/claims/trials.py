@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from attnexp.claims.finding import Finding, claim, join_verdicts, judge_interval
+from attnexp.claims.finding import Finding, claim, join_verdicts, judge_above
 from attnexp.config.compose import compose
 from attnexp.model.seams import Pooling
 from attnexp.network.build import build_model
@@ -131,4 +131,4 @@ def running_accuracy_is_too_low_at_first() -> Finding:
 
 def judge_mean(values: ArrayLike, bound: float = 0.0) -> str:
     """Whether the 95 % interval of the mean lies above a bound, below, or around it."""
-    return judge_interval(t_interval(values), bound)
+    return judge_above(t_interval(values), bound)

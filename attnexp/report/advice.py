@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from attnexp.analysis.answer import Answer
-from attnexp.analysis.metrics import format_margin
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import name_of
@@ -24,19 +23,21 @@ BLIND = {*"none attention mean tfidf dot additive uniform masked_mean max cls".s
 
 
 def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
-    """A line on runs of the embedded corpus, whose labels hang on the order of words, where no
-    model has a piece that sees it."""
+    """A line on runs of data=contrast, about the order of words, where no model can see it."""
     shares = []
-    names = set()
+    pieces = set()
     for config in configs:
-        if config.data.order_fraction:  # of data=contrast alone
-            shares.append(config.data.order_fraction)
+        share = config.data.order_fraction  # of data=contrast alone
+        if share:
+            shares.append(share)
             settings = flatten(to_dict(config))
-            names |= {name_of(settings[key]) for key in settings if key.endswith(".kind")}
+            kinds = [key for key in settings if key.endswith(".kind")]
+            pieces |= {name_of(settings[key]) for key in kinds}
             if config.data.tokenizer not in TOKENIZERS:  # tokens of one's own may hold order
-                names.add(config.data.tokenizer)
-    if shares and names <= BLIND:
-        yield f"Blind to word order: {100 - 50 * min(shares):g} % is its ceiling on data=contrast."
+                pieces.add(config.data.tokenizer)
+    if shares and pieces <= BLIND:
+        ceiling = 100 - 50 * min(shares)
+        yield f"Blind to word order: {ceiling:g} % is its ceiling on data=contrast."
 
 
 def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
@@ -45,25 +46,28 @@ def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # a baseline has none
         if batch_size:
-            num_steps = len(result.epochs) * math.ceil(result.data["n_train"] / batch_size)
-            fewest = min(fewest, num_steps)
+            num_batches = math.ceil(result.data["n_train"] / batch_size)
+            fewest = min(fewest, len(result.epochs) * num_batches)
     if fewest < FEWEST_STEPS:
         yield f"Trained for {fewest} steps, in which few models learn much. Raise train.epochs."
 
 
 def foresee_seeds(answer: Answer) -> Iterator[str]:
     """A line for each data set that takes over four times its planned seeds, by the runs so far."""
+    margin = answer.metrics[0].margin_text
     for comparison in answer.comparisons:
         group = comparison.group
-        rows = [row for row in comparison.differences if row.endpoint == group.points[0]]
-        wanted = [row.seeds_at_most or MOST_SEEDS for row in rows if row.interval.n >= FEWEST_SEEDS]
+        first = group.points[0]
+        wanted = []
+        for row in comparison.differences:
+            if row.endpoint == first and row.interval.n >= FEWEST_SEEDS:
+                wanted.append(row.seeds_at_most or MOST_SEEDS)
+        planned = [len(seeds) for seeds in group.planned.values()]
         # a sweep that adds seeds has planned none
-        num_planned = min(map(len, group.planned.values()), default=math.inf)
-        if wanted and min(wanted) > FEW * num_planned:
-            margin = format_margin(answer.metrics[0])
+        if wanted and planned and min(wanted) > FEW * min(planned):
             yield (
                 f"{group.data}: by the spread between seeds, ±{margin} points take up to "
-                f"{min(wanted):,} seeds. With {num_planned} only larger differences show."
+                f"{min(wanted):,} seeds. With {min(planned)} only larger differences show."
             )
 
 
@@ -72,36 +76,38 @@ def next_commands(
 ) -> Iterator[str]:
     """Where the results are, and commands worth trying next. text: one that it was tested on."""
     yield f"Results: {run_dir}\nNext:"
+    choices = [_as_choice("model", config.model, words), "attention"]
     key = "model"
-    values = [_as_choice(config.model), "attention"]
     if config.has_pieces:
         key = "position"
-        values = ["none", _as_choice(config.position) if config.position.kind else "sinusoidal"]
+        choices = ["none", "sinusoidal"]
+        if config.position.kind:
+            choices[1] = _as_choice(key, config.position, words)
         opening = " ".join(text.split()[:24])
         if opening and not foreign_code(to_dict(config)):
-            yield "  " + shlex.join(["attnexp", "predict", str(run_dir), opening])
-    trained = 1 if key == "position" else 0
+            yield _indent(["attnexp", "predict", str(run_dir), opening])
     compared = (f"{key}=", f"{key}.", "seed=")
-    others = [word for word in words if not word.startswith(compared)]
-    values[trained] = _with_settings(values[trained], key, words)
+    kept = [word for word in words if not word.startswith(compared)]
     with suppress(UserError):  # a stored config names its own
-        for value in values:
-            compose([*others, f"{key}={value}"])
-        axis = f"{key}={','.join(values)}"
-        yield "  " + shlex.join(["attnexp", "sweep", *others, axis, "seed=range(6)"])
-    yield "  " + shlex.join(["attnexp", "report", str(run_dir), "--html", "page.html"])
+        for choice in choices:
+            compose([*kept, f"{key}={choice}"])
+        axis = f"{key}={','.join(choices)}"
+        yield _indent(["attnexp", "sweep", *kept, axis, "seed=range(6)"])
+    yield _indent(["attnexp", "report", str(run_dir), "--html", "page.html"])
 
 
-def _as_choice(piece: Piece) -> str:
-    """The option of a piece of ours, or the user's class."""
-    kind = str(piece.kind)
-    return piece.name if kind.startswith("attnexp.") else kind
+def _indent(command: Sequence[str]) -> str:
+    return f"  {shlex.join(command)}"
 
 
-def _with_settings(choice: str, key: str, words: Sequence[str]) -> str:
-    """A choice with the settings that words give it, which another choice may lack."""
-    settings = [word.removeprefix(f"{key}.") for word in words if word.startswith(f"{key}.")]
-    if not settings:
-        return choice
-    named_values = [setting.replace("=", ": ", 1) for setting in settings]
-    return f"{{kind: {choice}, {', '.join(named_values)}}}"
+def _as_choice(key: str, piece: Piece, words: Sequence[str]) -> str:
+    """The option of a piece of ours, or the user's class, with the settings that words give it."""
+    choice = str(piece.kind)
+    if choice.startswith("attnexp."):
+        choice = piece.name
+    settings = []
+    for word in words:
+        if word.startswith(f"{key}."):
+            setting = word.removeprefix(f"{key}.")
+            settings.append(setting.replace("=", ": ", 1))
+    return f"{{kind: {choice}, {', '.join(settings)}}}" if settings else choice

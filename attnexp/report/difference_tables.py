@@ -1,17 +1,18 @@
-"""Tables of differences and of the effects of `probe`, each a title and a data frame of texts."""
+"""Tables of differences and of the effects of `probe`."""
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
 from attnexp.analysis.answer import MeanDifference
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
-from attnexp.report import cells
-from attnexp.report.cells import format_interval, format_number
+from attnexp.report.cells import NONE, format_interval, format_number, format_texts_interval
 from attnexp.report.table import Table, drop_constant
+from attnexp.statistics.verdict import MetricSpec
 
 PLACES = ("data", "protocol", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
@@ -26,17 +27,39 @@ QUOTED = ["n", "mean", "sd", "other seeds", "other texts too", "p"]
 def tabulate_differences(
     rows: Sequence[Difference], columns: Sequence[str] = VERDICT, subject: str = "Difference"
 ) -> Table:
-    """Differences as texts: what they are about, then these columns of `_format_difference`. Raises
-    `UserError` where there are no rows."""
+    """Differences: what they are about, then these columns. Raises `UserError` without rows."""
     if not rows:
         raise UserError("No two variants, or levels of two factors, can be compared here.")
+    texts = []
+    for row in rows:
+        metric = row.metric
+        interval = row.interval
+        cells = {
+            "n": str(interval.n),
+            "mean": format_number(interval.mean, metric, "+"),
+            "sd": format_number(interval.sd, metric),
+            "other seeds": format_interval(interval.low, interval.high, metric),
+            "other texts too": format_texts_interval(row),
+            "p": _format_p(row.p),
+            "verdict": row.words,
+        }
+        texts.append(cells)
+    frame = _make_frame(rows, texts, columns)
+    if "verdict" in columns:
+        frame = drop_constant(frame, ["n"])
     names = {row.metric.name for row in rows}
-    if len(names) == 1 and "accuracy" not in names:
+    if len(names) == 1 and ACCURACY.name not in names:
         subject += f" in {names.pop()}"
-    title = subject + _name_baseline(rows) + _describe_rows(rows)
-    texts = [_format_difference(row) for row in rows]
-    frame = _make_frame(rows, texts, [*PLACES, "difference", *columns])
-    return Table(title, drop_constant(frame, [*PLACES, "n"] if "verdict" in columns else PLACES))
+    subject += _name_baseline(rows)
+    title = subject + _describe_rows(rows)
+    return Table(title, frame, difference_frame(rows))
+
+
+def _format_p(p: float) -> str:
+    """`0.012`, or a dash where there is none."""
+    if math.isnan(p):
+        return NONE
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _describe_rows(rows: Sequence[Difference]) -> str:
@@ -47,16 +70,26 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     if len(labels) == 1:
         text += f" at {labels.pop()}"
     metrics = list(dict.fromkeys(row.metric for row in rows))
-    if all(metric.is_share for metric in metrics):
+    if all(metric.in_points for metric in metrics):
         text += " in points"
-    text += f", {cells.format_margins(metrics)}, "
+    text += f", {_describe_margins(metrics)}, "
     if all(row.anytime for row in rows):
         text += "anytime-valid "
     text += "95 % intervals"
     sizes = {row.m for row in rows}
     if sizes != {1}:
-        text += f", {'all' if len(sizes) == 1 else 'up to'} {max(sizes)} together"
+        bound = "all" if len(sizes) == 1 else "up to"
+        text += f", {bound} {max(sizes)} together"
     return text
+
+
+def _describe_margins(metrics: Sequence[MetricSpec]) -> str:
+    """`margin ±0.25`; of several metrics with different margins each with its name."""
+    margins = {metric.margin_text for metric in metrics}
+    if len(margins) == 1:
+        return f"margin ±{margins.pop()}"
+    texts = [f"{metric.name} ±{metric.margin_text}" for metric in metrics]
+    return f"margins {', '.join(texts)}"
 
 
 def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
@@ -68,31 +101,23 @@ def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
 def _make_frame(
     rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
 ) -> pd.DataFrame:
-    """Those of these columns that are not empty, of what differences are about and these texts."""
-    name = "short_name" if _name_baseline(rows) else "name"
-    for row, cells_of_row in zip(rows, texts, strict=True):
-        cells_of_row["data"] = row.data
-        cells_of_row["protocol"] = row.protocol
-        cells_of_row["at"] = row.endpoint.label
-        cells_of_row["metric"] = row.metric.name
-        cells_of_row["difference"] = getattr(row.contrast, name)
-    frame = pd.DataFrame(texts, columns=list(columns))
-    return frame.loc[:, (frame != cells.NONE).any()]
-
-
-def _format_difference(row: Difference) -> dict[str, str]:
-    """Every number that a table may have of a difference."""
-    is_share = row.metric.is_share
-    interval = row.interval
-    return {
-        "n": str(interval.n),
-        "mean": format_number(interval.mean, is_share, "+"),
-        "sd": format_number(interval.sd, is_share),
-        "other seeds": format_interval(interval.low, interval.high, is_share),
-        "other texts too": cells.format_texts_interval(row),
-        "p": cells.format_p(row.p),
-        "verdict": row.words,
-    }
+    """What differences are about, and those of these columns of texts that are not empty."""
+    has_one_baseline = _name_baseline(rows) != ""
+    places = []
+    for row in rows:
+        contrast = row.contrast
+        place = {
+            "data": row.data,
+            "protocol": row.protocol,
+            "at": row.endpoint.label,
+            "metric": row.metric.name,
+            "difference": contrast.short_name if has_one_baseline else contrast.name,
+        }
+        places.append(place)
+    cells = pd.DataFrame(texts, columns=list(columns))
+    frame = pd.DataFrame(places).join(cells)
+    is_empty = (frame == NONE).all()
+    return drop_constant(frame.loc[:, ~is_empty], PLACES)
 
 
 def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
@@ -103,39 +128,46 @@ def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
             "A mean needs two data sets with the same variants, three seeds of each, where some "
             "variant is above chance."
         )
-    texts = [_format_mean_difference(row) for row in rows]
-    columns = [*PLACES[1:], "difference", "data sets", "mean", "95 %", "next data set"]
-    frame = _make_frame(rows, texts, columns)
-    over = "over data sets (random effects), and the next one's"
-    return Table(f"Mean difference{_name_baseline(rows)} {over}", drop_constant(frame, PLACES))
-
-
-def _format_mean_difference(row: MeanDifference) -> dict[str, str]:
-    is_share = row.metric.is_share
-    mean = row.interval
-    return {
-        "data sets": str(row.n),
-        "mean": format_number(mean.mean, is_share, "+"),
-        "95 %": format_interval(mean.low, mean.high, is_share),
-        "next data set": format_interval(mean.next_low, mean.next_high, is_share),
-    }
+    texts = []
+    for row in rows:
+        metric = row.metric
+        mean = row.interval
+        cells = {
+            "data sets": str(row.n),
+            "mean": format_number(mean.mean, metric, "+"),
+            "95 %": format_interval(mean.low, mean.high, metric),
+            "next data set": format_interval(*row.next_data_set, metric),
+        }
+        texts.append(cells)
+    frame = _make_frame(rows, texts, list(texts[0]))
+    frame = frame.drop(columns="data", errors="ignore")
+    title = f"Mean difference{_name_baseline(rows)} over data sets (random effects)"
+    numbers = pd.DataFrame([row.record for row in rows])
+    return Table(f"{title}, and the next one's", frame, numbers)
 
 
 def tabulate_effects(effects: pd.DataFrame) -> Table:
     """Effects of `probe` on a variant: changes of accuracy in points, and measures of attention."""
-    variant, data, num_texts = effects.iloc[0][["variant", "data", "num_texts"]]
-    note = "" if (effects["metric"] == "accuracy").all() else " (entropy: 1 is uniform)"
-    title = f"{variant}, {num_texts:,} texts of {data}: points{note}, 95 % intervals"
-    return Table(title, pd.DataFrame([_format_effect(row) for _, row in effects.iterrows()]))
-
-
-def _format_effect(row: "pd.Series[Any]") -> dict[str, str]:
-    is_accuracy = row["metric"] == "accuracy"
-    return {
-        "intervention": str(row["intervention"] if is_accuracy else row["metric"]),
-        "n": str(row["n"]),
-        "mean": format_number(row["mean"], is_accuracy, "+" if is_accuracy else ""),
-        "other seeds": format_interval(row["low"], row["high"], is_accuracy),
-        "other texts too": format_interval(row["texts_low"], row["texts_high"], is_accuracy),
-        "flips, %": format_number(row["flips"], True),
-    }
+    texts = []
+    for effect in effects.itertuples():
+        metric = ACCURACY
+        name = effect.intervention
+        sign = "+"
+        if effect.metric != ACCURACY.name:
+            metric = MetricSpec(name=effect.metric, is_share=False)
+            name = effect.metric
+            sign = ""
+        cells = {
+            "intervention": name,
+            "n": str(effect.n),
+            "mean": format_number(effect.mean, metric, sign),
+            "other seeds": format_interval(effect.low, effect.high, metric),
+            "other texts too": format_interval(effect.texts_low, effect.texts_high, metric),
+            "flips, %": format_number(effect.flips, ACCURACY),
+        }
+        texts.append(cells)
+    first = effects.iloc[0]
+    title = f"{first['variant']}, {first['num_texts']:,} texts of {first['data']}: points"
+    if any(effects["metric"] != ACCURACY.name):
+        title += " (entropy: 1 is uniform)"
+    return Table(f"{title}, 95 % intervals", pd.DataFrame(texts))

@@ -51,16 +51,19 @@ def serve(
         ui.label(describe_attention(reading))
         for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
-                for head in range(1, 1 + len(attention.weights)):
-                    with ui.column().classes("gap-0").style("width: 7rem"):
-                        show_head(reading.attention(layer, head), f"layer {layer}, head {head}")
+                num_heads = len(attention.weights)
+                for head in range(1, 1 + num_heads):
+                    of_head = reading.attention(layer, head)
+                    show_head(of_head, f"layer {layer}, head {head}")
 
     def show_head(attention: Attention, name: str) -> None:
-        ui.label(name)
-        image = ui.image(picture(attention))
-        image.style("width: 7rem; image-rendering: pixelated")
-        image.tooltip("rows are queries, columns keys")
-        ui.label(describe_colours(attention.mean, attention)).classes("text-caption")
+        with ui.column().classes("gap-0").style("width: 7rem"):
+            ui.label(name)
+            image = ui.image(picture(attention))
+            image.style("width: 7rem; image-rendering: pixelated")
+            image.tooltip("rows are queries, columns keys")
+            colours = describe_colours(attention.mean, attention)
+            ui.label(colours).classes("text-caption")
 
     with suppress(KeyboardInterrupt):
         check_port(port)
@@ -92,14 +95,16 @@ def coloured(reading: Reading) -> str:
     depths = np.zeros(len(reading.tokens))
     if reading.layers:
         depths = shade(reading.attention().received)
-    style = "color: black; padding: 0 .3em; background: "
-    return " ".join(
-        f'<bdi style="{style}{colour(depth)}">{escape(token)}</bdi>'
-        for token, depth in zip(reading.marked, depths, strict=True)
-    )
+    spans = []
+    for token, depth in zip(reading.marked, depths, strict=True):
+        style = f"color: black; padding: 0 .3em; background: {colour(depth)}"
+        spans.append(f'<bdi style="{style}">{escape(token)}</bdi>')
+    return " ".join(spans)
 
 
 def picture(attention: Attention) -> Image.Image:
     """Heat map of a head, a pixel a weight; the largest weight has the full colour."""
     depths = shade(attention.mean)[..., None]
-    return Image.fromarray((255 + depths * (np.array(FULL) - 255)).astype(np.uint8))
+    full = np.array(FULL)
+    pixels = 255 + depths * (full - 255)
+    return Image.fromarray(pixels.astype(np.uint8))

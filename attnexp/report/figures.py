@@ -75,21 +75,26 @@ def render_figure(figure: Figure, kind: str) -> bytes:
 def _choose_font(figure: Figure) -> None:
     """Give all texts a font beside the usual one that has the characters which this one lacks."""
     texts = figure.findobj(Text)
-    characters = {ord(character) for text in texts for character in text.get_text().strip()}
-    usual = font_manager.get_font(font_manager.findfont(FontProperties()))
-    missing = characters - usual.get_charmap().keys() - {ord("\n")}
+    characters = {character for text in texts for character in text.get_text().strip()}
+    usual = font_manager.findfont(FontProperties())
+    missing = {ord(character) for character in characters - {"\n"}} - _codes_of(usual)
     if not missing:
         return
     for font in font_manager.fontManager.ttflist:
         is_upright = font.weight == 400 and font.style == "normal"
         if not is_upright or "Last Resort" in font.name:  # which has a box for everything
             continue
-        if missing <= font_manager.get_font(font.fname).get_charmap().keys():
+        if missing <= _codes_of(font.fname):
             for text in texts:
                 text.set_fontfamily(["sans-serif", font.name])
             return
     letters = "".join(map(chr, sorted(missing)))[:9]
     raise UserError(f"No font here has {letters}. Name the picture .svg: readers' fonts show it.")
+
+
+def _codes_of(font: str) -> set[int]:
+    """Characters, as `ord` gives them, that a file of a font has."""
+    return set(font_manager.get_font(font).get_charmap())
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -116,40 +121,48 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
         heights.append(3 + 0.2 * num_rows)
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
-    for comparison, axes in zip(panels, all_axes[:, 0], strict=True):
-        _draw_curves_of(comparison, axes, has_name=len(panels) > 1)
+    column = all_axes[:, 0]
+    for comparison, axes in zip(panels, column, strict=True):
+        _draw_curves_of(comparison, axes)
+        if len(panels) > 1:
+            name = _break_lines(comparison.group.data)
+            axes.set_ylabel(f"{name}: {axes.get_ylabel()}")
     return figure
 
 
-def _draw_curves_of(comparison: Comparison, axes: Axes, *, has_name: bool) -> None:
-    """The curves of one data set. has_name: whether its name stands beside them."""
+def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
+    """The curves of one data set."""
     group = comparison.group
     colours = chain(SERIES, cycle(SERIES[1:]))
-    for variant, colour, marker in zip(group.variants, colours, cycle(MARKERS), strict=False):
+    markers = cycle(MARKERS)
+    for variant, colour, marker in zip(group.variants, colours, markers, strict=False):
         ours = comparison.curve[comparison.curve["variant"] == variant]
         if ours.empty:
             continue
         epochs = ours["epoch"]
         mean = 100 * ours["mean"]
         sd = 100 * ours["sd"].fillna(0)
-        look: dict[str, Any] = {"color": colour, "marker": marker}
-        label = f"{_break_lines(variant)}, n = {ours['n'].max()}"
         low = (mean - sd).clip(0, 100)
         high = (mean + sd).clip(0, 100)
         axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
+        look: dict[str, Any] = {"color": colour, "marker": marker}
+        num_seeds = ours["n"].max()
+        label = f"{_break_lines(variant)}, n = {num_seeds}"
         axes.plot(epochs, mean, label=label, zorder=3, **look)
         k_run = group.published[group.published["variant"] == variant]
+        k_epochs = k_run["epoch"]
         k_mean = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
+        axes.plot(k_epochs, k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     num_columns = _num_legend_columns(group.variants)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True, min_n_ticks=1))
+    ticks = MaxNLocator(nbins=8, integer=True, min_n_ticks=1)
+    axes.xaxis.set_major_locator(ticks)
     axes.grid(alpha=0.4)
+    axes.set_xlabel("epoch")
     texts = "test" if group.protocol == "blog" else "held-out data"
-    place = f"{_break_lines(group.data)}: " if has_name else ""
-    axes.set(xlabel="epoch", ylabel=f"{place}accuracy on {texts}, %")
+    axes.set_ylabel(f"accuracy on {texts}, %")
 
 
 def _num_legend_columns(names: Sequence[str]) -> int:
@@ -163,22 +176,29 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    names = list(dict.fromkeys(map(name_of, rows)))
-    rows = sorted(rows, key=lambda row: names.index(name_of(row)))
-    texts = [name_of(row) for row in rows]
-    if len({row.data for row in rows}) > 1:
-        texts = [f"{row.data}: {name_of(row)}" for row in rows]
-    texts = [_break_lines(text) for text in texts]
+    by_name: dict[str, list[Difference | MeanDifference]] = {}
+    for row in rows:
+        by_name.setdefault(name_of(row), []).append(row)
+    has_several_places = len({row.data for row in rows}) > 1
+    texts = []
+    for name, named_rows in by_name.items():
+        for row in named_rows:
+            text = f"{row.data}: {name}" if has_several_places else name
+            texts.append(_break_lines(text))
     # bottoms of the texts; bars are below them
-    bottoms = np.cumsum([1 + 0.45 * text.count("\n") for text in texts])
-    figure = Figure(figsize=(5.5, 1 + 0.42 * bottoms[-1]), layout="constrained")
+    heights = [1 + 0.45 * text.count("\n") for text in texts]
+    bottoms = np.cumsum(heights).tolist()
+    height = 1 + 0.42 * bottoms[-1]
+    figure = Figure(figsize=(5.5, height), layout="constrained")
     axes = figure.subplots()
-    for y, text, row in zip(bottoms, texts, rows, strict=True):
-        _draw_forest_row(axes, float(y), text, row)
+    rows_by_name = chain(*by_name.values())
+    for y, text, row in zip(bottoms, texts, rows_by_name, strict=True):
+        _draw_forest_row(axes, y, text, row)
     metric = rows[0].metric
-    unit = ", points" if metric.is_share else ""
-    axes.set(xlabel=f"difference in {metric.name}{unit}", yticks=[])
-    axes.set_ylim(float(bottoms[-1]) + 0.7, 0.4)
+    unit = ", points" if metric.in_points else ""
+    axes.set_xlabel(f"difference in {metric.name}{unit}")
+    axes.set_yticks([])
+    axes.set_ylim(bottoms[-1] + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
 
@@ -186,22 +206,24 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
-    interval = row.interval
-    factor = 100 if row.metric.is_share else 1
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
-    axes.text(1, y, size_of(row), ha="right", va="bottom", transform=of_width)
+    size = size_of(row)
+    axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
     top = y + 0.08
     middle = y + 0.28
     bottom = y + 0.48
+    factor = 100 if row.metric.is_share else 1
     margin = factor * row.metric.margin
     axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
     axes.vlines(0, top, bottom, color="grey", lw=1)
-    thick = (interval.low, interval.high)
-    for bounds, width in ((thick, 2.2), (row.texts, 1.0)):
+    thick = (row.interval.low, row.interval.high)
+    thin = row.texts if isinstance(row, Difference) else row.next_data_set
+    for bounds, line_width in ((thick, 2.2), (thin, 1.0)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
-            axes.plot(ends, [middle, middle], color="black", lw=width, solid_capstyle="butt")
-    axes.plot(factor * interval.mean, middle, "o", color="black")
+            axes.plot(ends, [middle] * 2, color="black", lw=line_width, solid_capstyle="butt")
+    mean = factor * row.interval.mean
+    axes.plot(mean, middle, "o", color="black")
 
 
 @own_style
@@ -209,16 +231,22 @@ def draw_attention(reading: "Reading") -> Figure:
     """Attention of the first layer with its words, the mean of the heads. The scale of colours ends
     at the largest weight; what goes to padding is said beside the keys."""
     attention = reading.attention()
-    largest = float(attention.mean.max()) or 1.0
-    padding = describe_padding(attention.padding_share)
+    weights = attention.mean
+    largest = float(weights.max()) or 1.0
     tokens = [_break_lines(text, 24) for text in reading.marked]
+    places = range(len(tokens))
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
-    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
+    width = side + 0.8
+    figure = Figure(figsize=(width, side), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(attention.mean, cmap="Blues", vmin=0, vmax=largest)
-    axes.set_xticks(range(len(tokens)), tokens, rotation=90)
-    axes.set_yticks(range(len(tokens)), tokens)
-    axes.set(xlabel=f"key ({padding})" if padding else "key", ylabel="query")
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
+    axes.set_xticks(places, tokens, rotation=90)
+    axes.set_yticks(places, tokens)
+    padding = describe_padding(attention.padding_share)
+    axes.set_xlabel("key")
+    if padding:
+        axes.set_xlabel(f"key ({padding})")
+    axes.set_ylabel("query")
     ticks = [0, largest / 2, largest]
     figure.colorbar(image, label="attention weight", ticks=ticks, format="%.3g", shrink=0.8)
     return figure
@@ -231,11 +259,13 @@ def draw_positions(table: NDArray[Any]) -> Figure:
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(table, cmap="PuOr", vmin=-largest, vmax=largest, aspect="auto")
-    axes.set(xlabel="column", ylabel="position")
+    axes.set_xlabel("column")
+    axes.set_ylabel("position")
     figure.colorbar(image, label="value")
     return figure
 
 
 def _break_lines(text: str, width: int = 32) -> str:
     """Text of users in lines, without characters that an svg cannot hold."""
-    return textwrap.fill("".join(filter(str.isprintable, text)), width)
+    printable = "".join(filter(str.isprintable, text))
+    return textwrap.fill(printable, width)

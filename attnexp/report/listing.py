@@ -8,6 +8,7 @@ import pandas as pd
 import yaml
 from rich.filesize import decimal
 
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
 from attnexp.report.table import Table
@@ -27,7 +28,8 @@ def list_runs(root: Path) -> pd.DataFrame:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)
     runs = [_describe_run(folder) for folder in folders]
-    return pd.DataFrame(runs, columns=[*SHOWN, "folder", "reason", "again"], dtype=object)
+    columns = [*SHOWN, "folder", "reason", "again"]
+    return pd.DataFrame(runs, columns=columns, dtype=object)
 
 
 def _find_runs(root: Path) -> list[Path]:
@@ -38,47 +40,54 @@ def _find_runs(root: Path) -> list[Path]:
         return [path for path in paths if path.is_dir()]
     folders = {file.parent for file in root.rglob(store.RESULT)}
     for file in root.rglob(store.CONFIG):  # a name that files of other programs have, too
-        if store.RUN_ID.fullmatch(file.parent.name):
-            folders.add(file.parent)
+        folder = file.parent
+        if store.RUN_ID.fullmatch(folder.name):
+            folders.add(folder)
     return list(folders)
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
     try:
-        files = [file for file in folder.rglob("*") if file.is_file()]
-        row["bytes"] = sum(file.stat().st_size for file in files)
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        row["bytes"] = sum(sizes)
         if store.has_finished(folder):
             result = store.load_result(folder)
             config = result.config
             keys = result.departures
-            is_holdout = config["train"]["protocol"] == "holdout"
             row["state"] = "finished"
-            row["accuracy"] = result.test.accuracy if is_holdout else result.final.val_accuracy
+            row["accuracy"] = result.final.val_accuracy
+            if config["train"]["protocol"] == "holdout":
+                row["accuracy"] = result.test.accuracy
         else:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
-            config = yaml.safe_load((folder / store.CONFIG).read_text())
+            text = (folder / store.CONFIG).read_text()
+            config = yaml.safe_load(text)
             keys = departures(config)
         values = settings(config)
+        words = [as_word(key, values[key]) for key in keys]
+        row["settings"] = " ".join(words)
         row["data"] = data_of(config).title
         row["seed"] = replicate(config)
-        row["settings"] = " ".join(as_word(key, values[key]) for key in keys)
     except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
         row["state"] = "broken"
         row["reason"] = str(error)
-        words = ["attnexp", "train", f"experiment={folder / store.CONFIG}", "--again"]
-        row["again"] = shlex.join(words)
+        experiment = f"experiment={folder / store.CONFIG}"
+        row["again"] = shlex.join(["attnexp", "train", experiment, "--again"])
     return row
 
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    counts = ", ".join(f"{n} {state}" for state, n in runs["state"].value_counts().items())
-    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
-    accuracies = runs["accuracy"].astype(float)
     shown = runs[SHOWN].fillna("")
-    shown["bytes"] = [decimal(size, precision=0) for size in sizes]
-    shown["accuracy"] = [format_number(accuracy, is_share=True) for accuracy in accuracies]
+    accuracies = runs["accuracy"].astype(float)
+    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
+    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
+    no_break = "\xa0"  # a size stands in one line
+    shown["bytes"] = [decimal(size, precision=0).replace(" ", no_break) for size in sizes]
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
+    counts = runs["state"].value_counts()
+    states = [f"{count} {state}" for state, count in counts.items()]
     total = decimal(int(sizes.sum()))
-    return Table(f"Runs: {counts}; {total}", shown)
+    title = f"Runs: {', '.join(states)}; {total}"
+    return Table(title, shown)

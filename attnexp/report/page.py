@@ -15,11 +15,12 @@ from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report import cells, difference_tables, figures, tables, terminal
+from attnexp.report import cells, difference_tables, figures, sentences, tables
 from attnexp.report.figures import render_figure
-from attnexp.report.methods import describe_in_words, describe_studies
+from attnexp.report.sentences import describe_in_words, describe_studies
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.manifest import load_run
+from attnexp.statistics.verdict import MetricSpec
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -32,13 +33,13 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"cells": cells, "figures": figures, "tables": tables}
-    environment.globals |= {"difference_tables": difference_tables, "terminal": terminal}
+    environment.globals |= {"difference_tables": difference_tables, "sentences": sentences}
     environment.globals |= {"draw_forests": _draw_forests, "describe_settings": _describe_settings}
-    environment.filters["svg"] = lambda figure: b64encode(render_figure(figure, "svg")).decode()
+    environment.filters["svg"] = _encode_svg
     text = environment.get_template("page.html").render(
         title=_title(answer),
         answer=answer,
-        parts=[answer.select([row]) for row in answer.comparisons],
+        parts=[answer.select_comparisons([row]) for row in answer.comparisons],
         readings=readings,
         methods=map(describe_in_words, describe_studies(answer)),
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),
@@ -46,6 +47,12 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
     with atomic_write(path) as file:
         file.write(text.encode())
     progress.note(f"Wrote {path}.")
+
+
+def _encode_svg(figure: Figure) -> str:
+    """A picture as the page holds it."""
+    svg = render_figure(figure, "svg")
+    return b64encode(svg).decode()
 
 
 def _title(answer: Answer) -> str:
@@ -63,8 +70,10 @@ def _title(answer: Answer) -> str:
 
 def _draw_forests(rows: Sequence[Difference | MeanDifference]) -> list[Figure]:
     """A forest for each metric."""
-    metrics = dict.fromkeys(row.metric for row in rows)
-    return [figures.draw_forest([row for row in rows if row.metric == m]) for m in metrics]
+    by_metric: dict[MetricSpec, list[Difference | MeanDifference]] = {}
+    for row in rows:
+        by_metric.setdefault(row.metric, []).append(row)
+    return [figures.draw_forest(rows_of_metric) for rows_of_metric in by_metric.values()]
 
 
 def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
@@ -75,8 +84,10 @@ def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
         values = settings(config)
         if baseline is None:
             baseline = values
-        differing = [item for item in values.items() if item not in baseline.items()]
-        texts = [as_word(key, value) for key, value in differing]
+        texts = []
+        for key, value in values.items():
+            if (key, value) not in baseline.items():
+                texts.append(as_word(key, value))
         words[name] = ", ".join(texts) or "the baseline's settings"
     return words
 

@@ -4,7 +4,7 @@ Nothing breaks within a word while a heading could take a column's place or a ce
 between its words.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import pandas as pd
@@ -35,33 +35,44 @@ Widths = dict[str, int]  # characters of each column
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table of texts: numbers to the right, the verdict coloured."""
-    console.print(table.title)
     frame = table.frame.map(escape_name).rename(columns=escape_name)
     sections, widths = choose_layout(frame, console.width)
-    gap = 2 if _width_of_table(widths, gap=2) <= console.width else 1
-    console.print(_render(frame.iloc[:0], widths, gap, has_header=True))
+    has_room = _width_of_table(widths, gap=2) <= console.width
+    gap = 2 if has_room else 1
+    console.print(table.title)
+    header = _render(frame.iloc[:0], widths, gap, has_header=True)
+    console.print(header)
     for heading, rows in sections:
         if heading:
             console.print(heading)
-        console.print(_render(rows, widths, gap, has_header=False))
+        body = _render(rows, widths, gap, has_header=False)
+        console.print(body)
     console.print()
 
 
 def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Widths]:
-    """The first layout that fits: all columns; headings in place of the columns `PLACES`;
+    """The first layout that fits: all columns; headings in place of the columns `PLACES`, with
     cells that wrap between words; names as headings, too."""
+    whole = [("", frame)]
+    widths = {name: _width_of_cells(whole, name) for name in frame}
+    if _width_of_table(widths) <= width:
+        return whole, widths
     below_places = list(_sections_by_place(frame, width))
-    below_names = list(_sections_by_name(below_places))
-    layouts = [
-        ([("", frame)], _width_of_cells),
-        (below_places, _width_of_cells),
-        (below_places, _width_of_words),
-    ]
-    for sections, least in layouts:
-        widths = _choose_widths(sections, width, least)
-        if _width_of_table(widths) <= width:
-            return sections, widths
-    return below_names, _cut_words(_choose_widths(below_names, width, _width_of_words), width)
+    widths = _choose_widths(below_places, width)
+    if _width_of_table(widths) <= width:
+        return below_places, widths
+    below_names = []
+    for heading, rows in below_places:
+        first = rows.columns[0]
+        for name, named_rows in rows.groupby(first, sort=False):
+            heading_of_name = f"{heading}, {name.strip()}" if heading else name.strip()
+            below_names.append((heading_of_name, named_rows.drop(columns=first)))
+    widths = _choose_widths(below_names, width)
+    excess = _width_of_table(widths) - width
+    for _ in range(excess):  # within words, where nothing else helps
+        widest = max(widths, key=widths.__getitem__)
+        widths[widest] = max(widths[widest] - 1, 1)
+    return below_names, widths
 
 
 def _width_of_table(widths: Widths, gap: int = 1) -> int:
@@ -74,64 +85,58 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
     if not places:
         yield "", frame
         return
+    whole: list[Section] = [("", frame)]
+    room = width
     first, *numbers = [name for name in frame if name not in places]
-    room = width - sum(_width_of_cells([("", frame)], name) + 1 for name in numbers)
+    for name in numbers:
+        room -= _width_of_cells(whole, name) + 1
     for place, rows in frame.groupby(places, sort=False):
         heading = ", ".join(filter(None, place))
-        rows = rows.drop(columns=places)
-        joined = f"{heading}, {rows[first].iloc[0]}"
+        names = rows[first]
+        joined = f"{heading}, {names.iloc[0]}"
         if len(rows) == 1 and cell_len(joined) <= room:
-            yield "", rows.assign(**{first: joined})
+            heading = ""
+            names = joined
         else:
-            yield heading, rows.assign(**{first: INDENT + rows[first]})
-
-
-def _sections_by_name(sections: Sequence[Section]) -> Iterator[Section]:
-    """Rows below headings that end with their name."""
-    for heading, rows in sections:
-        first = rows.columns[0]
-        for name, named_rows in rows.groupby(first, sort=False):
-            whole = ", ".join(filter(None, [heading, name.strip()]))
-            yield whole, named_rows.drop(columns=first)
+            names = INDENT + names
+        yield heading, rows.drop(columns=places).assign(**{first: names})
 
 
 def _width_of_cells(sections: Sequence[Section], name: str) -> int:
     """Characters of the widest cell of a column, its name among them."""
-    return max(cell_len(text) for _, rows in sections for text in [name, *rows[name]])
+    widths = [cell_len(name)]
+    for _, rows in sections:
+        widths += map(cell_len, rows[name])
+    return max(widths)
 
 
 def _width_of_words(sections: Sequence[Section], name: str) -> int:
     """Characters of the longest word of a column, with its indent."""
-    widths = [cell_len(word) for word in name.split()]
+    words = name.split(" ")
     for _, rows in sections:
         for text in rows[name]:
-            indent = len(text) - len(text.lstrip())
-            widths += [indent + cell_len(word) for word in text.split()]
-    return max(widths)
+            unindented = text.removeprefix(INDENT)
+            indent = text[: len(text) - len(unindented)]
+            # not at a no-break space
+            words += [indent + word for word in unindented.split(" ")]
+    return max(map(cell_len, words))
 
 
-def _choose_widths(
-    sections: list[Section], width: int, least: Callable[[list[Section], str], int]
-) -> Widths:
-    """Widths of columns that give way where the table is too wide, the verdict first, then names,
-    then numbers. least: the width down to which a column does."""
+def _choose_widths(sections: list[Section], width: int) -> Widths:
+    """Widths of columns that give way, down to their longest word, where the table is too wide: the
+    verdict first, then names, then numbers."""
     columns = list(sections[0][1])
+    names = [name for name in columns if name in TEXTS and name != "verdict"]
+    numbers = [name for name in columns if name not in TEXTS]
+    verdicts = [name for name in columns if name == "verdict"]
     widths = {name: _width_of_cells(sections, name) for name in columns}
-    # False comes before True, and equal ones keep their order
-    for name in sorted(columns, key=lambda name: (name != "verdict", name not in TEXTS)):
+    for name in [*verdicts, *names, *numbers]:
+        fewest = _width_of_words(sections, name)
+        if name == "verdict":
+            fewest = max(fewest, VERDICT_WIDTH)
         excess = _width_of_table(widths) - width
-        fewest = max(least(sections, name), VERDICT_WIDTH if name == "verdict" else 0)
         if excess > 0 and fewest < widths[name]:
             widths[name] = max(widths[name] - excess, fewest)
-    return widths
-
-
-def _cut_words(widths: Widths, width: int) -> Widths:
-    """Widths of which the largest give way, within words, where a table is still too wide."""
-    widths = dict(widths)
-    for _ in range(_width_of_table(widths) - width):
-        widest = max(widths, key=widths.__getitem__)
-        widths[widest] = max(widths[widest] - 1, 1)
     return widths
 
 
@@ -142,11 +147,13 @@ def _render(rows: pd.DataFrame, widths: Widths, gap: int, *, has_header: bool) -
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
         table.add_column(Text(name), justify=side, width=width, overflow="fold")
     for row in rows.to_dict("records"):
-        verdict = row.get("verdict", "").partition(" ")[0]
         cells = []
         for name, text in row.items():
-            style = VERDICT_STYLES.get(verdict, "") if name == "verdict" else ""
-            cell = Text(text.removeprefix(INDENT), style)
-            cells.append(Padding.indent(cell, 2) if text.startswith(INDENT) else cell)
+            cell = Text(text.removeprefix(INDENT))
+            if name == "verdict":
+                word = text.partition(" ")[0]
+                cell.stylize(VERDICT_STYLES.get(word, ""))
+            is_indented = text.startswith(INDENT)
+            cells.append(Padding.indent(cell, len(INDENT)) if is_indented else cell)
         table.add_row(*cells)
     return table

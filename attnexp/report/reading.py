@@ -1,6 +1,5 @@
 """What a model reads in a text, to be shown: as a line, as a record, and as depths of colour."""
 
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,23 @@ MOST_CLASSES = 5
 
 def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
     """Depth of colour of the weights that are shown together: 0 for none, 1 for the largest."""
+    depths = np.asarray(weights, np.float64)
     largest = float(weights.max(initial=0.0))
-    return np.asarray(weights, np.float64) / (largest or 1.0)
+    return depths / largest if largest else depths
 
 
 def colour(depth: float) -> str:
     """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
-    channels = [str(round(255 + depth * (full - 255))) for full in FULL]
-    return f"rgb({','.join(channels)})"
+    channels = [round(255 + depth * (full - 255)) for full in FULL]
+    red, green, blue = channels
+    return f"rgb({red},{green},{blue})"
 
 
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
     """`darkest: 0.0312, padding: 68 %`: the largest weight shown, and the share not shown."""
-    parts = [f"darkest: {weights.max():.3g}", describe_padding(attention.padding_share)]
-    return ", ".join(filter(None, parts))
+    text = f"darkest: {weights.max():.3g}"
+    padding = describe_padding(attention.padding_share)
+    return f"{text}, {padding}" if padding else text
 
 
 def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
@@ -49,32 +51,32 @@ def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
 
 def _attention_of(reading: Reading, head: int | None) -> Attention | None:
     """Attention of the first layer, if there is any. A head that is not there is refused."""
-    return reading.attention(head=head) if reading.layers or head is not None else None
+    if not reading.layers and head is None:
+        return None
+    return reading.attention(head=head)
 
 
 def as_line(reading: Reading, head: int | None) -> Text:
     """The most probable classes, and the tokens: the darker, the more attention they receive."""
-    line = _answer(reading)
+    if reading.label is None:
+        line = Text("none of these words is known ", style="bold")
+    else:
+        ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
+        but_the_last = ranked[:-1]  # which follows from the rest
+        classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
+        line = Text(", ".join(classes)).append(" ")
+        line.stylize("bold", 0, len(reading.label))
     attention = _attention_of(reading, head)
-    depths = shade(attention.received) if attention else ()
-    for token, depth in zip_longest(reading.marked, depths):
-        style = "" if depth is None else f"black on {colour(depth)}"
+    styles = [""] * len(reading.marked)
+    if attention:
+        depths = shade(attention.received)
+        styles = [f"black on {colour(depth)}" for depth in depths]
+    for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
     if attention:
-        line.append(f" ({describe_colours(attention.received, attention)})", "dim")
+        colours = describe_colours(attention.received, attention)
+        line.append(f" ({colours})", "dim")
     if reading.num_cut:
         remark = f"without {reading.num_cut} words beyond what training saw (data.max_len)"
         line.append(f" ({remark})", "dim")
     return line
-
-
-def _answer(reading: Reading) -> Text:
-    """`positive 0.9312 `, the most probable class in bold; of many classes five."""
-    if reading.label is None:
-        return Text("none of these words is known ", style="bold")
-    ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-    but_the_last = ranked[:-1]  # which follows from the others
-    shown = ", ".join(f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES])
-    answer = Text(f"{shown} ")
-    answer.stylize("bold", 0, len(reading.label))
-    return answer

@@ -11,10 +11,11 @@ TableName = Literal["differences", "epochs", "metrics", "classes", "within", "ac
 
 
 class Table(NamedTuple):
-    """A table of texts."""
+    """A table of texts, and the numbers that it shows, one record a number or difference."""
 
     title: str
     frame: "pd.DataFrame"
+    numbers: "pd.DataFrame | None" = None
 
 
 def drop_constant(frame: "pd.DataFrame", columns: Sequence[str]) -> "pd.DataFrame":

@@ -1,15 +1,15 @@
-"""Tables of an answer, each a title and a data frame of texts, for terminal, page and files."""
+"""Tables of an answer, for terminal, page and files."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
-from attnexp.analysis.endpoints import RESULT, Endpoint
+from attnexp.analysis.answer import ENDPOINT_FIELDS, EPOCH_KEYS, Answer, Comparison, mean_over_seeds
+from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
-from attnexp.analysis.metrics import ACCURACY, SHARES
+from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -22,6 +22,7 @@ from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class
 
 CLASS_KEYS = ["data", "protocol", "variant", "class"]
+NO_SHARE = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
@@ -45,117 +46,131 @@ def make_table(name: TableName, answer: Answer) -> Table:
 def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, last of accuracy, with K's where they belong."""
     metrics = list(answer.metrics)
-    if answer.groups[0].protocol and ACCURACY.name not in [metric.name for metric in metrics]:
+    has_accuracy = any(metric.name == ACCURACY.name for metric in metrics)
+    if answer.groups[0].protocol and not has_accuracy:
         metrics.append(ACCURACY)
     rows = []
     for comparison in answer.comparisons:
         rows += _rows_of_means(comparison, metrics)
     frame = pd.DataFrame(rows).fillna("")
-    return Table(_title_of_means(answer, frame), drop_constant(frame, ["data", "protocol", "n"]))
+    title = _name_metrics(answer)
+    num_seeds = set(frame["n"])
+    if num_seeds == {"1"}:
+        title += ", one seed"
+    else:
+        n = num_seeds.pop() if len(num_seeds) == 1 else "n"
+        title += f", mean ± sd over {n} seeds"
+    if frame["protocol"].nunique() == 1:
+        title += PROTOCOLS[answer.groups[0].protocol]
+    return Table(title, drop_constant(frame, ["data", "protocol", "n"]))
+
+
+def _name_metrics(answer: Answer) -> str:
+    """`Accuracy on contrast (synthetic), %`."""
+    is_accuracy = all(metric.name == ACCURACY.name for metric in answer.metrics)
+    text = "Accuracy" if is_accuracy else "Results"
+    if len(answer.groups) == 1:
+        group = answer.groups[0]
+        text += f" on {group.data}"
+        if any("order_fraction" in config["data"] for config in group.configs.values()):
+            text += " (synthetic)"
+    if all(metric.in_points for metric in answer.metrics):
+        text += ", %"
+    return text
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
     """A row for each variant: its number of seeds, its means, and K's accuracies, where K trained
     for as many epochs."""
     group = comparison.group
-    means = {(row.variant, row.point, row.metric): row for row in comparison.endpoints.itertuples()}
+    means = comparison.endpoints.set_index(["variant", "point", "metric"])
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
     last_epoch = group.epochs["epoch"].max()
     rows = []
     for variant in group.variants:
-        row = {"data": group.data, "protocol": group.protocol, "variant": variant}
-        row["n"] = str(num_seeds[variant])
+        row = {
+            "data": group.data,
+            "protocol": group.protocol,
+            "variant": variant,
+            "n": str(num_seeds[variant]),
+        }
         for metric, point in product(metrics, group.points):
-            mean = means.get((variant, point.name, metric.name))
-            text = format_mean(mean.mean, mean.sd, metric.is_share) if mean else NONE
-            row[_column_of_means(point, metric, len(metrics))] = text
-        k_run = group.published[group.published["variant"] == variant]
-        if len(k_run) and k_run["epoch"].max() == last_epoch:
-            row["K final"] = format_number(k_run["val_accuracy"].iloc[-1], is_share=True)
-            row["K best"] = format_number(k_run["val_accuracy"].max(), is_share=True)
+            column = f"{point.label} {metric.name}"
+            if point is RESULT:  # of other trainers
+                column = metric.name
+            elif len(metrics) == 1:
+                column = point.label
+            place = (variant, point.name, metric.name)
+            row[column] = NONE
+            if place in means.index:
+                mean, sd = means.loc[place, ["mean", "sd"]]
+                row[column] = format_mean(mean, sd, metric)
+        is_variant = group.published["variant"] == variant
+        k_run = group.published[is_variant]
+        if k_run["epoch"].max() == last_epoch:
+            accuracies = k_run["val_accuracy"]
+            row["K final"] = format_number(accuracies.iloc[-1], ACCURACY)
+            row["K best"] = format_number(accuracies.max(), ACCURACY)
         rows.append(row)
     return rows
 
 
-def _column_of_means(point: Endpoint, metric: MetricSpec, num_metrics: int) -> str:
-    """`final`, of several metrics `final loss`; of results without endpoints the metric alone."""
-    if point is RESULT:
-        return metric.name
-    return point.label if num_metrics == 1 else f"{point.label} {metric.name}"
-
-
-def _title_of_means(answer: Answer, frame: pd.DataFrame) -> str:
-    """`Accuracy on imdb, %, mean ± sd over 40 seeds, validated on test`."""
-    groups = answer.groups
-    is_accuracy = all(metric.name == "accuracy" for metric in answer.metrics)
-    title = "Accuracy" if is_accuracy else "Results"
-    if len(groups) == 1:
-        title += f" on {groups[0].data}"
-        is_made = any("order_fraction" in config["data"] for config in groups[0].configs.values())
-        if is_made:
-            title += " (synthetic)"
-    if all(metric.is_share for metric in answer.metrics):
-        title += ", %"
-    num_seeds = frame["n"].iloc[0] if frame["n"].nunique() == 1 else "n"
-    title += ", one seed" if num_seeds == "1" else f", mean ± sd over {num_seeds} seeds"
-    if frame["protocol"].nunique() == 1:
-        title += PROTOCOLS[groups[0].protocol]
-    return title
-
-
 def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
-    keys = ["data", "protocol", "variant", "epoch"]
-    parts = [part.epochs[part.epochs["metric"].isin(K_METRICS)] for part in answer.comparisons]
+    keys = [key for key in EPOCH_KEYS if key != "metric"]
+    epochs = pd.concat([comparison.epochs for comparison in answer.comparisons])
+    parts = [epochs[epochs["metric"].isin(K_METRICS)]]
     for group in answer.groups:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
+            k_rows = k_run.melt(keys, K_METRICS, "metric", "mean")
+            parts.append(k_rows.assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
     title = "Metrics by epoch: running mean in training, validation after each epoch"
-    return Table(title, _pivot_means(rows, keys, SHARES))
+    return Table(title, _pivot_means(rows, keys, METRIC_OF_COLUMN), rows)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     rows = answer.endpoints
-    shares = SHARES | {metric.name for metric in answer.metrics if metric.is_share}
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
-    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], shares)
-    return Table(f"{title})", frame)
-
-
-def mean_by_class(answer: Answer) -> pd.DataFrame:
-    """Precision, recall and F1 (shares) of each class at the deciding endpoint, and their means
-    over classes: n, mean and sd over seeds. Raises `UserError` where no run is on disk."""
-    parts = []
-    for group in answer.groups:
-        runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
-        for run in runs.itertuples():
-            place = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            try:
-                parts.append(_measure_classes(run.folder, group.points[0].name).assign(**place))
-            except UserError as error:
-                progress.note(str(error))
-    if not parts:
-        raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
-    rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
-    return mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
+    metrics = METRIC_OF_COLUMN | {metric.name: metric for metric in answer.metrics}
+    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], metrics)
+    return Table(f"{title})", frame, rows[ENDPOINT_FIELDS])
 
 
 def tabulate_classes(answer: Answer) -> Table:
-    """`mean_by_class` as texts."""
-    means = mean_by_class(answer)
+    """Precision, recall and F1 of each class at the deciding endpoint, and their means over
+    classes, from the stored predictions. Raises `UserError` where no run is on disk."""
+    parts = []
+    for group in answer.groups:
+        point = group.points[0].name
+        runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
+        for run in runs.itertuples():
+            try:
+                classes = _measure_classes(run.folder, point)
+            except UserError as error:
+                progress.note(str(error))
+                continue
+            classes["data"] = group.data
+            classes["protocol"] = group.protocol
+            classes["variant"] = run.variant
+            parts.append(classes)
+    if not parts:
+        raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
+    rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
+    means = mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
     is_count = means["metric"] == "num_texts"
     num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
+    shares = dict.fromkeys(CLASS_METRICS, ACCURACY)
+    frame = _pivot_means(means[~is_count], CLASS_KEYS, shares)
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    frame = _pivot_means(means[~is_count], CLASS_KEYS, {*CLASS_METRICS})
-    return Table(title, frame.assign(n=num_texts))
+    return Table(title, frame.assign(n=num_texts), means)
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
@@ -164,20 +179,25 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     with reading(folder / predictions.FILE, "Train again."):
         by_metric = by_class(*predictions.at_endpoint(run, point))
         frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
-    macro = frame.mean()
-    macro["num_texts"] = frame["num_texts"].sum()
-    frame.loc["macro"] = macro
+    num_texts = frame["num_texts"].sum()
+    frame.loc["macro"] = frame.mean()
+    frame.loc["macro", "num_texts"] = num_texts
     return frame.rename_axis("class").reset_index()
 
 
-def _pivot_means(rows: pd.DataFrame, keys: list[str], shares: set[str]) -> pd.DataFrame:
+def _pivot_means(
+    rows: pd.DataFrame, keys: list[str], metrics: Mapping[str, MetricSpec]
+) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    columns = [*keys, "metric"]
     texts = []
-    for row in rows.reindex(columns=["mean", "sd", "metric"]).itertuples(index=False):
-        is_share = row.metric in shares
-        texts.append(format_mean(row.mean, row.sd, is_share))
+    numbers = rows[["metric", "mean", "sd"]]
+    for name, mean, sd in numbers.itertuples(index=False):
+        metric = metrics.get(name, NO_SHARE)
+        texts.append(format_mean(mean, sd, metric))
+    columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
-    wide = table.set_index(columns)["text"].unstack(sort=False)
-    frame = wide.fillna(NONE).rename_axis(columns=None).reset_index()
+    table = table.set_index(columns)
+    wide = table["text"].unstack(sort=False)
+    wide.columns.name = None
+    frame = wide.fillna(NONE).reset_index()
     return drop_constant(frame, ["data", "protocol", "variant"])

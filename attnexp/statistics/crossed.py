@@ -39,20 +39,21 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     if min(s, e) < 2:
         return None
     mean = float(d.mean())
-    of_seeds = d.mean(axis=1) - mean
-    of_texts = d.mean(axis=0) - mean
-    squares_seed = e * float(np.sum(of_seeds**2))
-    squares_text = s * float(np.sum(of_texts**2))
+    seed_effects = d.mean(axis=1) - mean
+    text_effects = d.mean(axis=0) - mean
+    squares_seed = e * float(np.sum(seed_effects**2))
+    squares_text = s * float(np.sum(text_effects**2))
     squares_all = float(np.sum(d**2)) - s * e * mean**2
     squares_rest = max(squares_all - squares_seed - squares_text, 0.0)
 
     df_rest = (s - 1) * (e - 1)
     ms_rest = squares_rest / df_rest
-    terms = []
+    terms = []  # mean squares, with their sign, and their degrees of freedom
     rest_weight = 1
     for squares, df in ((squares_seed, s - 1), (squares_text, e - 1)):
-        if squares / df > ms_rest:  # else the component would be negative, and is taken to be 0
-            terms.append((squares / df, df))
+        mean_square = squares / df
+        if mean_square > ms_rest:  # else the component would be negative, and is taken to be 0
+            terms.append((mean_square, df))
             rest_weight -= 1
     terms.append((rest_weight * ms_rest, df_rest))
     variance = sum(term for term, _ in terms)
@@ -61,7 +62,8 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     satterthwaite_df = variance**2 / sum(term**2 / df for term, df in terms)
 
     se = math.sqrt(variance / (s * e))
-    half = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m))) * se
+    quantile = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m)))
+    half = quantile * se
     return Crossed(mean - half, mean + half, se, satterthwaite_df)
 
 

@@ -53,10 +53,11 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
 def smallest_step(values: ArrayLike) -> float:
     """Smallest difference between two values of a metric, where the number of texts is unknown; of
     equal values the value itself, or 1."""
-    distinct = np.unique(round_to_scale(values, values))
-    if len(distinct) > 1:
-        return float(np.diff(distinct).min())
-    return abs(float(distinct[0])) or 1.0
+    rounded = round_to_scale(values, values)
+    distinct = np.unique(rounded)
+    if len(distinct) == 1:
+        return abs(float(distinct[0])) or 1.0
+    return float(np.diff(distinct).min())
 
 
 def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
@@ -78,8 +79,9 @@ def t_factor(n: int, m: int = 1) -> float:
 
 def anytime_factor(n: int, m: int = 1) -> float:
     """Half-width of the anytime-valid interval in standard errors; infinite for too few seeds."""
+    alpha = ALPHA / m
     scale = 1 + n * G
-    k = (scale / (ALPHA / m) ** 2) ** (1 / n)
+    k = (scale / alpha**2) ** (1 / n)
     if k >= scale:
         return math.inf
     return math.sqrt((n - 1) * (k - 1) / (1 - k / scale))
@@ -130,9 +132,12 @@ def inside_by_the_others(runs: NDArray[np.float64]) -> list[int]:
     counts = []
     for index, run in enumerate(runs):
         others = np.delete(runs, index, axis=0)
-        bounds = np.array([prediction_interval(column) for column in others.T])
-        is_inside = (bounds[:, 0] <= run) & (run <= bounds[:, 1])
-        counts.append(int(is_inside.sum()))
+        num_inside = 0
+        for value, values_of_others in zip(run, others.T, strict=True):
+            low, high = prediction_interval(values_of_others)
+            if low <= value <= high:
+                num_inside += 1
+        counts.append(num_inside)
     return counts
 
 
@@ -142,7 +147,8 @@ def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:
     n = values.size
     mean = float(values.mean())
     sd = float(values.std(ddof=1)) if n > 1 else math.nan
-    half = factor
+    half = math.inf
     if math.isfinite(factor):
-        half = factor * (assumed_sd(sd, step) / math.sqrt(n))
+        error = assumed_sd(sd, step) / math.sqrt(n)
+        half = factor * error
     return Interval(n, mean, sd, mean - half, mean + half)

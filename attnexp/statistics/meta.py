@@ -13,7 +13,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import stdtrit
 
@@ -36,28 +36,30 @@ def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
     variances = np.asarray(errors, dtype=float) ** 2
     variances = np.maximum(variances, 1e-18)  # the error of equal differences may be 0
     k = len(y)
-    tau2 = _paule_mandel(y, variances)
+
+    def excess(tau2: float) -> float:
+        """Weighted squares about the weighted mean, less the k - 1 that are expected."""
+        weights = 1 / (variances + tau2)
+        mean = np.average(y, weights=weights)
+        return float(np.sum(weights * (y - mean) ** 2)) - (k - 1)
+
+    tau2 = 0.0
+    if excess(0.0) > 0:
+        largest = k * float(np.ptp(y)) ** 2
+        tau2 = float(brentq(excess, 0.0, largest))
     weights = 1 / (variances + tau2)
     mean = float(np.average(y, weights=weights))
     se = 1 / math.sqrt(float(weights.sum()))
     half = float(stdtrit(k - 1, 0.975)) * se
     next_half = math.nan
     if k > 2:
-        next_half = float(stdtrit(k - 2, 0.975)) * math.sqrt(tau2 + se**2)
-    tau = math.sqrt(tau2)
-    return Meta(mean, mean - half, mean + half, mean - next_half, mean + next_half, tau)
-
-
-def _paule_mandel(y: NDArray[np.float64], variances: NDArray[np.float64]) -> float:
-    """The τ² at which the weighted squares about the weighted mean are k - 1, or 0."""
-    k = len(y)
-
-    def excess(tau2: float) -> float:
-        weights = 1 / (variances + tau2)
-        mean = np.average(y, weights=weights)
-        return float(np.sum(weights * (y - mean) ** 2)) - (k - 1)
-
-    if excess(0.0) <= 0:
-        return 0.0
-    upper = k * float(np.ptp(y)) ** 2
-    return float(brentq(excess, 0.0, upper))
+        next_se = math.sqrt(tau2 + se**2)
+        next_half = float(stdtrit(k - 2, 0.975)) * next_se
+    return Meta(
+        mean=mean,
+        low=mean - half,
+        high=mean + half,
+        next_low=mean - next_half,
+        next_high=mean + next_half,
+        tau=math.sqrt(tau2),
+    )

@@ -20,33 +20,32 @@ def seeds_if_as_measured(
     mean: float, sd: float, m: int = 1, *, anytime: bool = False
 ) -> int | None:
     """Fewest seeds whose interval leaves out 0 in four of five studies, if the true difference and
-    its standard deviation are as measured; None above 10,000, or where sd is 0 or NaN.
-
-    The mean in standard errors follows the noncentral t distribution. m: comparisons judged
-    together. anytime: for the anytime-valid interval, which may leave out 0 earlier.
-    """
+    its standard deviation are as measured; None above 10,000, or where sd is 0 or NaN. m:
+    comparisons judged together. anytime: for the anytime-valid interval."""
     if math.isnan(sd) or sd == 0:
         return None
     factor = anytime_factor if anytime else t_factor
-
-    def has_power(n: int) -> bool:
-        noncentrality = abs(mean) / sd * math.sqrt(n)
-        share_missed = nctdtr(n - 1, noncentrality, factor(n, m))
-        # scipy returns NaN for some shares below 1e-60
-        return bool(np.nan_to_num(share_missed) <= 1 - POWER)
-
-    return _fewest_seeds(has_power)
+    effect = abs(mean) / sd
+    return _fewest_seeds(lambda n: _has_power(effect * math.sqrt(n), n, factor(n, m)))
 
 
 def smallest_difference(sd: float, n: int, m: int = 1, *, anytime: bool = False) -> float:
     """Difference that n seeds find in four of five studies, as in `seeds_if_as_measured`; to a
     thousandth of its standard error, of which 1,000 are the most."""
-    factor = (anytime_factor if anytime else t_factor)(n, m)
+    factor = anytime_factor(n, m) if anytime else t_factor(n, m)
+    num_thousandths = bisect_left(
+        range(1_000_000), True, key=lambda number: _has_power(number / 1000, n, factor)
+    )
+    return num_thousandths / 1000 * sd / math.sqrt(n)
 
-    def has_power(thousandths: int) -> bool:
-        return bool(np.nan_to_num(nctdtr(n - 1, thousandths / 1000, factor)) <= 1 - POWER)
 
-    return bisect_left(range(1_000_000), True, key=has_power) / 1000 * sd / math.sqrt(n)
+def _has_power(difference: float, n: int, factor: float) -> bool:
+    """Whether n seeds find a difference in four of five studies. difference: in standard errors;
+    factor: half-width of the interval, in standard errors as well."""
+    # the mean in standard errors follows the noncentral t distribution
+    share_missed = nctdtr(n - 1, difference, factor)
+    # scipy returns NaN for some shares below 1e-60
+    return bool(np.nan_to_num(share_missed) <= 1 - POWER)
 
 
 def seeds_at_most(sd: float, margin: float, m: int = 1, *, anytime: bool = False) -> int | None:

@@ -15,10 +15,12 @@ def is_skewed(d: ArrayLike, *, step: float = 0.0) -> bool:
     """Whether differences d (n,) are skewed, with six seeds or more, or one seed lies far from the
     median. step: as in `t_interval`. `docs/statistics.md` has the rates of error behind it."""
     values = np.asarray(d, dtype=float)
-    if values.size >= FEWEST_FOR_SKEW and abs(skewness(values)) > LARGEST_SKEW:
+    is_large = abs(skewness(values)) > LARGEST_SKEW
+    if is_large and values.size >= FEWEST_FOR_SKEW:
         return True
     distances = np.abs(values - np.median(values))
-    robust_sd = assumed_sd(MAD_TO_SD * float(np.median(distances)), step)
+    median_distance = float(np.median(distances))
+    robust_sd = assumed_sd(MAD_TO_SD * median_distance, step)
     return bool(distances.max() > FARTHEST_SEED * robust_sd)
 
 
@@ -26,4 +28,6 @@ def skewness(values: NDArray[np.floating]) -> float:
     """Third central moment over the cube of the standard deviation; 0 of equal values."""
     deviations = values - values.mean()
     variance = float(np.mean(deviations**2))
-    return float(np.mean(deviations**3)) / variance**1.5 if variance else 0.0
+    if variance == 0:
+        return 0.0
+    return float(np.mean(deviations**3) / variance**1.5)

@@ -6,6 +6,7 @@ No correction here allows for looking at several metrics and quoting the best.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.intervals import Interval
@@ -26,40 +27,56 @@ class MetricSpec:
     """How a metric is judged and shown."""
 
     name: str = "accuracy"
-    is_share: bool = True  # whether values are shown in %, and differences in percentage points
+    is_share: bool = True
+    is_percent: bool = False  # whether values are per cent as they are
     higher_is_better: bool = True
     margin: float = MARGIN  # smallest difference that matters, in the metric's own unit
 
+    @property
+    def in_points(self) -> bool:
+        """Whether tables show values in %, and differences in percentage points."""
+        return self.is_share or self.is_percent
 
-def verdict(
-    interval: Interval,
-    metric: MetricSpec,
-    texts: tuple[float, float] | None = None,
-    *,
-    margin_text: str = "",
-) -> str:
-    """A word for where the interval for other seeds lies: equivalent within ± margin, helps or
+    @property
+    def margin_text(self) -> str:
+        """The margin in the unit of the tables: `0.25`."""
+        return f"{100 * self.margin if self.is_share else self.margin:.4g}"
+
+
+class Verdict(NamedTuple):
+    """What an interval allows to say of a difference."""
+
+    name: str  # `helps on these texts`
+    words: str  # with its size, `helps by at least 0.25 points on these texts`
+
+
+def judge_interval(
+    interval: Interval, metric: MetricSpec, texts: tuple[float, float] | None = None
+) -> Verdict:
+    """The verdict of where the interval for other seeds lies: equivalent within ± margin, helps or
     hurts beyond 0, else undecided; with fewer than three seeds, too few seeds.
 
     texts: the interval for other seeds and texts. Where it is not known, or lies elsewhere, "on
-    these texts" is added. margin_text: the margin as shown, such as `0.25 points`. With it, helps
-    and hurts add "by at least 0.25 points" if the interval for other texts lies beyond the margin,
-    or that for other seeds where the verdict is on these texts only.
+    these texts" is added. Words of helps and hurts add "by at least 0.25 points" if the interval
+    for other texts lies beyond the margin, or that for other seeds where the verdict is on these
+    texts only.
     """
     if interval.n < FEWEST_SEEDS:
-        return TOO_FEW
+        return Verdict(TOO_FEW, TOO_FEW)
     low = interval.low
     high = interval.high
     word = _locate(low, high, metric)
     if word == UNDECIDED:
-        return UNDECIDED
+        return Verdict(UNDECIDED, UNDECIDED)
     suffix = f" {ON_THESE_TEXTS}"
     if texts is not None and _locate(*texts, metric) == word:
         low, high = texts
         suffix = ""
-    if margin_text and (low >= metric.margin or high <= -metric.margin):
-        word += f" by at least {margin_text}"
-    return word + suffix
+    size = ""
+    if low >= metric.margin or high <= -metric.margin:
+        unit = " points" if metric.in_points else ""
+        size = f" by at least {metric.margin_text}{unit}"
+    return Verdict(word + suffix, word + size + suffix)
 
 
 def is_decided(words: str) -> bool:

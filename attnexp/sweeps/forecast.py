@@ -13,7 +13,7 @@ import pandas as pd
 import torch
 
 from attnexp.analysis.families import family_of_study
-from attnexp.analysis.read_published import kind_of_seeds
+from attnexp.analysis.rows import kind_of_seeds
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, to_dict

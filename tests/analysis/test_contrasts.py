@@ -139,7 +139,7 @@ def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored() -> None:
 def test_there_is_no_verdict_on_half_a_study_or_at_chance(changes: Any, reason: str) -> None:
     row = differences(replace(group(), **changes))["pe"]
     assert (row.reason, row.verdict == "") == (reason, bool(reason))
-    assert row.words == (reason or "helps by at least 0.25 on these texts")
+    assert row.words == (reason or "helps by at least 0.25 points on these texts")
 
 
 FACTORS = {f"{p}_{s}": {"position": p, "scale": s} for p in ("none", "pe") for s in ("raw", "big")}

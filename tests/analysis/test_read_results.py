@@ -123,7 +123,7 @@ def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
 
 def test_the_unit_is_that_of_the_file() -> None:
     _, (metric,) = read_results(FRAME.assign(accuracy=100 * FRAME["accuracy"]))
-    assert (metric.is_share, metric.margin) == (False, 0.25)
+    assert (metric.is_percent, metric.is_share, metric.margin) == (True, False, 0.25)
     _, (metric,) = read_results(FRAME, margins=["0.5"])
     assert (metric.is_share, metric.margin) == (True, 0.005)
 

@@ -49,7 +49,7 @@ def test_report_prints_the_answer_of_a_study(here: Command, study: str) -> None:
         (["--format", "csv"], "data,protocol,variant,seed,point,epoch,metric,value"),
         (["--table", "differences", "--html", "a.html"], "other texts too"),
         (["--format", "csv", "--figure", "a.svg"], "data,protocol,variant"),
-        (["--table", "epochs", "--format", "csv"], "variant,epoch,train_loss"),
+        (["--table", "epochs", "--format", "csv"], "epoch,metric,n,mean,sd"),
         (["--table", "epochs", "--json"], '"variant": "pe, K"'),
     ],
 )

@@ -16,16 +16,20 @@ from rich.console import Console
 from samples import result
 
 from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.report import cells, formats, tables
 from attnexp.report.difference_tables import tabulate_differences
+from attnexp.report.listing import tabulate_runs
 from attnexp.report.print_table import print_table
+from attnexp.report.sentences import list_remarks
 from attnexp.report.table import Table, TableName
 from attnexp.report.tables import make_table
-from attnexp.report.terminal import remarks, show_answer
+from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
+from attnexp.statistics.verdict import MetricSpec
 
 PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 GOLDEN = Path(__file__).parent / "golden"
@@ -89,9 +93,9 @@ def test_every_table_fits_the_terminal_and_keeps_words_whole(study: str) -> None
 
 def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
     answer = published("blog_holdout")
-    _, frame = tables.tabulate_means(answer)
+    frame = tables.tabulate_means(answer).frame
     assert list(frame.columns) == ["variant", "chosen (test)", "final (validation)"]
-    _, frame = tabulate_differences(answer.differences)
+    frame = tabulate_differences(answer.differences).frame
     assert list(frame["at"]) == ["chosen (test)", "final (validation)"]
     records = formats.make_document(answer)["endpoints"]
     splits = {(record["point"], record["split"]) for record in records}
@@ -158,6 +162,14 @@ def test_nothing_breaks_within_a_word_while_numbers_could_wrap(width: int) -> No
     assert max(map(len, text.splitlines())) <= width
 
 
+def test_a_size_stands_in_one_line() -> None:
+    names = ["a" * 20, "position=sinusoidal train.lr=0.01 data.max_len=40"]
+    runs = pd.DataFrame({"run": names[0], "state": "finished", "data": "imdb", "seed": "0",
+                         "accuracy": [0.5], "bytes": 258_000, "settings": names[1]})  # fmt: skip
+    for width in (80, 70, 60):
+        assert "258\xa0kB" in printed_table(tabulate_runs(runs).frame, width)
+
+
 def judged(accuracy: list[float], **losses: str) -> Answer:
     """The answer of four seeds of two variants by accuracy and a loss."""
     frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"], "accuracy": accuracy})
@@ -181,9 +193,9 @@ def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
     words = [row.words for row in answer.differences]
     assert "undecided, 31 to 1,218 seeds" in words
     assert "undecided, at most 88 seeds" in words
-    meaning = [line for line in remarks(answer) if line.startswith("A to B seeds:")]
+    meaning = [line for line in list_remarks(answer) if line.startswith("A to B seeds:")]
     assert len(meaning) == 1
-    assert not [line for line in remarks(published("blog")) if "A to B" in line]
+    assert not [line for line in list_remarks(published("blog")) if "A to B" in line]
 
 
 def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
@@ -195,6 +207,19 @@ def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
     whole = made_answer(group)
     for table in (tables.tabulate_means(whole), tabulate_differences(whole.differences)):
         assert "n" not in table.frame
+
+
+LOSS = MetricSpec(name="loss", is_share=False)
+PER_CENT = MetricSpec(is_share=False, is_percent=True)
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "text"),
+    [(0.81584, ACCURACY, "81.58"), (0.51349, LOSS, "0.5135"), (12.345678, LOSS, "12.35"),
+     (81.5, PER_CENT, "81.50"), (float("nan"), ACCURACY, "–")],
+)  # fmt: skip
+def test_numbers(value: float, metric: MetricSpec, text: str) -> None:
+    assert cells.format_number(value, metric) == text
 
 
 def test_a_difference_has_one_interval_wherever_it_is_shown() -> None:
@@ -214,7 +239,7 @@ def test_a_difference_has_one_interval_wherever_it_is_shown() -> None:
     latex = formats.format_answer(answer, "latex").replace("$-$", "−")
     assert all(interval in latex for interval in shown[0])
     records = formats.make_document(answer)["differences"]
-    bounds = [cells.format_interval(row["low"], row["high"], True) for row in records]
+    bounds = [cells.format_interval(row["low"], row["high"], ACCURACY) for row in records]
     assert bounds == list(shown[0])
 
 
@@ -229,7 +254,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         predictions.save_arrays(tmp_path / str(seed) / predictions.FILE, arrays)
     runs = pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]})
     answer = made_answer(made_group("a", runs=runs))
-    _, frame = tables.tabulate_classes(answer)
+    frame = tables.tabulate_classes(answer).frame
     assert frame.to_numpy().tolist() == [
         ["negative", "16.67 ± 23.57", "50.00 ± 70.71", "25.00 ± 35.36", "500"],
         ["positive", "33.33 ± 47.14", "50.00 ± 70.71", "40.00 ± 56.57", "1,000"],
@@ -243,7 +268,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
 
 
 def test_epochs_are_means_over_seeds_with_ks_run_below() -> None:
-    _, frame = tables.tabulate_epochs(published("blog"))
+    frame = tables.tabulate_epochs(published("blog")).frame
     last = frame.set_index(["variant", "epoch"])["val_accuracy"]
     assert (last["pe", "5"], last["pe, K", "5"]) == ("81.58 ± 0.62", "81.78")
 
@@ -254,8 +279,8 @@ def test_two_protocols_stay_apart_in_every_table() -> None:
     for table in (tables.tabulate_means(both), make_table("differences", both)):
         assert [*table.frame["protocol"].unique()] == ["blog", "holdout"]
     for tabulate in (tables.tabulate_epochs, tables.tabulate_metrics):
-        _, frame = tabulate(both)
-        _, alone = tabulate(made_answer(blog))
+        frame = tabulate(both).frame
+        alone = tabulate(made_answer(blog)).frame
         rows = frame[frame["protocol"] == "blog"].reset_index(drop=True)
         pd.testing.assert_frame_equal(rows[alone.columns], alone, check_dtype=False)
 
@@ -274,9 +299,39 @@ def test_csv_is_the_long_frame_without_formulas() -> None:
     columns = ["variant", "seed", "point", "metric", "value"]
     expected = answer.groups[0].endpoints[columns]
     pd.testing.assert_frame_equal(frame[columns], expected, check_dtype=False)
-    cells = ["=1+1", "@A", "-2+3+cmd", "+x", "+2.53", "-0.12 ± 0.05", "pe"]
+    cells = ["=1+1", "@A", "-2+3+cmd", "+x", "pe"]
     written = formats.to_csv(pd.DataFrame({"a": cells, "b": -1.5})).splitlines()[1:]
-    assert [line.startswith("'") for line in written] == [True] * 4 + [False] * 3
+    assert [line.startswith("'") for line in written] == [True] * 4 + [False]
+    assert all(line.endswith(",-1.5") for line in written)
+
+
+@pytest.mark.parametrize("name", ["differences", "within", "epochs", "metrics"])
+def test_a_table_as_csv_holds_the_numbers_of_the_json_document(name: TableName) -> None:
+    answer = published("position_x_scale")
+    frame = pd.read_csv(io.StringIO(formats.format_table(answer, name, "csv")))
+    assert {"mean", "sd", "n"} <= set(frame.select_dtypes("number"))
+    if name in ("differences", "metrics"):
+        document = formats.make_document(answer)
+        records = document["differences" if name == "differences" else "endpoints"]
+        assert list(frame) == list(records[0])
+        assert list(frame["mean"]) == pytest.approx([row["mean"] for row in records], abs=1e-12)
+
+
+def test_means_over_data_sets_as_csv_have_the_next_ones_interval() -> None:
+    text = formats.format_table(published("blog_data"), "across", "csv")
+    row = pd.read_csv(io.StringIO(text)).iloc[0]
+    assert row[["variant", "baseline", "point", "metric", "n"]].to_list() == [
+        "pe", "no_pe", "final", "accuracy", 6
+    ]  # fmt: skip
+    assert row["next_low"] < row["low"] < row["mean"] < row["high"] < row["next_high"]
+
+
+def test_markdown_and_latex_hold_what_a_reader_must_know() -> None:
+    answer = published("blog")
+    assert formats.format_answer(answer, "markdown").endswith("(docs/statistics.md).")
+    assert formats.format_answer(answer, "latex").endswith(r"5 \% (docs/statistics.md).")
+    assert r"fingerprint" in formats.format_table(answer, "study", "latex")
+    assert r"no\_pe" in formats.format_table(answer, "study", "latex")
 
 
 def test_json_has_null_where_there_is_no_number() -> None:
@@ -290,8 +345,7 @@ def test_json_has_null_where_there_is_no_number() -> None:
 
 def test_a_run_alone_is_one_seed_and_its_table_does_not_repeat_its_name() -> None:
     answer = made_answer(made_group("pe", seeds=1))
-    title, _ = tables.tabulate_means(answer)
-    assert title == "Accuracy on imdb, %, one seed, validated on test"
+    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, validated on test"
     assert [*tables.tabulate_metrics(answer).frame.columns][:2] == ["at", "accuracy"]
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from attnexp.statistics.intervals import Interval
 from attnexp.statistics.skew import is_skewed
-from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_decided, verdict
+from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_decided, judge_interval
 
 LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
 
@@ -30,15 +30,17 @@ def interval(low: float, high: float, n: int = 5) -> Interval:
     ],
 )
 def test_it_is_where_the_interval_lies(low: float, high: float, word: str) -> None:
-    assert verdict(interval(low, high, 3), MetricSpec(), (low, high)) == word
-    assert verdict(interval(low, high, 2), MetricSpec(), (low, high)) == "too few seeds"
+    assert judge_interval(interval(low, high, 3), MetricSpec(), (low, high)).name == word
+    few = judge_interval(interval(low, high, 2), MetricSpec(), (low, high))
+    assert few == ("too few seeds", "too few seeds")
     assert is_decided(f"{word} on these texts") is (word != "undecided")
     assert not any(map(is_decided, ("too few seeds", "")))
 
 
 def test_less_of_a_loss_helps() -> None:
-    assert verdict(interval(-0.3, -0.2), LOSS, (-0.3, -0.2)) == "helps"
-    assert verdict(interval(0.2, 0.3), LOSS, (0.2, 0.3)) == "hurts"
+    verdict = judge_interval(interval(-0.3, -0.2), LOSS, (-0.3, -0.2))
+    assert verdict == ("helps", "helps by at least 0.01")
+    assert judge_interval(interval(0.2, 0.3), LOSS, (0.2, 0.3)).name == "hurts"
 
 
 @pytest.mark.parametrize(
@@ -62,9 +64,8 @@ def test_less_of_a_loss_helps() -> None:
 def test_texts_that_may_break_it_are_said(
     low: float, high: float, texts: tuple[float, float] | None, words: str
 ) -> None:
-    assert verdict(interval(low, high), MetricSpec(), texts, margin_text="0.25 points") == words
-    without_size = words.replace(" by at least 0.25 points", "")
-    assert verdict(interval(low, high), MetricSpec(), texts) == without_size
+    name = words.replace(" by at least 0.25 points", "")
+    assert judge_interval(interval(low, high), MetricSpec(), texts) == (name, words)
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
@@ -73,7 +74,7 @@ def test_no_verdict_beats_its_interval(
 ) -> None:
     high = low + width
     texts = (low - wider, high + wider)
-    words = verdict(interval(low, high), MetricSpec(margin=margin), texts, margin_text="so much")
+    _, words = judge_interval(interval(low, high), MetricSpec(margin=margin), texts)
     low, high = (low, high) if "on these texts" in words else texts
     if words.startswith("helps"):
         assert low > 0
