@@ -160,7 +160,7 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
         (["report", BLOG, "--html", "nowhere/a.html"], "Make its folder"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
-        (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "no run with positions"),
+        (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),
         (["report", BLOG, "--html", "."], "give another place"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
         (["judge", "r.csv", "--columns", "los"], "Did you mean 'loss'?"),

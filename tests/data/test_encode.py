@@ -123,6 +123,16 @@ def test_texts_are_the_same_if_their_tokens_are(tmp_path: Path) -> None:
     assert load_dataset(config).quality == {"val texts also occur in train": 1}
 
 
+@pytest.mark.parametrize("resample", [None, 0])
+def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: int | None) -> None:
+    """Whether they have one label or two, and where test was read, too."""
+    same = [f"number {i} {mark}" for i in range(40) for mark in ".!"]
+    splits = {"train": same} if resample is None else {"train": same, "test": TEST}
+    dataset = load_dataset(write(tmp_path, **splits), resample)
+    assert "test texts also occur in train" not in dataset.quality
+    assert len(dataset.test) == (16 if resample is None else 4)
+
+
 @pytest.mark.parametrize("label", ["nan", "None", "NULL", "N/A", " NaN"])
 def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: str) -> None:
     rows = [("a\nb", label), ("c", 1), ("...", 0), ("d", label), ("e", 0)]

@@ -14,8 +14,9 @@ from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
+from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
-from attnexp.network.check import check_pieces
+from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
 from attnexp.network.trial import try_training
@@ -184,6 +185,23 @@ def test_ids_and_masks_are_copies_for_pieces(
     model(ids)
     assert torch.equal(ids, texts())
     assert torch.equal(masks[0], texts() == 0)
+
+
+@pytest.mark.parametrize(
+    ("logits", "said"),
+    [
+        (lambda ids: None, "returned NoneType, wanted a tensor"),
+        (lambda ids: ids[:, 0] * float("nan"), "logits that are not finite"),
+        (lambda ids: ids.float().mean(1) - ids.float().mean(), "mixes the texts of a batch"),
+    ],
+)
+def test_logits_of_a_baseline_are_checked(logits: Callable[[Tensor], Any], said: str) -> None:
+    class Own(Baseline):
+        def forward(self, ids: Tensor) -> Any:
+            return logits(ids)
+
+    with pytest.raises(UserError, match=said):
+        check_logits(Own(), texts(), 2)
 
 
 @pytest.mark.parametrize("wrap", [weight_norm, spectral_norm])

@@ -285,6 +285,16 @@ def test_two_protocols_stay_apart_in_every_table() -> None:
         pd.testing.assert_frame_equal(rows[alone.columns], alone, check_dtype=False)
 
 
+def test_a_metric_that_only_some_results_have_is_a_dash_in_the_others() -> None:
+    group = made_group("none", "pe")
+    f1 = group.endpoints.assign(metric="f1", data="cr")
+    other = made_group("none", "pe", data="cr")
+    other = replace(other, endpoints=pd.concat([other.endpoints, f1]))
+    frame = tables.tabulate_metrics(made_answer(group, other)).frame
+    assert list(frame["f1"].where(frame["data"] == "imdb").dropna()) == ["–", "–"]
+    assert "–" not in set(frame["accuracy"])
+
+
 def test_latex_is_escaped_and_captioned() -> None:
     text = formats.format_answer(published("blog"), "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",
