@@ -166,7 +166,7 @@ def test_what_a_message_suggests_works_when_it_is_typed() -> None:
         *directions, margin = re.findall(rf"--\w+ \S*{name}\S*", str(error.value))
         assert len(directions) == 1 + (name == "energy")
         for option, _ in map(str.split, directions):
-            words = {option.strip("-"): [name], "margins": [margin.split()[1]]}
+            words: dict[str, Any] = {option.strip("-"): [name], "margins": [margin.split()[1]]}
             _, (metric,) = read_results(frame, **words)
             assert name == "energy" or metric.higher_is_better == (name == "f1")
 
