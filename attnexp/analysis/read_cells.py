@@ -25,32 +25,32 @@ def read_cells(
     columns that are wanted, too."""
     if variant_column == seed_column:
         raise UserError(f"{seed_column} cannot name the variant and the seed. Name two columns.")
-    wanted = [variant_column, seed_column, "dataset", "example", "correct", *metrics]
+    known_columns = [variant_column, seed_column, "dataset", "example", "correct", *metrics]
     if isinstance(results, pd.DataFrame):
-        return _with_standard_names(results, "results", wanted)
+        return _with_standard_names(results, "results", known_columns)
     frames = []
     for file in results:
         name = Path(file).name.partition(".")[0] if len(results) == 1 else "results"
         rows = read_rows(Path(file)).drop(columns="", errors="ignore")  # such as pandas' index
         if kind_of(Path(file)) == "tsv" and rows.shape[1] == 1 and "," in rows.columns[0]:
             raise UserError(f"{file} is separated by commas, not by tabs. Call it .csv.")
-        frame = _with_standard_names(rows, name, wanted)
+        frame = _with_standard_names(rows, name, known_columns)
         if len(results) > 1:
             frame[PLACE] = f"{file}, " + frame[PLACE]
         frames.append(frame)
     return pd.concat(frames, ignore_index=True).fillna("")
 
 
-def _with_standard_names(frame: pd.DataFrame, name: str, wanted: list[str]) -> pd.DataFrame:
+def _with_standard_names(frame: pd.DataFrame, name: str, known_columns: list[str]) -> pd.DataFrame:
     """Cells as text, with standard names of columns. name: of the data set if no column says it.
-    wanted: names of columns, those of variants and seeds first; case matters only where several
-    columns differ in nothing else."""
+    known_columns: those of variants and seeds first; case matters only where several columns differ
+    in nothing else."""
     cells = frame.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
-    for column in wanted:
-        similar = [other for other in cells if other.lower() == column.lower()]
+    for column in known_columns:
+        similar = [header for header in cells if header.lower() == column.lower()]
         if len(similar) == 1:
             cells = cells.rename(columns={similar[0]: column})
-    variant_column, seed_column = wanted[:2]
+    variant_column, seed_column = known_columns[:2]
     cure = "Name them with --variant-column, --seed-column."
     cure += _how_to_make_long(cells, variant_column, seed_column)
     check_columns([variant_column, seed_column], cells, cure)
@@ -70,19 +70,19 @@ def _with_standard_names(frame: pd.DataFrame, name: str, wanted: list[str]) -> p
 
 def _how_to_make_long(cells: pd.DataFrame, variant_column: str, seed_column: str) -> str:
     """What makes a row of each run where columns of numbers may be runs; empty below two."""
-    others = cells.drop(columns=[variant_column, seed_column], errors="ignore")
-    numbers = others.apply(pd.to_numeric, errors="coerce").dropna(axis=1)
+    results = cells.drop(columns=[variant_column, seed_column], errors="ignore")
+    numbers = results.apply(pd.to_numeric, errors="coerce").dropna(axis=1)
     if numbers.shape[1] < 2:
         return ""
-    rest = [name for name in cells if name not in numbers]
-    made = seed_column if variant_column in cells else variant_column
+    kept = [name for name in cells if name not in numbers]
+    new_column = seed_column if variant_column in cells else variant_column
     table = "pandas.read_csv(FILE)"
-    if made == variant_column and seed_column not in cells:
+    if new_column == variant_column and seed_column not in cells:
         table += f".rename_axis({seed_column!r}).reset_index()"
-        rest.append(seed_column)
+        kept.append(seed_column)
     return (
-        f" A row is one run. If {join_names(numbers)} hold the accuracies of one {made} each, make "
-        f"the table long: {table}.melt({rest}, var_name={made!r}, value_name='accuracy')"
+        f" A row is one run. If {join_names(numbers)} hold the accuracies of one {new_column} each, "
+        f"make the table long: {table}.melt({kept}, var_name={new_column!r}, value_name='accuracy')"
     )
 
 
