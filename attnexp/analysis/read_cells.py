@@ -81,7 +81,7 @@ def _how_to_make_long(cells: pd.DataFrame, variant_column: str, seed_column: str
         table += f".rename_axis({seed_column!r}).reset_index()"
         kept.append(seed_column)
     return (
-        f" A row is one run. If {join_names(numbers)} hold the accuracies of one {new_column} each, "
+        f" A row is one run. If {join_names(numbers)} hold accuracies of one {new_column} each, "
         f"make the table long: {table}.melt({kept}, var_name={new_column!r}, value_name='accuracy')"
     )
 

@@ -176,7 +176,7 @@ def test_a_wide_table_is_told_how_to_become_long(tmp_path: Path) -> None:
     wide = long.pivot(index="seed", columns="variant", values="accuracy").reset_index()
     for frame in (wide, wide[["a", "b"]]):
         frame.to_csv(tmp_path / "wide.csv", index=False)
-        with pytest.raises(UserError, match="If a, b hold the accuracies") as error:
+        with pytest.raises(UserError, match="If a, b hold accuracies") as error:
             read_results([tmp_path / "wide.csv"])
         command = str(error.value).partition("long: ")[2]
         made = eval(command, {"pandas": pd, "FILE": tmp_path / "wide.csv"})
