@@ -111,7 +111,7 @@ def judge_contrast(
         return None
     weighted = shared @ pd.Series(contrast.weights)
     d = intervals.round_to_scale(weighted, shared)  # so that equal differences are equal
-    step = group.step(endpoint.name, metric.name)
+    step = group.step(endpoint.name, metric)
     anytime = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if anytime else intervals.t_interval
     interval = make_interval(d, m=m, step=step)

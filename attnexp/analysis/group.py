@@ -14,6 +14,7 @@ from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Family
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
+from attnexp.statistics.verdict import MetricSpec
 
 Bits = NDArray[np.bool_]
 K_COLUMNS = ["variant", "epoch", "val_accuracy"]  # at least
@@ -63,12 +64,12 @@ class Group:
             return {}
         return dict(zip(places["variant"], places["epoch"].astype(int), strict=True))
 
-    def step(self, point: str, metric: str) -> float:
+    def step(self, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""
         if not self.num_texts:
-            is_metric = self.endpoints["metric"] == metric
-            return smallest_step(self.endpoints.loc[is_metric, "value"])
-        if metric in ("accuracy", "macro_f1"):  # one text moves both by about as much
+            is_metric = self.endpoints["metric"] == metric.name
+            return smallest_step(self.endpoints.loc[is_metric, "value"], metric.whole)
+        if metric.name in ("accuracy", "macro_f1"):  # one text moves both by about as much
             return 1 / self.num_texts[point]
         return 0.0
 

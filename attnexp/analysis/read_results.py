@@ -2,10 +2,8 @@
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -13,19 +11,20 @@ from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import differences_from
 from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.metrics import METRICS
+from attnexp.analysis.read_cells import KEYS, PLACE, check_columns, name_run, read_cells
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.options import did_you_mean
-from attnexp.data.tables import read_rows
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
-KEYS = ["data", "variant", "seed"]
-PLACE = "place of the row"  # a column beside those of the files
 ACCURACY = {"acc", "accuracy"}  # words of the names of columns that hold one
 QUALIFIERS = set("train val valid validation dev test eval final best last mean balanced".split())
 """Words that may stand beside them in the name of a column that is judged unasked."""
+GAINS = {"f1", "precision", "recall", "auc", "bleu", "score"}  # more is better
+COSTS = {"loss", "error", "perplexity", "wer"}  # less is better
 
 SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
+LARGEST_STEP = 1 / 20  # of an accuracy; a larger one is no step of a test set
 BITS = {"true": "1", "false": "0", "1": "1", "0": "0", "1.0": "1", "0.0": "0", "": ""}
 
 
@@ -51,17 +50,18 @@ def read_results(
     of the tables. No other column counts. sequential: whether seeds were added because of results.
     Raises `UserError`.
     """
-    cells = _read_cells(results, variant_column, seed_column)
+    margin_of = _read_margins(margins)
+    named = [*higher, *lower, *filter(None, margin_of)]
+    cells = read_cells(results, variant_column, seed_column, [*columns, *named])
     if cells.empty:
         raise UserError("There are no rows to judge.")
-    margin_of = _read_margins(margins)
     chosen = list(columns)
     if "example" in cells:
-        _check_columns(["correct"], cells, "Answers by example need it, 1 or 0.")
+        check_columns(["correct"], cells, "Answers by example need it, 1 or 0.")
         bits = cells["correct"].str.lower()
         cells["accuracy"] = bits.map(BITS).fillna(bits + ", which is neither 1 nor 0")
         chosen.append("accuracy")
-    names = _name_metrics(chosen, [*higher, *lower, *filter(None, margin_of)], cells)
+    names = _name_metrics(chosen, named, cells)
     numbers = _to_numbers(cells, names)
     keys = [name for name in (*KEYS, "example") if name in cells]
     rows = cells[keys].join(numbers).dropna(subset=names)
@@ -70,61 +70,40 @@ def read_results(
     repeated = rows[rows.duplicated(keys)]
     if len(repeated):
         raise UserError(
-            f"{_name_run(repeated)} has more than one result. Give one row, of the epoch that you "
+            f"{name_run(repeated)} has more than one result. Give one row, of the epoch that you "
             "declared, or a column example."
         )
     first = baseline or str(cells["variant"].iloc[0])
     groups = []
     for data, group_rows in rows.groupby("data", sort=False):
         groups.append(_make_group(str(data), group_rows, names, first, sequential))
-    for name in names:
-        left_out = cells[numbers[name].isna()]
+    groups[0].notes.extend(_describe_empty_cells(cells, names))
+    metrics = [_choose_metric(name, rows, higher, lower, margin_of) for name in names]
+    for group in groups:
+        group.notes.extend(_describe_unknown_step(group, metrics))
+    return groups, metrics
+
+
+def _describe_empty_cells(cells: pd.DataFrame, metrics: list[str]) -> Iterator[str]:
+    """Notes on rows that are left out."""
+    for name in metrics:
+        left_out = cells[cells[name] == ""]
         if len(left_out):
             runs = left_out["variant"] + " seed " + left_out["seed"]
             listed = join_names(runs.unique())
-            note = f"Left out: {len(left_out):,} rows with an empty cell in {name} ({listed})."
-            groups[0].notes.append(note)
-    return groups, [_choose_metric(name, rows, higher, lower, margin_of) for name in names]
+            yield f"Left out: {len(left_out):,} rows with an empty cell in {name} ({listed})."
 
 
-def _read_cells(
-    results: "Sequence[str | PathLike[str]] | pd.DataFrame", variant_column: str, seed_column: str
-) -> pd.DataFrame:
-    """All cells as text, with columns data, variant, seed and, for messages, `PLACE`."""
-    if isinstance(results, pd.DataFrame):
-        return _with_standard_names(results, "results", variant_column, seed_column)
-    frames = []
-    for file in results:
-        name = Path(file).name.partition(".")[0] if len(results) == 1 else "results"
-        rows = read_rows(Path(file)).drop(columns="", errors="ignore")  # such as pandas' index
-        frame = _with_standard_names(rows, name, variant_column, seed_column)
-        if len(results) > 1:
-            frame[PLACE] = f"{file}, " + frame[PLACE]
-        frames.append(frame)
-    return pd.concat(frames, ignore_index=True).fillna("")
-
-
-def _with_standard_names(
-    frame: pd.DataFrame, name: str, variant_column: str, seed_column: str
-) -> pd.DataFrame:
-    """Cells as text, with standard names of columns. name: of the data set if no column says it."""
-    if variant_column == seed_column:
-        raise UserError(f"{seed_column} cannot name the variant and the seed. Name two columns.")
-    cells = frame.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
-    cure = "Name them with --variant-column, --seed-column."
-    _check_columns([variant_column, seed_column], cells, cure)
-    standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
-    # a column `variant` counts as any other where --variant-column names another one
-    kept = [name for name in cells if name in standard or name not in standard.values()]
-    renamed = cells[kept].rename(columns=standard)
-    cells = pd.DataFrame({"data": name, **renamed})
-    for key in KEYS:
-        cells[key] = cells[key].str.strip()
-    seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
-    if (seeds % 1 == 0).all():  # so that 1, 01 and pandas' 1.0 are one seed
-        cells["seed"] = seeds.astype("int64").astype("string")
-    cells[PLACE] = [f"row {number}" for number in range(1, len(cells) + 1)]
-    return cells
+def _describe_unknown_step(group: Group, metrics: list[MetricSpec]) -> Iterator[str]:
+    """Notes on accuracies that do not tell of how many examples they are."""
+    for metric in metrics:
+        share = group.step(RESULT.name, metric) / metric.whole if metric.in_points else 0.0
+        if share > LARGEST_STEP and not group.num_texts:
+            yield (
+                f"{group.data}: the number of test examples is not known, and {metric.name} has "
+                "too few values to tell it, so intervals are wide. Answers by example (columns "
+                "example, correct) tell it."
+            )
 
 
 def _is_accuracy(name: str) -> bool:
@@ -146,27 +125,50 @@ def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> l
         plain_words = ACCURACY | QUALIFIERS
         chosen = [name for name in columns if _is_accuracy(name) and _words_of(name) <= plain_words]
     metrics = list(dict.fromkeys([*chosen, *named]))
-    _check_columns(metrics, columns, "Choose with --columns.")
+    check_columns(metrics, columns, "Choose with --columns.")
     if not metrics:
         example = columns[-1] if columns else "loss"
         raise UserError(
             f"No column is called accuracy or acc. There are {', '.join(columns) or 'no others'}. "
             f"Name the metric, its direction and the smallest difference that matters, for example "
-            f"--lower {example} --margin {example}=0.01"
+            f"{_suggest_options(example)}"
         )
     return metrics
 
 
+def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str] = ()) -> str:
+    """Options that judge a metric: its direction where it was typed or is plain, else a choice."""
+    words = _words_of(name) - QUALIFIERS
+    directions = []
+    if name in higher or words <= GAINS | ACCURACY:
+        directions.append(f"--higher {name}")
+    if name in lower or words <= COSTS:
+        directions.append(f"--lower {name}")
+    choice = directions or [f"--higher {name}", f"--lower {name}"]
+    return f"{' or '.join(choice)} --margin {name}={0.25 if _is_accuracy(name) else 0.01}"
+
+
 def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
-    """Finite numbers; NaN for an empty cell. Raises `UserError` for any other."""
+    """Finite numbers; NaN for an empty cell. Raises `UserError` for any other, and for an accuracy
+    that is neither a share nor per cent."""
     numbers = cells[metrics].apply(pd.to_numeric, errors="coerce").astype(float)
     numbers = numbers.mask(numbers.abs() == math.inf)
     for name in metrics:
         wrong = cells[numbers[name].isna() & (cells[name] != "")]
         if len(wrong):
+            text = wrong[name].iloc[0]
+            plain = text.replace(",", ".").rstrip("% ")
+            cure = "" if pd.isna(pd.to_numeric(plain, errors="coerce")) else f" Write {plain}."
             raise UserError(
-                f"{wrong[PLACE].iloc[0]} ({_name_run(wrong)}): {name} holds "
-                f"{wrong[name].iloc[0]!r}, which is no finite number."
+                f"{wrong[PLACE].iloc[0]} ({name_run(wrong)}): {name} holds {text!r}, which is no "
+                f"finite number.{cure if plain != text else ''}"
+            )
+        outside = cells[(numbers[name] < 0) | (numbers[name] > 100)]
+        if len(outside) and _is_accuracy(name):
+            raise UserError(
+                f"{outside[PLACE].iloc[0]} ({name_run(outside)}): {name} is "
+                f"{outside[name].iloc[0]}: neither a share nor per cent. Leave the cell empty "
+                "where a run failed."
             )
     return numbers
 
@@ -189,6 +191,7 @@ def _make_group(
     answers: dict[tuple[str, str, str], Bits] = {}
     num_texts = {}
     if "example" in rows:
+        _check_examples(data, rows)
         runs = dict(iter(rows.sort_values("example").groupby(["variant", "seed"])))
         num_texts[RESULT.name] = min(map(len, runs.values()))
         for (variant, seed), run in runs.items():
@@ -225,6 +228,20 @@ def _check_pairs(data: str, rows: pd.DataFrame, variants: Sequence[str]) -> list
     return [f"{name} has no seed in common with {baseline}, so no difference." for name in alone]
 
 
+def _check_examples(data: str, rows: pd.DataFrame) -> None:
+    """Raise `UserError` where a variant lacks examples that another one answered with its seed."""
+    for seed, seed_rows in rows.groupby("seed", sort=False):
+        all_examples = set(seed_rows["example"])
+        for variant, run in seed_rows.groupby("variant", sort=False):
+            lacking = sorted(all_examples.difference(run["example"]))
+            if lacking:
+                raise UserError(
+                    f"{data}: {variant}, seed {seed} lacks {len(lacking):,} of the "
+                    f"{len(all_examples):,} examples of this seed, such as {lacking[0]}. Leave "
+                    "these examples out of all variants, or give accuracies instead."
+                )
+
+
 def _read_margins(margins: Sequence[str]) -> dict[str, float]:
     """Margins by metric; under an empty name that of all others. NaN for what is no number."""
     margin_of = {}
@@ -249,14 +266,14 @@ def _choose_metric(
     if not any([is_accuracy, *directions]) or all(directions) or not margin > 0:
         raise UserError(
             f"Say which direction of {name} is better, and the smallest difference that "
-            f"matters, above 0: --higher {name} or --lower {name} --margin {name}=0.01"
+            f"matters, above 0: {_suggest_options(name, higher, lower)}"
         )
     low = rows[name].min()
     high = rows[name].max()
     if is_accuracy and high > 1 and 0 < low <= 1:
-        run = _name_run(rows[rows[name] == low])
+        run = name_run(rows[rows[name] == low])
         raise UserError(f"{run}: {name} is {low:g} beside {high:g}. Write all as per cent.")
-    is_share = bool(is_accuracy and low >= 0 and high <= 1)
+    is_share = bool(is_accuracy and high <= 1)
     if is_share and margin < SMALLEST_MARGIN:
         raise UserError(
             f"{margin:g} points? The tables show {name} in %, and margins in points. For half "
@@ -265,22 +282,7 @@ def _choose_metric(
     return MetricSpec(
         name=name,
         is_share=is_share,
-        is_percent=bool(is_accuracy and low >= 0 and 1 < high <= 100),
+        is_percent=is_accuracy and not is_share,
         higher_is_better=name not in lower,
         margin=margin / 100 if is_share else margin,
     )
-
-
-def _name_run(rows: pd.DataFrame) -> str:
-    """`pe, seed 3 on imdb`: the first of these rows."""
-    first = rows.iloc[0]
-    return f"{first['variant']}, seed {first['seed']} on {first['data']}"
-
-
-def _check_columns(names: Sequence[str], columns: "Collection[Any]", cure: str) -> None:
-    """Raise `UserError` for a name that no column has."""
-    for name in names:
-        if name not in columns:
-            hint = did_you_mean(name, columns)
-            listed = ", ".join(columns)
-            raise UserError(f"There is no column {name}.{hint} There are {listed}. {cure}")

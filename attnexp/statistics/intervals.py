@@ -14,6 +14,9 @@ from scipy.special import stdtr, stdtrit
 
 from attnexp.statistics.defaults import ALPHA, G
 
+MOST_TEXTS = 100_000  # largest test set that is recognised by its accuracies
+DECIMALS = 7  # of an accuracy that float32 keeps
+
 
 class Interval(NamedTuple):
     """Mean of n differences with its confidence interval."""
@@ -50,14 +53,32 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
     return _around_mean(d, step, anytime_factor(np.size(d), m))
 
 
-def smallest_step(values: ArrayLike) -> float:
+def smallest_step(values: ArrayLike, whole: float = 0.0) -> float:
     """Smallest difference between two values of a metric, where the number of texts is unknown; of
-    equal values the value itself, or 1."""
+    equal values the value itself, or 1. whole: what all texts right would be, if it is a value too;
+    the step is then at most one text of the fewest that these values allow."""
     rounded = round_to_scale(values, values)
-    distinct = np.unique(rounded)
+    distinct = np.unique(np.append(rounded, whole) if whole else rounded)
     if len(distinct) == 1:
         return abs(float(distinct[0])) or 1.0
-    return float(np.diff(distinct).min())
+    step = float(np.diff(distinct).min())
+    if whole:
+        step = min(step, whole / _fewest_texts(distinct / whole))
+    return step
+
+
+def _fewest_texts(shares: NDArray[np.float64]) -> int:
+    """Fewest texts of which all shares, rounded as they are, can be counts; 1 if no number does."""
+    decimals = 0
+    while decimals < DECIMALS and not np.allclose(shares.round(decimals), shares, 0, 1e-12):
+        decimals += 1
+    tolerance = 0.5 * 10.0**-decimals
+    largest = min(10**decimals, MOST_TEXTS)  # 100 texts allow for every share of two decimals
+    sizes = np.arange(1, largest + 1)
+    for share in shares:
+        counts = share * sizes
+        sizes = sizes[np.abs(counts - counts.round()) <= tolerance * sizes]
+    return int(sizes[0]) if len(sizes) else 1
 
 
 def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:

@@ -38,6 +38,13 @@ class MetricSpec:
         return self.is_share or self.is_percent
 
     @property
+    def whole(self) -> float:
+        """What 100 % is in the metric's own unit; 0 where it is not shown in %."""
+        if self.is_percent:
+            return 100.0
+        return 1.0 if self.is_share else 0.0
+
+    @property
     def margin_text(self) -> str:
         """The margin in the unit of the tables: `0.25`."""
         return f"{100 * self.margin if self.is_share else self.margin:.4g}"

@@ -1,6 +1,7 @@
 """Results of other trainers: every kind of file is read alike, and every mistake is one message."""
 
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,19 @@ def test_answers_by_example_make_an_accuracy() -> None:
     (group,), _ = read_results(frame, lower=["loss"], margins=["loss=1"])
     assert {*group.endpoints["metric"]} == {"accuracy", "loss"}
     assert group.notes == []
-    (group,), _ = read_results(pd.DataFrame(rows[1:]))
-    assert group.notes == ["Not all runs answered the same examples."]
     rows[0]["correct"] = "0.3"
     with pytest.raises(UserError, match=r"a, seed 0 on .*'0\.3, which is neither 1 nor 0"):
         read_results(pd.DataFrame(rows))
+
+
+def test_a_pair_has_answered_the_same_examples_and_seeds_need_not() -> None:
+    rows = [(v, s, f"{s} {e}", e < 5) for v in "ab" for s in range(3) for e in range(10)]
+    frame = pd.DataFrame(rows, columns=["variant", "seed", "example", "correct"])
+    groups, metrics = read_results(frame)
+    assert groups[0].notes == ["Not all runs answered the same examples."]
+    assert compare(groups, metrics).differences[0].texts is None
+    with pytest.raises(UserError, match=r"b, seed 2 lacks 4 of the 10 examples.* such as 2 6\."):
+        read_results(frame[:-4])
 
 
 def test_variants_without_a_common_seed_are_named() -> None:
@@ -128,6 +137,58 @@ def test_the_unit_is_that_of_the_file() -> None:
     assert (metric.is_share, metric.margin) == (True, 0.005)
 
 
+@pytest.mark.parametrize("whole", [1, 100])
+def test_an_accuracy_is_a_number_of_texts(whole: int) -> None:
+    frame = FRAME.assign(accuracy=0.8 * whole)
+    groups, metrics = read_results(frame)
+    assert groups[0].step("result", metrics[0]) == pytest.approx(0.2 * whole)
+    assert "number of test examples is not known" in groups[0].notes[0]
+    counts = [240, 242, 243, 245, 241, 243, 244, 246]
+    for decimals in (4, 7, 15):
+        frame["accuracy"] = [round(whole * count / 300, decimals) for count in counts]
+        groups, metrics = read_results(frame)
+        assert groups[0].step("result", metrics[0]) == pytest.approx(whole / 300, rel=0.05)
+        assert groups[0].notes == []
+
+
+def test_names_of_columns_may_differ_in_case_alone() -> None:
+    assert judged(FRAME.rename(columns=str.title)) == ["b Accuracy helps on these texts"]
+    both = FRAME.assign(SEED=0, Loss=0.5).rename(columns={"loss": "LOSS"})
+    with pytest.raises(UserError, match="no column loss"):
+        read_results(both, lower=["loss"])
+
+
+def test_what_a_message_suggests_works_when_it_is_typed() -> None:
+    for name in ("f1", "val_loss", "energy"):
+        frame = FRAME[["variant", "seed"]].assign(**{name: FRAME["accuracy"]})
+        with pytest.raises(UserError) as error:
+            read_results(frame)
+        *directions, margin = re.findall(rf"--\w+ \S*{name}\S*", str(error.value))
+        assert len(directions) == 1 + (name == "energy")
+        for option, _ in map(str.split, directions):
+            words: dict[str, Any] = {option.strip("-"): [name], "margins": [margin.split()[1]]}
+            _, (metric,) = read_results(frame, **words)
+            assert name == "energy" or metric.higher_is_better == (name == "f1")
+
+
+def test_a_wide_table_is_told_how_to_become_long(tmp_path: Path) -> None:
+    long = FRAME[["variant", "seed", "accuracy"]]
+    wide = long.pivot(index="seed", columns="variant", values="accuracy").reset_index()
+    for frame in (wide, wide[["a", "b"]]):
+        frame.to_csv(tmp_path / "wide.csv", index=False)
+        with pytest.raises(UserError, match="If a, b hold accuracies") as error:
+            read_results([tmp_path / "wide.csv"])
+        command = str(error.value).partition("long: ")[2]
+        made = eval(command, {"pandas": pd, "FILE": tmp_path / "wide.csv"})
+        assert judged(made) == judged(long)
+
+
+def test_a_csv_called_tsv_is_named(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "a.tsv", index=False)
+    with pytest.raises(UserError, match=r"a\.tsv is separated by commas"):
+        read_results([tmp_path / "a.tsv"])
+
+
 def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
     frame = pd.concat([FRAME.assign(dataset="x"), FRAME[::-1].assign(dataset="y")])
     assert {*attnexp.judge(frame, columns=["accuracy"])["baseline"]} == {"a"}
@@ -157,7 +218,10 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
         (MIXED, {}, ["accuracy", "0.823", "per cent"]),
         (FRAME[["variant", "seed"]], {}, ["No column is called accuracy", "no others"]),
         (FRAME[:0], {"columns": ["accuracy"]}, ["no rows"]),
-        (FRAME.assign(accuracy="80 %"), {"lower": ["loss"], "margin": ["loss=1"]}, ["80 %"]),
+        (FRAME.assign(accuracy="80 %"), {"columns": ["accuracy"]}, ["80 %", "Write 80."]),
+        (FRAME.assign(accuracy="0,8038"), {"columns": ["accuracy"]}, ["Write 0.8038."]),
+        (FRAME.replace({0.8: -1}), {}, ["row 1 (a, seed 0", "accuracy is -1", "neither a share"]),
+        (FRAME.assign(accuracy=101), {}, ["accuracy is 101: neither a share nor per cent"]),
         (FRAME.replace({0.5: math.inf}), {"lower": ["loss"], "margin": ["loss=1"]}, ["'inf'"]),
         (FRAME.assign(f1=FRAME["seed"].where(FRAME["variant"] == "b")), {"columns": ["f1"]},
          ["a has nothing to be compared with", "without an empty cell there is b"]),

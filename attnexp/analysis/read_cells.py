@@ -1,0 +1,101 @@
+"""Cells of the tables of other trainers, as texts, with standard names of columns."""
+
+from collections.abc import Collection, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from attnexp.base.errors import UserError, join_names
+from attnexp.config.options import did_you_mean
+from attnexp.data.tables import kind_of, read_rows
+
+KEYS = ["data", "variant", "seed"]
+PLACE = "place of the row"  # a column beside those of the files
+
+
+def read_cells(
+    results: "Sequence[str | PathLike[str]] | pd.DataFrame",
+    variant_column: str,
+    seed_column: str,
+    metrics: Sequence[str],
+) -> pd.DataFrame:
+    """All cells as text, with columns data, variant, seed and, for messages, `PLACE`. metrics:
+    columns that are wanted, too."""
+    if variant_column == seed_column:
+        raise UserError(f"{seed_column} cannot name the variant and the seed. Name two columns.")
+    known_columns = [variant_column, seed_column, "dataset", "example", "correct", *metrics]
+    if isinstance(results, pd.DataFrame):
+        return _with_standard_names(results, "results", known_columns)
+    frames = []
+    for file in results:
+        name = Path(file).name.partition(".")[0] if len(results) == 1 else "results"
+        rows = read_rows(Path(file)).drop(columns="", errors="ignore")  # such as pandas' index
+        if kind_of(Path(file)) == "tsv" and rows.shape[1] == 1 and "," in rows.columns[0]:
+            raise UserError(f"{file} is separated by commas, not by tabs. Call it .csv.")
+        frame = _with_standard_names(rows, name, known_columns)
+        if len(results) > 1:
+            frame[PLACE] = f"{file}, " + frame[PLACE]
+        frames.append(frame)
+    return pd.concat(frames, ignore_index=True).fillna("")
+
+
+def _with_standard_names(frame: pd.DataFrame, name: str, known_columns: list[str]) -> pd.DataFrame:
+    """Cells as text, with standard names of columns. name: of the data set if no column says it.
+    known_columns: those of variants and seeds first; case matters only where several columns differ
+    in nothing else."""
+    cells = frame.rename(columns=str).astype("string").fillna("").reset_index(drop=True)
+    for column in known_columns:
+        similar = [header for header in cells if header.lower() == column.lower()]
+        if len(similar) == 1:
+            cells = cells.rename(columns={similar[0]: column})
+    variant_column, seed_column = known_columns[:2]
+    cure = "Name them with --variant-column, --seed-column."
+    cure += _how_to_make_long(cells, variant_column, seed_column)
+    check_columns([variant_column, seed_column], cells, cure)
+    standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
+    # a column `variant` counts as any other where --variant-column names another one
+    kept = [column for column in cells if column in standard or column not in standard.values()]
+    renamed = cells[kept].rename(columns=standard)
+    cells = pd.DataFrame({"data": name, **renamed})
+    for key in KEYS:
+        cells[key] = cells[key].str.strip()
+    seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
+    if (seeds % 1 == 0).all():  # so that 1, 01 and pandas' 1.0 are one seed
+        cells["seed"] = seeds.astype("int64").astype("string")
+    cells[PLACE] = [f"row {number}" for number in range(1, len(cells) + 1)]
+    return cells
+
+
+def _how_to_make_long(cells: pd.DataFrame, variant_column: str, seed_column: str) -> str:
+    """What makes a row of each run where columns of numbers may be runs; empty below two."""
+    results = cells.drop(columns=[variant_column, seed_column], errors="ignore")
+    numbers = results.apply(pd.to_numeric, errors="coerce").dropna(axis=1)
+    if numbers.shape[1] < 2:
+        return ""
+    kept = [name for name in cells if name not in numbers]
+    new_column = seed_column if variant_column in cells else variant_column
+    table = "pandas.read_csv(FILE)"
+    if new_column == variant_column and seed_column not in cells:
+        table += f".rename_axis({seed_column!r}).reset_index()"
+        kept.append(seed_column)
+    return (
+        f" A row is one run. If {join_names(numbers)} hold accuracies of one {new_column} each, "
+        f"make the table long: {table}.melt({kept}, var_name={new_column!r}, value_name='accuracy')"
+    )
+
+
+def name_run(rows: pd.DataFrame) -> str:
+    """`pe, seed 3 on imdb`: the first of these rows."""
+    first = rows.iloc[0]
+    return f"{first['variant']}, seed {first['seed']} on {first['data']}"
+
+
+def check_columns(names: Sequence[str], columns: "Collection[Any]", cure: str) -> None:
+    """Raise `UserError` for a name that no column has."""
+    for name in names:
+        if name not in columns:
+            hint = did_you_mean(name, columns)
+            listed = ", ".join(columns)
+            raise UserError(f"There is no column {name}.{hint} There are {listed}. {cure}")
