@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import Difference, judge_contrast, list_comparisons
+from attnexp.analysis.contrasts import Difference, contrasts_with_m, judge_contrast
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.families import Contrast
 from attnexp.analysis.group import Group
@@ -107,10 +107,10 @@ class Answer:
 
     @property
     def undecided(self) -> list[str]:
-        """Contrasts without a verdict yet, as `pe − none`."""
+        """Contrasts not decided (helps, hurts, equivalent) everywhere, as `pe − none`."""
         names: dict[str, None] = {}
         for comparison in self.comparisons:
-            for contrast, _ in list_comparisons(comparison.group.families):
+            for contrast, _ in contrasts_with_m(comparison.group.families):
                 rows = [row for row in comparison.differences if row.contrast == contrast]
                 if not rows or not all(is_decided(row.verdict) for row in rows):
                     names[contrast.name] = None
@@ -127,7 +127,7 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
     """Compare the variants of each group by these metrics, and their differences over data sets."""
     comparisons = []
     for group in groups:
-        contrasts = list_comparisons(group.families)
+        contrasts = contrasts_with_m(group.families)
         differences = []
         for endpoint, metric, (contrast, m) in product(group.points, metrics, contrasts):
             difference = judge_contrast(group, contrast, endpoint, metric, m)
@@ -208,15 +208,15 @@ def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> It
 
 
 def _describe_skew(differences: Sequence[Difference]) -> Iterator[str]:
-    """A line that names skewed differences, or of several data sets these."""
+    """A line that names the skewed differences; of several data sets those that have some."""
     skewed = [row for row in differences if row.is_skewed and row.has_verdict]
-    names = list(dict.fromkeys(row.data for row in skewed))
-    if len({row.data for row in differences}) == 1:
-        names = _list_by_endpoint(skewed)
+    is_one_data_set = len({row.data for row in differences}) == 1
+    names = _list_by_endpoint(skewed) if is_one_data_set else [row.data for row in skewed]
     if names:
+        listed = ", ".join(dict.fromkeys(names))
         yield (
-            f"Skewed: {', '.join(names)}. Such intervals miss the true difference more often than "
-            "5 % (docs/statistics.md)."
+            f"Skewed: {listed}. Such intervals miss the true difference more often than 5 % "
+            "(docs/statistics.md)."
         )
 
 

@@ -69,8 +69,10 @@ class Difference:
     @property
     def words(self) -> str:
         """The verdict as tables show it, with its size or the seeds it takes; or the reason."""
-        if self.reason or self.verdict != UNDECIDED:
-            return self.reason or self.judgement.words
+        if self.reason:
+            return self.reason
+        if self.verdict != UNDECIDED:
+            return self.judgement.words
         seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)
         return f"{UNDECIDED}, {seeds}" if seeds else UNDECIDED
 
@@ -89,7 +91,7 @@ def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
     return pd.DataFrame([row.record for row in rows], columns=FIELDS)
 
 
-def list_comparisons(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
+def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     """Every contrast once, with the number of those that it is judged with; of two families that
     have it, those of the larger one."""
     comparisons: dict[tuple[str, str], tuple[Contrast, int]] = {}

@@ -20,7 +20,7 @@ from attnexp.statistics.intervals import inside_by_the_others, prediction_interv
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 
-SETTINGS = {"model.score.scale": False, "train.eps": 1e-8}
+DEPARTURES = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
 
 FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
@@ -51,13 +51,13 @@ class Agreement:
 
 @cache
 def _read_k_runs() -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """K's table, and the settings of his runs by position, but for those of `SETTINGS`."""
+    """K's table, and the settings of his runs by position, but for those of `DEPARTURES`."""
     folder = Path(__file__).parent
     settings = json.loads((folder / "kexue.json").read_bytes())
     return pd.read_csv(folder / "kexue.csv"), settings
 
 
-def find_k_epochs(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
+def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
     `METRICS`; no rows for any other run. The number of epochs may differ."""
     table, k_settings = _read_k_runs()
@@ -65,8 +65,10 @@ def find_k_epochs(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFram
         return table.iloc[:0]
     compared = {}
     for key, value in settings.items():
-        if key not in FREE and (key, value) not in SETTINGS.items():
-            compared[key] = value
+        is_k_value = key in DEPARTURES and DEPARTURES[key] == value
+        if key in FREE or is_k_value:
+            continue  # the stored settings have our default in place of K's value
+        compared[key] = value
     alike = []
     for position, values in k_settings.items():
         if compared.items() <= values.items():
@@ -75,21 +77,21 @@ def find_k_epochs(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFram
 
 
 def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
-    """Settings among `SETTINGS` in which a run differs from K's, as `key=value`."""
+    """Settings among `DEPARTURES` in which a run differs from K's, as `key=value`."""
     values = flatten(config)
-    differing = [key for key, k_value in SETTINGS.items() if values[key] != k_value]
+    differing = [key for key, k_value in DEPARTURES.items() if values[key] != k_value]
     return tuple(as_word(key, values[key]) for key in differing)
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """K's values beside ours, of the variants of a group that K ran: together where they differ
-    from K's in the same settings."""
+    """K's values beside ours, of the variants of a group that K ran: one agreement for each set of
+    settings in which variants differ from K's."""
     if group.published.empty:
         return []
     published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
     unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
-    groups = published.groupby(unlike, sort=False)
-    agreements = [_compare_with_k(group, rows, words) for words, rows in groups]
+    rows_by_words = published.groupby(unlike, sort=False)
+    agreements = [_compare_with_k(group, rows, words) for words, rows in rows_by_words]
     return [agreement for agreement in agreements if agreement.n >= FEWEST_SEEDS]
 
 

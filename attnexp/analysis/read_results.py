@@ -46,9 +46,9 @@ def read_results(
 
     A row has variant, seed and the metrics of a run; or variant, seed, example and correct (1 or 0)
     of an answer. columns: metrics to judge; those called accuracy if empty. higher, lower: further
-    ones, of which more or less is better. margins: METRIC=NUMBER, or a number for all, in the unit
-    of the tables. No other column counts. sequential: whether seeds were added because of results.
-    Raises `UserError`.
+    ones, of which more or less is better. margins: METRIC=NUMBER, which judges that metric, too, or
+    a number for all, in the unit of the tables. No other column counts. sequential: whether seeds
+    were added because of results. Raises `UserError`.
     """
     margin_of = _read_margins(margins)
     named = [*higher, *lower, *filter(None, margin_of)]
@@ -78,7 +78,7 @@ def read_results(
     for data, group_rows in rows.groupby("data", sort=False):
         groups.append(_make_group(str(data), group_rows, names, first, sequential))
     groups[0].notes.extend(_describe_empty_cells(cells, names))
-    metrics = [_choose_metric(name, rows, higher, lower, margin_of) for name in names]
+    metrics = [_make_spec(name, rows, higher, lower, margin_of) for name in names]
     for group in groups:
         group.notes.extend(_describe_unknown_step(group, metrics))
     return groups, metrics
@@ -251,7 +251,7 @@ def _read_margins(margins: Sequence[str]) -> dict[str, float]:
     return margin_of
 
 
-def _choose_metric(
+def _make_spec(
     name: str,
     rows: pd.DataFrame,
     higher: Sequence[str],

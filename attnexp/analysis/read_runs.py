@@ -13,7 +13,7 @@ import pandas as pd
 from attnexp.analysis.endpoints import ENDPOINTS, Endpoint
 from attnexp.analysis.families import Family, differences_from, family_of_study
 from attnexp.analysis.group import Bits, Group
-from attnexp.analysis.kexue import find_k_epochs
+from attnexp.analysis.kexue import k_rows_like
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.read_published import load_published
@@ -139,7 +139,7 @@ def _make_group(
     firsts = rows.drop_duplicates("variant").set_index("variant")
     published = []
     for variant, settings in firsts["settings"].items():
-        published.append(find_k_epochs(settings, facts).assign(variant=variant))
+        published.append(k_rows_like(settings, facts).assign(variant=variant))
     at_points = _at_endpoints(rows, ENDPOINTS[protocol])
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
     keys = ["data", "protocol", "variant", "seed"]

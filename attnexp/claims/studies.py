@@ -73,8 +73,9 @@ def find_group(
         accuracies = group.values("final", "accuracy")
         if as_k_ran:  # of these variants K has published values
             published = set(group.published["variant"])
-            as_k = [name for name in published if not settings_unlike_k(group.configs[name])]
-            accuracies = accuracies.reindex(columns=as_k)
+            as_k = {name for name in published if not settings_unlike_k(group.configs[name])}
+            if not as_k.issuperset(variants):
+                continue
         # differences are paired, so that only seeds of all variants count
         shared = accuracies.reindex(columns=variants).dropna()
         if group.data == "imdb" and len(shared) >= min_seeds:
@@ -143,8 +144,8 @@ def published_table_is_reproduced(study: Path) -> Finding:
     inside = agreement.num_inside
     ours = agreement.ours
     # K's rank among all seeds, its own included, as a permutation test counts
-    num_below = sum(count <= inside for count in ours)
-    rank = (1 + num_below) / (1 + len(ours))
+    num_at_most = sum(count <= inside for count in ours)
+    rank = (1 + num_at_most) / (1 + len(ours))
     measured = (
         f"{inside} of {agreement.num_values} values inside; our own seeds "
         f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
@@ -191,7 +192,8 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
 
 
 def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
-    """Accuracy before and after interventions: a row a seed, columns variant and intervention."""
+    """Accuracy before and after interventions: a row a seed, columns variant and intervention; that
+    before is repeated under each intervention."""
     rows, _ = probe_studies([study], [intervention])
     measures = ["accuracy", "changed_accuracy"]
     table = rows.pivot(index="seed", columns=["variant", "intervention"], values=measures)

@@ -40,6 +40,8 @@ def check_claim(claim: Claim, out: Path) -> dict[str, Any]:
             paths = [out / claim.study] if claim.study else []
             finding = claim.check(*paths)
     except UserError as error:
+        if not claim.study:
+            raise
         command = f"attnexp sweep study={claim.study} out=DIR"
         finding = Finding(MISSING, f"{error} Make them: {command}, then use --out DIR.")
     return {

@@ -8,7 +8,7 @@ import pytest
 
 import attnexp
 from attnexp.analysis import kexue
-from attnexp.analysis.kexue import agreements_with_k, find_k_epochs
+from attnexp.analysis.kexue import agreements_with_k, k_rows_like
 from attnexp.analysis.read_runs import load_groups
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
@@ -51,8 +51,8 @@ def test_ks_values_are_counted(study: str, inside: list[int], unlike: tuple[str,
 )
 def test_only_ks_experiment_is_compared_with_his_table(words: str, position: list[str]) -> None:
     config = to_dict(compose(words.split()))
-    assert [*find_k_epochs(settings(config), IMDB)["position"].unique()] == position
-    assert find_k_epochs(settings(config), {**IMDB, "n_train": 100}).empty
+    assert [*k_rows_like(settings(config), IMDB)["position"].unique()] == position
+    assert k_rows_like(settings(config), {**IMDB, "n_train": 100}).empty
 
 
 def test_compare_is_the_difference_of_the_document() -> None:
