@@ -116,8 +116,9 @@ def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: P
 
 def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "my.csv"
-    words = ["data=files", f"data.path={file}", AXIS]
-    rows = [f"word{n},{'pos' if n % 2 else 'neg'}\n" for n in range(1000)]
+    no_limits = ["data.limit_train=null", "data.limit_test=null"]
+    words = ["data=files", f"data.path={file}", *no_limits, AXIS]
+    rows = [f"word{n},{'pos' if n % 2 else 'neg'}\n" for n in range(40)]
     file.write_text(f"text,label\n{''.join(rows)}")
     first = finish(small(tmp_path, *words, THREE))
     saved = json.loads((first.directory / manifest.FILE).read_text())
