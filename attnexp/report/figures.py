@@ -197,16 +197,21 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     metric = rows[0].metric
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
-    kinds = ["other texts too" if isinstance(row, Difference) else "next data set" for row in rows]
-    thin = " or ".join(dict.fromkeys(kinds))
-    axes.plot([], [], color="black", lw=2.2, label="95 % interval")
-    axes.plot([], [], color="black", lw=1.0, label=thin)
-    axes.plot([], [], color="grey", lw=7, alpha=0.18, label="± margin")
+    _label_lines(axes, rows)
     figure.legend(loc="outside upper left", ncols=3, fontsize="small", columnspacing=1)
     axes.set_yticks([])
     axes.set_ylim(bottoms[-1] + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
+
+
+def _label_lines(axes: Axes, rows: Sequence[Difference | MeanDifference]) -> None:
+    """What the lines of these rows are, for the legend."""
+    kinds = ["other texts too" if isinstance(row, Difference) else "next data set" for row in rows]
+    thin = " or ".join(dict.fromkeys(kinds))
+    axes.plot([], [], color="black", lw=2.2, label="95 % interval")
+    axes.plot([], [], color="black", lw=1.0, label=thin)
+    axes.plot([], [], color="grey", lw=7, alpha=0.18, label="± margin")
 
 
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
