@@ -104,6 +104,7 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
     for key, study in studies.items():
         if study.settings:  # a study knows its kind of seeds, which `seeds.init=0` may hide
             table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
+    names = pd.Series([facts["name"] for facts in table["facts"]], table.index)
     finished = set(table["run_id"])
     counts: Counter[tuple[str, str]] = Counter()
     groups = []
@@ -111,6 +112,14 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
     for (_, _, protocol), group_rows in places:
         facts = group_rows["facts"].iloc[0]
         data = str(facts["name"])
+        contents = table.loc[names == data, "fingerprint"].unique()
+        notes = []
+        if len(contents) > 1:  # as of a file that was edited
+            data += f" ({facts['fingerprint'][:8]})"
+            prints = ", ".join(content[:8] for content in contents)
+            notes.append(
+                f"{facts['name']} was read with {len(contents)} contents (fingerprints {prints})."
+            )
         limits = {
             (config["data"]["limit_train"], config["data"]["limit_test"])
             for config in group_rows["config"]
@@ -123,14 +132,14 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
             data = f"{data} #{counts[data, protocol]}"
         rows_of_variants = name_variants(group_rows).assign(data=data)
         planned = _list_planned(rows_of_variants, studies, finished)
-        groups.append(_make_group(rows_of_variants, planned, studies))
+        groups.append(_make_group(rows_of_variants, planned, studies, notes))
     return groups
 
 
 def _make_group(
-    rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
+    rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest], notes: list[str]
 ) -> Group:
-    """The group of all these rows. planned: as `_list_planned` gives them."""
+    """The group of all these rows. planned: as `_list_planned` gives them. notes: on its data."""
     plans = [studies[key] for key in rows["study"].unique() if key in studies]
     versions = rows["made_by"].explode().dropna().unique()
     rows = rows.drop_duplicates(["run_id", "epoch"])  # which several studies may have
@@ -144,7 +153,6 @@ def _make_group(
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
     keys = ["data", "protocol", "variant", "seed"]
     by_epoch = [name for name in rows if name.startswith(("train_", "val_"))]
-    notes = []
     for plan in plans:
         if plan.added_seeds:
             notes.append(f"Seeds added after a first answer: {', '.join(plan.added_seeds)}.")

@@ -16,7 +16,7 @@ def runs(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
+    """List runs, finished, running, stopped, failed or broken: data, seed, settings, accuracy.
 
     Accuracy is that of the last epoch, or of the one that held-out data chose.
     """

@@ -188,7 +188,7 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     # bottoms of the texts; bars are below them
     heights = [1 + 0.45 * text.count("\n") for text in texts]
     bottoms = np.cumsum(heights).tolist()
-    height = 1 + 0.42 * bottoms[-1]
+    height = 1.3 + 0.42 * bottoms[-1]
     figure = Figure(figsize=(5.5, height), layout="constrained")
     axes = figure.subplots()
     rows_by_name = chain(*by_name.values())
@@ -197,10 +197,21 @@ def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
     metric = rows[0].metric
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
+    _label_lines(axes, rows)
+    figure.legend(loc="outside upper left", ncols=3, fontsize="small", columnspacing=1)
     axes.set_yticks([])
     axes.set_ylim(bottoms[-1] + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
+
+
+def _label_lines(axes: Axes, rows: Sequence[Difference | MeanDifference]) -> None:
+    """What the lines of these rows are, for the legend."""
+    kinds = ["other texts too" if isinstance(row, Difference) else "next data set" for row in rows]
+    thin = " or ".join(dict.fromkeys(kinds))
+    axes.plot([], [], color="black", lw=2.2, label="95 % interval")
+    axes.plot([], [], color="black", lw=1.0, label=thin)
+    axes.plot([], [], color="grey", lw=7, alpha=0.18, label="± margin")
 
 
 def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:

@@ -60,7 +60,9 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             if config["train"]["protocol"] == "holdout":
                 row["accuracy"] = result.test.accuracy
         else:
-            row["state"] = "running" if store.is_locked(folder) else "stopped"
+            row["state"] = "failed" if store.has_failed(folder) else "stopped"
+            if store.is_locked(folder):
+                row["state"] = "running"
             text = (folder / store.CONFIG).read_text()
             config = yaml.safe_load(text)
             keys = departures(config)

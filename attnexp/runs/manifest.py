@@ -24,6 +24,7 @@ from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
 
 FILE = "study.json"
+FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
 LOCK_SECONDS = 60
 NAME_OF_RUN = re.compile("[0-9a-f]{1,12}(-[0-9a-f]{0,8})?")  # the start of an id
 
@@ -119,7 +120,11 @@ def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
     for variant, by_data in stored.settings.items():
         for data, settings in by_data.items():
             planned_settings = planned.settings.get(variant, {}).get(data, settings)
+            if len({settings.get(FINGERPRINT), planned_settings.get(FINGERPRINT), None}) > 2:
+                words.append("data changed")
             for key in {**settings, **planned_settings}:
+                if key == FINGERPRINT:
+                    continue  # a study of an earlier version has none
                 if key not in settings:
                     words.append(f"no {key}")
                 elif (key, settings[key]) not in planned_settings.items():

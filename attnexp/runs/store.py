@@ -33,6 +33,7 @@ from attnexp.runs.result import SCHEMA, Run, RunResult
 RESULT = "result.json"
 METRICS = "metrics.jsonl"
 LOG = "run.log"
+FAILED = "The run failed."  # the last line of its log, where no user or machine stopped it
 CONFIG = "config.yaml"
 VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
@@ -53,6 +54,12 @@ def run_dir(out: str | Path, run_id: str) -> Path:
 def has_finished(path: Path) -> bool:
     """Whether a folder holds a finished run."""
     return (path / RESULT).exists()
+
+
+def has_failed(path: Path) -> bool:
+    """Whether the last attempt at a run ended by an error of its own."""
+    log = path / LOG
+    return log.exists() and log.read_text(errors="replace").rstrip().endswith(FAILED)
 
 
 @contextmanager

@@ -9,8 +9,15 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
 from attnexp.runs import store
-from attnexp.runs.manifest import Manifest, PlannedRun, describe_other_plan, load_manifest
+from attnexp.runs.manifest import (
+    FINGERPRINT,
+    Manifest,
+    PlannedRun,
+    describe_other_plan,
+    load_manifest,
+)
 from attnexp.sweeps.plan import Job, Sweep
+from attnexp.training.run import read_inputs
 
 NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 """Settings that a study's runs may differ in: the place, the machine, the fast path."""
@@ -20,6 +27,7 @@ def choose_folder(sweep: Sweep) -> Sweep:
     """The sweep with its folder, and with what the study there says of added seeds. Without a name
     the folder is the first of NAME, NAME-2, ... that holds this plan or is free. Raises `UserError`
     where a given name's folder holds another plan."""
+    sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep, [])
     folder = sweep.directory
     reason = ""
@@ -37,6 +45,15 @@ def choose_folder(sweep: Sweep) -> Sweep:
         progress.note(f"{reason} This one is in {folder}.")
     sweep = replace(sweep, directory=folder)
     return _continue_study(stored, sweep) if stored else sweep
+
+
+def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
+    """Fingerprints of what jobs read, by `Job.inputs`."""
+    fingerprints: dict[str, str] = {}
+    for job in jobs:
+        if job.inputs not in fingerprints:
+            fingerprints[job.inputs] = read_inputs(job.config).fingerprint
+    return fingerprints
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
@@ -64,6 +81,8 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
         data = job.config.data.title
         if data not in plan_settings[job.label]:
             plan_settings[job.label][data] = _settings_of_plan(job.config, kind)
+            if job.inputs in sweep.fingerprints:
+                plan_settings[job.label][data][FINGERPRINT] = sweep.fingerprints[job.inputs]
     return Manifest(
         variants=sweep.variants,
         settings=plan_settings,

@@ -7,8 +7,9 @@ import itertools
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import yaml
@@ -42,6 +43,11 @@ class Job:
         return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
 
     @property
+    def inputs(self) -> str:
+        """Name of all that the run reads. Jobs of one name share its fingerprint."""
+        return repr((self.config.data, self.config.vectors))
+
+    @property
     def title(self) -> str:
         """Label and data set. Jobs of one title differ in seed."""
         return f"{self.label} on {self.config.data.title}"
@@ -63,6 +69,7 @@ class Sweep:
     declaration: Declaration | None = None  # of --until decided; `jobs` then holds its budget
     added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
     metric: str = "accuracy"  # that is judged
+    fingerprints: dict[str, str] = field(default_factory=dict)  # of `Job.inputs`, once read
 
 
 def plan(words: Sequence[str]) -> Sweep:
@@ -117,6 +124,11 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
     for word in shared:
         if key_of(word) in varied_keys:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+        (axis,) = expand([word])
+        value, number = Counter(axis).most_common(1)[0]
+        if number > 1:
+            same = value.partition("=")[2]
+            raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
     num_runs = math.prod(map(len, expand(shared)))
     if num_runs > MAX_RUNS:
         raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")

@@ -19,11 +19,10 @@ from attnexp.runs.manifest import record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached
-from attnexp.sweeps.folder import manifest_of
+from attnexp.sweeps.folder import manifest_of, read_fingerprints
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.sweeps.ray import RayTasks
 from attnexp.sweeps.slurm import SlurmQueue
-from attnexp.training.run import read_inputs
 
 
 @dataclass(slots=True, eq=False)
@@ -43,12 +42,9 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     any_code: where none has finished with the code of today, take the newest one of other code."""
     entries: list[SweepEntry] = []
     missing: list[Identity] = []
-    fingerprints: dict[str, str] = {}
+    fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     for job in sweep.jobs:
-        inputs = repr((job.config.data, job.config.vectors))
-        if inputs not in fingerprints:
-            fingerprints[inputs] = read_inputs(job.config).fingerprint
-        identity = identify(job.config, fingerprints[inputs])
+        identity = identify(job.config, fingerprints[job.inputs])
         path = store.run_dir(job.config.out, identity.run_id)
         if not store.has_finished(path):
             missing.append(identity)

@@ -116,9 +116,11 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
             record = Record(folder=path, num_epochs=num_epochs, provenance=provenance)
             try:
                 result = _train(config, inputs, identity, processor, record)
-            except BaseException:
+            except BaseException as error:
                 with suppress(OSError):  # the log may be what cannot be written
                     record.log(traceback.format_exc())
+                    if isinstance(error, Exception):  # else a user stopped it
+                        record.log(store.FAILED)
                 raise
             store.save_result(path, result)
             return path, result

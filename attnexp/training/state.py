@@ -72,10 +72,12 @@ class Record:
             self.best_weights = {name: weight.clone() for name, weight in weights.items()}
         lines = "".join(f"{json.dumps(asdict(row))}\n" for row in self.epochs)
         (self.folder / store.METRICS).write_text(lines, encoding="utf-8", newline="\n")
+        num_left = self.num_epochs - row.epoch
+        time_left = f", about {progress.duration(row.seconds * num_left)} left" if num_left else ""
         self.note(
             f"epoch {row.epoch}/{self.num_epochs} loss {row.train_loss:.4f} acc "
             f"{row.train_accuracy:.4f} val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f} "
-            f"{row.examples_per_second:,.0f} texts/s"
+            f"{row.examples_per_second:,.0f} texts/s{time_left}"
         )
 
     def save(self, state: State) -> None:

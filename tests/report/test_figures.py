@@ -77,7 +77,10 @@ def test_a_forest_has_a_line_for_each_difference_and_none_runs_through_a_label()
 def test_several_data_sets_end_with_their_mean_and_the_interval_of_the_next_one() -> None:
     groups = [made_group("none", "pe", seeds=n, data=f"data {n}") for n in (3, 4, 5)]
     answer = made_answer(*groups)
-    (axes,) = figures.draw_forest([*answer.differences, *answer.means]).axes
+    figure = figures.draw_forest([*answer.differences, *answer.means])
+    (axes,) = figure.axes
+    legend = [text.get_text() for text in figure.legends[0].texts]
+    assert legend == ["95 % interval", "other texts too or next data set", "± margin"]
     named = [f"{where}: pe − none, final" for where in ("data 3", "data 4", "data 5")]
     assert [text.get_text() for text in axes.texts[:-2:2]] == named
     assert axes.texts[-2].get_text().split() == "mean over 3: pe − none, final".split()

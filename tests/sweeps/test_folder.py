@@ -114,6 +114,25 @@ def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: P
     assert run(tmp_path, AXIS, "seed=range(8)").added_seeds == ["4", "5", "6", "7"]
 
 
+def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "my.csv"
+    no_limits = ["data.limit_train=null", "data.limit_test=null"]
+    words = ["data=files", f"data.path={file}", *no_limits, AXIS]
+    rows = [f"word{n},{'pos' if n % 2 else 'neg'}\n" for n in range(40)]
+    file.write_text(f"text,label\n{''.join(rows)}")
+    first = finish(small(tmp_path, *words, THREE))
+    saved = json.loads((first.directory / manifest.FILE).read_text())
+    for by_data in saved["settings"].values():
+        del by_data["my.csv"]["data.fingerprint"]  # as earlier versions wrote it
+    (first.directory / manifest.FILE).write_text(json.dumps(saved))
+    assert stored(finish(small(tmp_path, *words, "seed=range(4)"))).added_seeds == ["3"]
+    file.write_text(f"text,label\n{''.join(rows[1:])}")
+    other = finish(small(tmp_path, *words, "seed=range(5)"))
+    assert other.directory.name == "sweep_position-2"
+    assert stored(other).added_seeds == []
+    assert "sweep_position holds another plan (data changed)" in capsys.readouterr().err
+
+
 def test_the_metric_is_of_the_plan(tmp_path: Path) -> None:
     sweep = replace(small(tmp_path, AXIS, THREE, "name=mine"), metric="macro_f1")
     study = stored(finish(sweep))

@@ -1,22 +1,25 @@
 """A run: repeatable to the bit, paired across variants, and honest about the test set."""
 
 import json
+import re
 import shutil
 import zlib
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
-from conftest import Patch, Refused
+from conftest import Capture, Patch, Refused
 from small import config_in, examples, fit, without_clock
 from torch import Tensor
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.network.build import build_model
+from attnexp.report.listing import list_runs
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
@@ -48,6 +51,25 @@ def test_the_folder_holds_what_the_contract_says(finished: Finished) -> None:
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
     assert predictions.TEST not in predictions_that_give_the_rows(path, result)
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
+
+
+def test_what_became_of_a_run_and_its_time_left_are_told(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    """Without a terminal, too. A run that failed goes on as one that was stopped does."""
+    config = config_in(tmp_path, "train.epochs=2")
+    measure_epoch = loop.measure_epoch
+    for error, state in ((KeyboardInterrupt, "stopped"), (RunFailed, "failed")):
+        monkeypatch.setattr(loop, "measure_epoch", Mock(side_effect=error("no")))
+        with pytest.raises(error):
+            train_run(config)
+        assert [*list_runs(tmp_path)["state"]] == [state]
+    monkeypatch.setattr(loop, "measure_epoch", measure_epoch)
+    train_run(config)
+    assert [*list_runs(tmp_path)["state"]] == ["finished"]
+    first, last = [line for line in capsys.readouterr().err.splitlines() if " loss " in line]
+    assert re.search(r"epoch 1/2 .* texts/s, about \d+ s left$", first)
+    assert last.endswith(" texts/s")
 
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
