@@ -183,9 +183,9 @@ def _make_group(
 def _list_planned(
     rows: pd.DataFrame, studies: Mapping[str, Manifest], finished: set[str]
 ) -> pd.DataFrame:
-    """Runs that the studies of these rows planned on their data under their protocol: study,
-    variant, seed, and levels of two crossed factors, if any; the baselines first. finished: ids of
-    the runs of all groups."""
+    """Runs that the studies of these rows planned, but those that finished in another group; of an
+    unfinished run the group is not known. Columns study, variant, seed, and levels of two crossed
+    factors, if any; the baselines first. finished: ids of the runs of all groups."""
     planned = []
     for key, study_rows in rows.groupby("study", sort=False):
         study = studies.get(str(key))

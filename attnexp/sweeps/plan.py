@@ -129,7 +129,7 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
         if number > 1:
             same = value.partition("=")[2]
             raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
-    num_runs = math.prod(map(len, expand(shared)))
+    num_runs = len(study.variants) * math.prod(map(len, expand(shared)))
     if num_runs > MAX_RUNS:
         raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
     varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
