@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EISDIR
 from pathlib import Path
 from typing import IO
 
@@ -14,14 +15,17 @@ from attnexp.base.errors import UserError
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
-    processes that write at once the later one wins. An `OSError` names `path`."""
+    processes that write at once the later one wins. An `OSError` names `path`, or
+    its folder where there is none."""
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, "Is a folder", str(path))
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:
             yield file
         part.replace(path)
     except OSError as error:
-        error.filename = str(path)
+        error.filename = str(path if path.parent.is_dir() else path.parent)
         raise
     finally:
         with suppress(OSError):

@@ -61,6 +61,8 @@ def try_to_build(config: RunConfig) -> None:
     except UserError:
         raise
     except Exception as error:  # torch's; a `d_output` that is not set
+        if "allocate memory" in str(error):  # the command says how much
+            raise
         explanation = explain(error, code)
         if explanation is None and not isinstance(error, RuntimeError):
             raise
