@@ -15,8 +15,7 @@ from attnexp.base.errors import UserError
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
-    processes that write at once the later one wins. An `OSError` names `path`, or
-    its folder where there is none."""
+    processes that write at once the later one wins. An `OSError` names `path`."""
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "Is a folder", str(path))
     part = path.parent / f".{path.name}.{os.getpid()}"
@@ -25,7 +24,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             yield file
         part.replace(path)
     except OSError as error:
-        error.filename = str(path if path.parent.is_dir() else path.parent)
+        error.filename = str(path)
         raise
     finally:
         with suppress(OSError):

@@ -48,28 +48,37 @@ class Commands(TyperGroup):
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
                 raise
-            reason = str(error).partition("\n")[0]
-            num_bytes = re.search(r"allocate (\d+) bytes", reason)
-            if num_bytes:
-                reason = f"{int(num_bytes[1]) / 1e9:,.1f} GB at once, for parameters or a batch"
-            stop(
-                f"Memory does not suffice: {reason}. Take less of what it is needed for: "
-                f"data.max_len, data.limit_train, train.batch_size, model.d_model or model.d_head.",
-                code=2,
-            )
+            stop(_describe_shortage(error), code=2)
         except BrokenPipeError:
             raise  # to `main`
         except OSError as error:
-            place = error.filename or "while writing"
-            remedy = "Free it"
-            if isinstance(error, FileNotFoundError):
-                remedy = "Make it"
-            elif isinstance(error, IsADirectoryError):
-                remedy = "Name a file in it"
-            stop(f"{error.strerror or error}: '{place}'. {remedy}, or give another place.", 2)
+            stop(_describe_place(error), code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
             stop(str(why) or "Run the same command again to resume.", code=130)
+
+
+def _describe_shortage(error: Exception) -> str:
+    """How much memory there was too little of, and what to take less of."""
+    reason = str(error).partition("\n")[0]
+    num_bytes = re.search(r"allocate (\d+) bytes", reason)  # as torch says it, on a CPU
+    if num_bytes:
+        reason = f"{int(num_bytes[1]) / 1e9:,.1f} GB at once, for parameters or a batch"
+    return (
+        f"Memory does not suffice: {reason}. Take less of what it is needed for: data.max_len, "
+        f"data.limit_train, train.batch_size, model.d_model or model.d_head."
+    )
+
+
+def _describe_place(error: OSError) -> str:
+    """What is wrong with a place, and what to do."""
+    place = error.filename or "while writing"
+    remedy = "Free it"
+    if isinstance(error, FileNotFoundError):
+        remedy = "Make its folder"
+    elif isinstance(error, IsADirectoryError):
+        remedy = "Name a file in it"
+    return f"{error.strerror or error}: '{place}'. {remedy}, or give another place."
 
 
 def _explain(error: Any, words: list[str]) -> None:

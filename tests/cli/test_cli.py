@@ -137,7 +137,7 @@ WRONG = {
     "help": "attnexp --help",
     "config posit": "Did you mean 'position='?",
     "config heads": "Did you mean 'model.heads='?",
-    "train data=contrast model.d_head=1000000000": "does not suffice: 4,096.0 GB at once",
+    "train data=contrast model.d_head=1000000000": "parameters of 4,096.0 GB do not fit in memory",
     "config --cost model.d_head=1000000000": "does not suffice: 4,096.0 GB at once",
     "predict": "Missing argument 'RUN_DIR'. A finished run",
     "claims C99": "C99",

@@ -158,7 +158,7 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
-        (["report", BLOG, "--html", "nowhere/a.html"], "directory: 'nowhere'. Make it"),
+        (["report", BLOG, "--html", "nowhere/a.html"], "Make its folder"),
         (["report", BLOG, "--html", "."], "Is a folder: '.'. Name a file in it"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),

@@ -163,7 +163,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "too many classes": (
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"]
     ),
-    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["too few texts differ", "data.test_share"]),
+    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["too few texts differ"]),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["all 10 texts have the label 0; two cl"]),
     "a class with an escape": ("a.csv", GOOD.replace("1\n", "\x1b[31m\n"), [r"named '\x1b[31m'"]),
     "another kind": ("a.txt", GOOD, ["in no known format", "a csv, tsv, jsonl or parquet file"]),
