@@ -72,13 +72,13 @@ def _describe_shortage(error: Exception) -> str:
 
 def _describe_place(error: OSError) -> str:
     """What is wrong with a place, and what to do."""
-    place = error.filename or "while writing"
+    place = repr(error.filename) if error.filename else "while writing"
     remedy = "Free it"
     if isinstance(error, FileNotFoundError):
         remedy = "Make its folder"
     elif isinstance(error, IsADirectoryError):
         remedy = "Name a file in it"
-    return f"{error.strerror or error}: '{place}'. {remedy}, or give another place."
+    return f"{error.strerror or error}: {place}. {remedy}, or give another place."
 
 
 def _explain(error: Any, words: list[str]) -> None:
