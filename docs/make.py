@@ -124,7 +124,7 @@ def conclude(row: Difference) -> str:
         suffix = f" {ON_THESE_TEXTS}"
     bounds = row.texts or (row.interval.low, row.interval.high)
     largest = 100 * max(map(abs, bounds))
-    return f"we cannot say yet; {largest:.1f} points at most{suffix}"
+    return f"undecided: within ±{largest:.1f} points{suffix}"
 
 
 def findings() -> Iterator[str]:

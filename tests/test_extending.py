@@ -161,7 +161,7 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("model=NET:Shaped", "NET:Shaped (Network) returned (2, 1), wanted (2,)."),
+        ("model=NET:Shaped", "NET:Shaped (Network) returned (2, 1), wanted (2,) or (2, 2)."),
         ("model=NET:Double", "returned torch.float64, wanted torch.float32."),
         ("model=NET:Mixing", "NET:Mixing (Network) mixes the texts of a batch"),
         ("model=NET:Infinite", "NET:Infinite (Network) returned logits that are not finite."),

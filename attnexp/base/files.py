@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from errno import EISDIR
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,8 @@ from attnexp.base.errors import UserError
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
     processes that write at once the later one wins. An `OSError` names `path`."""
+    if path.is_dir():
+        raise IsADirectoryError(EISDIR, "Is a folder", str(path))
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:

@@ -27,6 +27,12 @@ OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
 class Commands(TyperGroup):
     """Group of commands that turns an error into one message and an exit code."""
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command of the first word."""
+        if args[0] in ("help", "version"):
+            stop(f"Write attnexp --{args[0]}.", code=2)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
         words = [*ctx.args]  # a copy: parsing empties the list
@@ -42,25 +48,43 @@ class Commands(TyperGroup):
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
                 raise
-            stop(
-                f"Memory does not suffice: {str(error).splitlines()[0]}. Take less of what it is "
-                f"needed for: data.max_len, data.limit_train, train.batch_size or model.d_model.",
-                code=2,
-            )
+            stop(_describe_shortage(error), code=2)
         except BrokenPipeError:
             raise  # to `main`
         except OSError as error:
-            place = error.filename or "while writing"
-            remedy = "Make its folder" if isinstance(error, FileNotFoundError) else "Free it"
-            stop(f"{error.strerror or error}: {place}. {remedy}, or give another place.", 2)
+            stop(_describe_place(error), code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
             stop(str(why) or "Run the same command again to resume.", code=130)
 
 
+def _describe_shortage(error: Exception) -> str:
+    """How much memory there was too little of, and what to take less of."""
+    reason = str(error).partition("\n")[0]
+    num_bytes = re.search(r"allocate (\d+) bytes", reason)  # as torch says it, on a CPU
+    if num_bytes:
+        reason = f"{int(num_bytes[1]) / 1e9:,.1f} GB at once, for parameters or a batch"
+    return (
+        f"Memory does not suffice: {reason}. Take less of what it is needed for: data.max_len, "
+        f"data.limit_train, train.batch_size, model.d_model or model.d_head."
+    )
+
+
+def _describe_place(error: OSError) -> str:
+    """What is wrong with a place, and what to do."""
+    place = repr(error.filename) if error.filename else "while writing"
+    remedy = "Free it"
+    if isinstance(error, FileNotFoundError):
+        remedy = "Make its folder"
+    elif isinstance(error, IsADirectoryError):
+        remedy = "Name a file in it"
+    return f"{error.strerror or error}: {place}. {remedy}, or give another place."
+
+
 def _explain(error: Any, words: list[str]) -> None:
     """Say what to write instead of these words of the command line, where Typer does not."""
     from attnexp.config.choose import option_as_setting
+    from attnexp.config.options import did_you_mean
 
     if hasattr(error, "possibilities"):  # no such option, or no such command
         instead = option_as_setting(getattr(error, "option_name", ""), words)
@@ -68,6 +92,11 @@ def _explain(error: Any, words: list[str]) -> None:
             stop(instead, code=2)
     else:  # a wrong value, which pydantic describes, or a missing one, which its help does
         message = error.message.removeprefix("Value error, ")
+        if " is not one of " in message:
+            typed, *names = re.findall("'([^']*)'", message)
+            message += did_you_mean(typed, names)
+        if message.startswith("Got unexpected extra") and error.ctx.info_name == "predict":
+            message += ". Quote a text, or give one text a line on stdin."
         error.message = message or error.param.help
 
 
@@ -99,14 +128,21 @@ def _config_dir(folders: list[Path] | None) -> None:
 
 
 def _name_experiments(words: list[str] | None) -> list[str]:
-    """Words in which a finished run is `experiment=` with its config."""
+    """Words in which a finished run is `experiment=` with its config. Raises `UserError` for the
+    name of a setting alone."""
     named = []
     for word in words or []:
         if "=" not in word and not word.startswith("~"):
+            from attnexp.config.choose import choices_by_key
+            from attnexp.config.options import did_you_mean
             from attnexp.runs.manifest import NAME_OF_RUN, find_run
 
             if NAME_OF_RUN.fullmatch(word) or "/" in word:
                 word = f"experiment={find_run(Path(word)) / 'config.yaml'}"
+            elif word.replace(".", "").isidentifier():
+                near = did_you_mean(f"{word}=", [f"{key}=" for key in choices_by_key()])
+                if near:
+                    raise UserError(f"'{word}' is not understood.{near}")
         named.append(word)
     return named
 

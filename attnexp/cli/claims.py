@@ -23,10 +23,14 @@ def claims(
     from rich.table import Table
     from rich.text import Text
 
+    from attnexp.base import progress
     from attnexp.claims.table import MISSING, check_claim, choose_claims
 
     claims_to_check = choose_claims(ids or [], everything=everything)
-    records = [check_claim(claim, out) for claim in claims_to_check]
+    records = []
+    for number, claim in enumerate(claims_to_check, 1):  # some train small models, for minutes
+        progress.note(f"Checking {claim.id}, {number} of {len(claims_to_check)}")
+        records.append(check_claim(claim, out))
     if as_json:
         emit({"schema": 2, "claims": records})
     else:

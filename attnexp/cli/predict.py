@@ -6,7 +6,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
 from attnexp.cli.app import AnyCode, AsJson, RunDir, TrustCode, app, console, emit
 
 
@@ -29,27 +29,36 @@ def predict(
     from attnexp.report.reading import as_line, as_record
 
     trained = load_model(run_dir, trust_code=trust_code, any_code=any_code)
-    readings = (trained.read(line) for line in read_lines(text, sys.stdin.buffer))
+    records = []
+    for number, line in read_lines(text, sys.stdin.buffer):
+        reading = trained.read(line)
+        if as_json:
+            records.append({"line": number, **as_record(reading, head)})
+        else:
+            console().print(as_line(reading, head), soft_wrap=not console().is_terminal)
     if as_json:
-        emit({"schema": 1, "texts": [as_record(reading, head) for reading in readings]})
-        return
-    for reading in readings:
-        console().print(as_line(reading, head), soft_wrap=not console().is_terminal)
+        emit({"schema": 1, "texts": records})
 
 
-def read_lines(text: str | None, stdin: BinaryIO) -> Iterator[str]:
-    """The text, or else each line of stdin, without empty ones. Raises `UserError` for none."""
+def read_lines(text: str | None, stdin: BinaryIO) -> Iterator[tuple[int, str]]:
+    """The text, or else each line of stdin, with its number from 1; a note says which hold nothing.
+    Raises `UserError` where none holds a text."""
+    from attnexp.base import progress
+
     if text is None and stdin.isatty():
-        from attnexp.base import progress
-
         progress.note("Type a text and press Enter. Ctrl-D ends.")
     lines = stdin if text is None else [text.encode(errors="surrogateescape")]
-    is_empty = True
-    for line in lines:
+    num_texts = 0
+    blank_lines = []
+    for number, line in enumerate(lines, 1):
         # the mark at the start of a file of Windows is no word
         decoded = line.decode("utf-8-sig", errors="replace").strip()
         if decoded:
-            is_empty = False
-            yield decoded
-    if is_empty:
+            num_texts += 1
+            yield number, decoded
+        else:
+            blank_lines.append(number)
+    if not num_texts:
         raise UserError("There is no text to read. Give one that holds a word.")
+    if blank_lines:
+        progress.note(f"Lines without text: {join_names(blank_lines)}.")

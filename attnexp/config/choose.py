@@ -182,7 +182,7 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
 
 def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
     """Error for a key that no chosen option has."""
-    choices = _choices_by_key()
+    choices = choices_by_key()
     if choices.get(key):
         return NotChosen(key, f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
     keys = [known for known in [*keys_of_section, *choices] if known != key]
@@ -193,7 +193,7 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
     )
 
 
-def _choices_by_key() -> dict[str, list[str]]:
+def choices_by_key() -> dict[str, list[str]]:
     """Every key, with the choices that it belongs to, such as `position=learned`; with none where
     it is a group, or one of every run."""
     choices = defaultdict[str, list[str]](list)
@@ -224,7 +224,7 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
     if not value:
         value = [*words, "VALUE"][place + 1]
     instead = habit(f"{name}={value}") or habit(word)
-    choices = _choices_by_key()
+    choices = choices_by_key()
     keys = [key for key in choices if key.endswith(f".{name}")]
     if name in choices:
         keys = [name]

@@ -22,7 +22,7 @@ from attnexp.config.hydra_options import compose_options, escape
 from attnexp.config.options import Tree, groups, on_one_line
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
-from attnexp.config.words import setting_of
+from attnexp.config.words import habit, setting_of
 
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
@@ -92,6 +92,10 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
             values.append((key, settings))
         else:
             values.append((key, value))
+    for key, name in choices.items():
+        instead = habit(f"{key}={name}")  # of a name in quotes, or in a section as its kind
+        if instead:
+            raise UserError(instead)
     tree = compose_options(choices, experiments)
     return _resolve(_lay_over(tree, values))
 

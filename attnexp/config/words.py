@@ -31,7 +31,10 @@ HABITS = {
     r"data=(.*\.(?:csv|tsv|jsonl|ndjson|json|parquet)(?:\.gz|\.zst|\.bz2)?)": "A file of your own "
     "is data=files data.path={0}",
     r"(\w+)\..*_target_=([\w.]*)\.(\w+)": "A class is a choice: write {0}={1}:{2}",
-    r"([\w.]+)=(?:.*/)?(\w+)\.py:(\w+)": "In the folder of a file a class is {0}={1}:{2}",
+    r"([\w.]+=(?:.*,)?)(?:[^,{]*/)?(\w+)\.py:(\w+)((?:,.*)?)": "In the folder of a file a class "
+    "is {0}{1}:{2}{3}",
+    r"((?:model|position|mask)[\w.]*=(?:.*,)?)[^,{]*/(\w+):(\w+)((?:,.*)?)": "In the folder of a "
+    "file a class is {0}{1}:{2}{3}",
     r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
     r"\+*([\w./]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
     r"(.+)\r": "A carriage return ends the word, as lines of Windows do. Write {0!r}",

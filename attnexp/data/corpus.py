@@ -1,7 +1,9 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any, Self
 
 import numpy as np
@@ -153,15 +155,22 @@ def check_classes(corpus: Corpus) -> None:
         )
     label = corpus.rows.label
     train_labels = set(label[corpus.rows.split == "train"])
-    for split in ("test", *corpus.parts):  # of too few texts none may be drawn as test
+    if "test" not in corpus.parts:
+        raise UserError(
+            f"{corpus.source}: too few texts differ, so that none is in test. Give more texts, or "
+            f"a larger data.test_share."
+        )
+    advice = "add or relabel texts, or name other splits: data.train_split, data.test_split."
+    for split in corpus.parts:
         split_labels = set(label[corpus.rows.split == split])
         if len(split_labels) < 2 or split_labels - train_labels:
+            if "-1" in names:  # as where the labels of a contest's test split are kept back
+                advice = f"where -1 hides them, take another split: data.{split}_split=validation."
             listed = join_names(names[label] for label in sorted(split_labels))
             listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
                 f"{split} of {corpus.source} has the classes {listed}, train {listed_of_train}. "
-                f"Each needs two or more, and train all. Where -1 alone hides them, take another "
-                f"split: data.{split}_split=validation."
+                f"Each needs two or more, and train all: {advice}"
             )
 
 
@@ -226,6 +235,13 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
 
+    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
+    for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
+        few = num_texts.index[num_texts[split] <= most]
+        listed = join_names(corpus.classes[label] for label in few)
+        problem = f"of {len(num_texts)} classes with {amount} in {split}: {listed}"
+        counts[problem] = len(few)
+
     # as where Chinese, which has no spaces, is split at spaces
     num_characters = rows.text.str.len()
     is_long = num_characters > 10 * rows.num_words.clip(1)
@@ -234,10 +250,17 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
         problem = "long texts have two tokens at most (is data.tokenizer right?)"
         counts[problem] = is_unsplit.sum()
     names = pd.Series(corpus.classes)
-    simplified = names.map(lambda name: "".join(name.split()).casefold())
-    for _, similar in names.groupby(simplified, sort=False):
+    for _, similar in names.groupby(names.map(_simplify), sort=False):
         if len(similar) > 1:
             listed = ", ".join(map(repr, similar))
-            problem = f"names of classes differ in space or case alone ({listed})"
+            problem = f"names of classes differ in space, case or zeros alone ({listed})"
             counts[problem] = len(similar)
     return {problem: int(count) for problem, count in counts.items() if count}
+
+
+def _simplify(name: str) -> str:
+    """The same for names that a person reads alike, such as `1`, `01` and `1e0`."""
+    plain = "".join(name.split()).casefold()
+    with suppress(InvalidOperation):  # no number
+        plain = str(Decimal(plain).normalize())
+    return plain

@@ -90,11 +90,10 @@ class Reading:
             raise UserError("The model has no attention.")
         num_layers = len(self.layers)
         num_heads = len(self.layers[0].weights)
-        is_layer = 1 <= layer <= num_layers
-        is_head = head is None or 1 <= head <= num_heads
-        if not (is_layer and is_head):
-            has = f"{num_layers} layers of {num_heads} heads"
-            raise UserError(f"There is no layer {layer} with head {head}: the model has {has}.")
+        if not 1 <= layer <= num_layers:
+            raise UserError(f"There is no layer {layer}: layers count from 1 to {num_layers}.")
+        if head is not None and not 1 <= head <= num_heads:
+            raise UserError(f"There is no head {head}: heads count from 1 to {num_heads}.")
         attention = self.layers[layer - 1]
         if head is None:
             return attention

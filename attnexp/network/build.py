@@ -1,5 +1,6 @@
 """The model of a config, built."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -65,6 +66,9 @@ def try_to_build(config: RunConfig) -> None:
         if explanation is None and not isinstance(error, RuntimeError):
             raise
         reason = str(explanation or error).splitlines()[0]
+        num_bytes = re.search(r"allocate (\d+) bytes", reason)
+        if num_bytes:
+            reason = f"parameters of {int(num_bytes[1]) / 1e9:,.1f} GB do not fit in memory."
         raise UserError(f"The model cannot be built: {reason}") from error
     if code:
         with guard(code):

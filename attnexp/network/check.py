@@ -4,7 +4,7 @@ Shapes: B batch, T tokens, D width, H heads, K head width.
 """
 
 from contextlib import ExitStack, suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.nn.functional as F
@@ -56,8 +56,7 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
         logits = model.eval()(ids)
         _check_tensor(model, logits)
         if logits.shape != wanted_shape:
-            shape = tuple(logits.shape)
-            raise UserError(f"{name_piece(model)} returned {shape}, wanted {wanted_shape}.")
+            _refuse_shape(model, logits, wanted_shape)
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
         _refuse_mixing(model, logits, [model(text[None]) for text in ids])
@@ -149,10 +148,17 @@ def _check_output(piece: Any, inputs: Any, output: Any) -> None:
             scores_shape = torch.broadcast_shapes(shape, wanted_shape)
             broadcast = scores_shape[-len(wanted_shape) :]  # they may have a batch in front
     if broadcast != wanted_shape:
-        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted_shape}.")
+        _refuse_shape(piece, output, wanted_shape)
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if output.dtype is not dtype:
         raise UserError(f"{name_piece(piece)} returned {output.dtype}, wanted {dtype}.")
+
+
+def _refuse_shape(piece: Any, output: Tensor, wanted_shape: tuple[int, ...]) -> NoReturn:
+    wanted = str(wanted_shape)
+    if isinstance(piece, seams.Network) and len(wanted_shape) == 1:
+        wanted += f" or {(*wanted_shape, 2)}"
+    raise UserError(f"{name_piece(piece)} returned {tuple(output.shape)}, wanted {wanted}.")
 
 
 def _check_tensor(piece: Any, output: Any) -> None:

@@ -45,16 +45,20 @@ def preview_sweep(
     num_missing = Counter(job.title for job in missing)
     lines = []
     for title, number in num_runs.items():
-        lines.append(f"{title}: {number} runs, {number - num_missing[title]} finished")
+        lines.append(f"{title}: {_count_runs(number)}, {number - num_missing[title]} finished")
     expected = "time unknown until the first run ends"
     if forecast["seconds"] is not None:
         expected = f"about {progress.duration(forecast['seconds'])}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
-    lines.append(f"{len(missing)} runs to do, {place}: {expected}.")
+    lines.append(f"{_count_runs(len(missing))} to do, {place}: {expected}.")
     lines += [difference["words"] for difference in forecast["differences"]]
     if missing and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, missing))
     return "\n".join(lines)
+
+
+def _count_runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
 
 
 class Watch(Progress):

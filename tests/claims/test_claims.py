@@ -295,6 +295,7 @@ def test_the_command_prints_a_table_and_exits_1_where_a_claim_is_refuted_or_lack
     assert shown.exit_code == 0
     assert "construction" in shown.output
     assert max(map(len, shown.output.splitlines())) <= 80
+    assert shown.stderr == "Checking C07, 1 of 2\nChecking C13, 2 of 2\n"
     wrong = change_table(lambda table, layout: table * len(layout))
     wrong(monkeypatch)
     words = ["claims", "C07", "C22", "--json", "--out", str(tmp_path)]

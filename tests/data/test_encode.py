@@ -102,7 +102,7 @@ def test_problems_are_counted(tmp_path: Path) -> None:
     assert [*load_dataset(silent).quality.values()] == [2, 6]  # in train, without words
     train = ["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"]
     chinese = write(tmp_path, train=train, test=["演员的表演"] * 2)
-    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2]  # the last: long, of one token
+    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2, 2]  # the last: long, of one token
     with pytest.raises(UserError, match="finds no word in test"):
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
@@ -147,6 +147,7 @@ def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: 
         f"labels are {label}, as where one is missing: row 1 of train-0-of-2.csv (line 2), row 4 "
         "of train-0-of-2.csv (line 6), row 1 of train-1-of-2.csv (line 2), row 4 of "
         "train-1-of-2.csv (line 6)": 4,
+        f"of 3 classes with no text in test: {label}": 1,
     }
 
 

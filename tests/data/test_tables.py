@@ -163,7 +163,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "too many classes": (
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"]
     ),
-    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["20% drawn as test", "two or more"]),
+    "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["too few texts differ"]),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), ["all 10 texts have the label 0; two cl"]),
     "a class with an escape": ("a.csv", GOOD.replace("1\n", "\x1b[31m\n"), [r"named '\x1b[31m'"]),
     "another kind": ("a.txt", GOOD, ["in no known format", "a csv, tsv, jsonl or parquet file"]),
@@ -183,6 +183,9 @@ def test_a_split_that_lacks_labels_or_columns_is_named_with_what_to_do(tmp_path:
     write_csv(tmp_path / "train.csv", [("a", 0), ("b", 1)])
     write_csv(tmp_path / "test.csv", [("c", -1), ("d", -1)])
     message = "has the classes -1, train 0, 1. .* data.test_split=validation"
+    assert re.search(message, refusal(on_disk(tmp_path)))
+    write_csv(tmp_path / "test.csv", [("c", "neg"), ("d", "pos")])
+    message = "has the classes neg, pos, train 0, 1. .* train all: add or relabel texts"
     assert re.search(message, refusal(on_disk(tmp_path)))
     (tmp_path / "test.csv").write_text("words,label\nc,0\nd,1\n")
     message = r"2 rows do not: None, None, in row 1 of test.csv \(line 2\), row 2 of"

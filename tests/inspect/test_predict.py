@@ -92,7 +92,7 @@ def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None
         assert reading.attention(head=3).padding_share == pytest.approx(share)
         _, out, _ = command("predict", path, "the plot was superb")
         assert ("padding: 94 %" in out) == (not mask)
-        with pytest.raises(ValueError, match="1 layers of 8 heads"):
+        with pytest.raises(ValueError, match="layers count from 1 to 1"):
             reading.attention(layer=2)
 
 
@@ -137,8 +137,10 @@ def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
 
 def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capture) -> None:
     code, out, err = command("predict", run.path, stdin=f"{TEXT}\n\nthe cast was dreadful\n")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "Lines without text: 2.")
     first, _ = out.splitlines()  # a line a text, without the empty one
+    _, out, _ = command("predict", run.path, "--json", stdin=f"\n{TEXT}\n\n{TEXT}\n")
+    assert [record["line"] for record in json.loads(out)["texts"]] == [2, 4]
     assert first.count(insight.START) == 1
     assert "frabjous?" in first
     assert "\x1b" not in out
@@ -149,7 +151,7 @@ def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capt
     code, _, _ = command("predict", run.path, f"{TEXT} \udcff")  # a byte that is no UTF-8
     assert code == 0
     terminal = type("Terminal", (io.BytesIO,), {"isatty": lambda self: True})
-    assert [*read_lines(None, terminal(b"good\n"))] == ["good"]
+    assert [*read_lines(None, terminal(b"good\n"))] == [(1, "good")]
     assert "Ctrl-D" in capsys.readouterr().err
 
 
