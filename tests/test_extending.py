@@ -105,6 +105,7 @@ def test_a_mixer_may_change_the_width(own: str) -> None:
         assert model(torch.ones(3, 9, dtype=torch.int32)).shape == (3,)
 
 
+@pytest.mark.slow
 def test_a_baseline_of_ones_own_is_fitted_kept_and_evaluated(own: str, tmp_path: Path) -> None:
     words = [f"model={own}:Prior", "data=contrast", f"out={tmp_path}", "data.limit_train=64"]
     run_dir, result = train_run(compose([*words, "model.shift=2"]))
@@ -178,6 +179,7 @@ def test_a_wrong_network_is_refused(words: str, message: str, own: str, refused:
     assert message.replace("NET", own) in said
 
 
+@pytest.mark.slow
 def test_train_and_sweep_tell_what_a_piece_does(own: str, tmp_path: Path, capsys: Capture) -> None:
     line = 1 + OWN[: OWN.index("raise KeyError")].count("\n")
     for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
