@@ -37,7 +37,7 @@ def sweep(
     """
     from attnexp.analysis.metrics import choose_metric
     from attnexp.base import progress
-    from attnexp.sweeps import sequential, tuning, watch
+    from attnexp.sweeps import executors, sequential, tuning, watch
     from attnexp.sweeps.folder import choose_folder
     from attnexp.sweeps.plan import plan
     from attnexp.sweeps.schedule import run_sweep
@@ -54,6 +54,8 @@ def sweep(
         study = plan(words)
     for line in watch.notes_on_plan(study):
         progress.note(line)
+    if not dry_run:
+        executors.warm_up(study.executor, study.jobs)
     first = choose_folder(search.search if search else replace(study, metric=judged.name))
     if dry_run:
         emit(watch.preview_sweep(first, study, any_code=any_code, as_json=as_json))
@@ -67,9 +69,7 @@ def sweep(
         entries = searched + _run_study(study, judged, any_code, until, as_json)
     else:
         entries = _run_study(first, judged, any_code, until, as_json)
-    failures = [f"{e.job}: {e.outcome}" for e in entries if isinstance(e.outcome, str)]
-    if failures:
-        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
+    _stop_at_failures(entries)
 
 
 def _run_study(
@@ -99,3 +99,12 @@ def _run_study(
             report = shlex.join(["attnexp", "report", str(study.directory)])
             emit(f"Results: {study.directory}. More: {report} --html page.html")
     return entries
+
+
+def _stop_at_failures(entries: "list[SweepEntry]") -> None:
+    """End with code 1, and why, if any run has failed."""
+    failures = [
+        f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
+    ]
+    if failures:
+        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)

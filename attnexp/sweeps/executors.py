@@ -6,12 +6,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
-from multiprocessing import connection, get_context, resource_tracker
+from multiprocessing import connection, forkserver, get_context, resource_tracker
 from multiprocessing.context import BaseContext
 
 import torch
@@ -103,14 +103,8 @@ class SideBySide(Executor):
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
         free_slots = [slot for slot in self.processes if slot.last.done()]
-        # Ctrl-C and the end of a terminal reach all of its processes. Those that start now inherit
-        # that both are blocked: this one ends them.
-        resource_tracker.ensure_running()  # now, since it unblocks
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
-        try:
+        with _blocked_signals():
             return [slot.submit(job) for slot, job in zip(free_slots, jobs, strict=False)]
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def close(self) -> None:
         """End the processes."""
@@ -151,6 +145,28 @@ def _start_method() -> BaseContext:
     server = get_context("forkserver")
     server.set_forkserver_preload(["attnexp.training.run", "torch._dynamo"])
     return server
+
+
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Ctrl-C and the end of a terminal reach all of its processes. Those that start within inherit
+    that both are blocked: this one ends them."""
+    resource_tracker.ensure_running()  # now, since it unblocks
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+    """Let the process of which those of `SideBySide` are forks import what they need, while this
+    one reads the data."""
+    is_side_by_side = config.kind is ExecutorKind.local and num_slots(config, jobs) > 1
+    if is_side_by_side and sys.platform == "linux":
+        _start_method()
+        with _blocked_signals():
+            forkserver.ensure_running()
 
 
 def _prepare_process(
