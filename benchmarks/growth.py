@@ -194,6 +194,7 @@ def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
             "n_train": contrast.NUM_TRAIN,
             "n_val": contrast.NUM_TEST,
             "n_test": contrast.NUM_TEST,
+            "classes": ["negative", "positive"],
         },
         parameters=2_609_281,
         flops_per_example=39_000_000,
