@@ -94,13 +94,13 @@ def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
 def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     """Every contrast once, with the number of those that it is judged with; of two families that
     have it, those of the larger one."""
-    comparisons: dict[tuple[str, str], tuple[Contrast, int]] = {}
+    by_pair: dict[tuple[str, str], tuple[Contrast, int]] = {}
     for family in families:
         for contrast in family:
             key = (contrast.variant, contrast.baseline)
-            if key not in comparisons or comparisons[key][1] < len(family):
-                comparisons[key] = (contrast, len(family))
-    return list(comparisons.values())
+            if key not in by_pair or by_pair[key][1] < len(family):
+                by_pair[key] = (contrast, len(family))
+    return list(by_pair.values())
 
 
 def judge_contrast(

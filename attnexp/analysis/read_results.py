@@ -17,7 +17,7 @@ from attnexp.config.options import did_you_mean
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
-ACCURACY = {"acc", "accuracy"}  # words of the names of columns that hold one
+ACCURACY_WORDS = {"acc", "accuracy"}  # words of the names of columns that hold one
 QUALIFIERS = set("train val valid validation dev test eval final best last mean balanced".split())
 """Words that may stand beside them in the name of a column that is judged unasked."""
 GAINS = {"f1", "precision", "recall", "auc", "bleu", "score"}  # more is better
@@ -59,7 +59,13 @@ def read_results(
     if "example" in cells:
         check_columns(["correct"], cells, "Answers by example need it, 1 or 0.")
         bits = cells["correct"].str.lower()
-        cells["accuracy"] = bits.map(BITS).fillna(bits + ", which is neither 1 nor 0")
+        wrong = cells[~bits.isin(BITS)]
+        if len(wrong):
+            raise UserError(
+                f"{wrong[PLACE].iloc[0]} ({name_run(wrong)}): correct holds "
+                f"{wrong['correct'].iloc[0]!r}, which is neither 1 nor 0."
+            )
+        cells["accuracy"] = bits.map(BITS)
         chosen.append("accuracy")
     names = _name_metrics(chosen, named, cells)
     numbers = _to_numbers(cells, names)
@@ -109,7 +115,7 @@ def _describe_unknown_step(group: Group, metrics: list[MetricSpec]) -> Iterator[
 def _is_accuracy(name: str) -> bool:
     """Whether a judged column is like an accuracy: `test_acc`, `macro_f1`, not `inaccuracy`."""
     similar = [metric.name for metric in METRICS if metric.is_share and metric.higher_is_better]
-    return name in similar or not ACCURACY.isdisjoint(_words_of(name))
+    return name in similar or not ACCURACY_WORDS.isdisjoint(_words_of(name))
 
 
 def _words_of(name: str) -> set[str]:
@@ -122,7 +128,7 @@ def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> l
     that is no column."""
     columns = [name for name in cells if name not in (*KEYS, PLACE)]
     if not chosen:
-        plain_words = ACCURACY | QUALIFIERS
+        plain_words = ACCURACY_WORDS | QUALIFIERS
         chosen = [name for name in columns if _is_accuracy(name) and _words_of(name) <= plain_words]
     metrics = list(dict.fromkeys([*chosen, *named]))
     check_columns(metrics, columns, "Choose with --columns.")
@@ -140,7 +146,7 @@ def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str]
     """Options that judge a metric: its direction where it was typed or is plain, else a choice."""
     words = _words_of(name) - QUALIFIERS
     directions = []
-    if name in higher or words <= GAINS | ACCURACY:
+    if name in higher or words <= GAINS | ACCURACY_WORDS:
         directions.append(f"--higher {name}")
     if name in lower or words <= COSTS:
         directions.append(f"--lower {name}")
@@ -197,7 +203,7 @@ def _make_group(
         for (variant, seed), run in runs.items():
             answers[variant, seed, RESULT.name] = run["accuracy"].to_numpy(bool)
         if len({tuple(run["example"]) for run in runs.values()}) > 1:
-            notes.append("Not all runs answered the same examples.")
+            notes.append("Seeds answered different examples, so no interval is for other texts.")
             answers.clear()
     return Group(
         data=data,

@@ -120,7 +120,8 @@ def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
     for variant, by_data in stored.settings.items():
         for data, settings in by_data.items():
             planned_settings = planned.settings.get(variant, {}).get(data, settings)
-            if len({settings.get(FINGERPRINT), planned_settings.get(FINGERPRINT), None}) > 2:
+            fingerprints = {settings.get(FINGERPRINT), planned_settings.get(FINGERPRINT)}
+            if len(fingerprints) == 2 and None not in fingerprints:
                 words.append("data changed")
             for key in {**settings, **planned_settings}:
                 if key == FINGERPRINT:
