@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from attnexp.base.errors import RunFailed, UserError, escape_controls
+from attnexp.base.errors import RunFailed, UserError, escape_controls, name_allocation
 from attnexp.cli import completion
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Commands(TyperGroup):
 def _describe_shortage(error: Exception) -> str:
     """How much memory there was too little of, and what to take less of."""
     reason = str(error).partition("\n")[0]
-    num_bytes = re.search(r"allocate (\d+) bytes", reason)  # as torch says it, on a CPU
-    if num_bytes:
-        reason = f"{int(num_bytes[1]) / 1e9:,.1f} GB at once, for parameters or a batch"
+    allocation = name_allocation(reason)
+    if allocation:
+        reason = f"{allocation} at once, for parameters or a batch"
     return (
         f"Memory does not suffice: {reason}. Take less of what it is needed for: data.max_len, "
         f"data.limit_train, train.batch_size, model.d_model or model.d_head."

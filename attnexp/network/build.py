@@ -1,13 +1,12 @@
 """The model of a config, built."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, name_allocation
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import RunConfig, SeedsConfig, to_dict
 from attnexp.model.init import init_weights
@@ -66,9 +65,9 @@ def try_to_build(config: RunConfig) -> None:
         if explanation is None and not isinstance(error, RuntimeError):
             raise
         reason = str(explanation or error).splitlines()[0]
-        num_bytes = re.search(r"allocate (\d+) bytes", reason)
-        if num_bytes:
-            reason = f"parameters of {int(num_bytes[1]) / 1e9:,.1f} GB do not fit in memory."
+        allocation = name_allocation(reason)
+        if allocation:
+            reason = f"parameters of {allocation} do not fit in memory."
         raise UserError(f"The model cannot be built: {reason}") from error
     if code:
         with guard(code):
