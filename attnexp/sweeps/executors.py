@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing import connection, forkserver, get_context, resource_tracker
 from multiprocessing.context import BaseContext
+from typing import Any
 
 import torch
 
@@ -20,9 +21,10 @@ from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.compose import foreign_code
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
+from attnexp.data.encode import Dataset
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
-from attnexp.training.run import train_run
+from attnexp.training.run import last_read, train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
@@ -118,7 +120,7 @@ class Slot:
     and after a job with user code, which may have left something behind in a class or module."""
 
     def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
-        arguments = (lifeline, gpu, dict(os.environ))
+        arguments = (lifeline, gpu, dict(os.environ), last_read)
         self.make_pool = partial(
             ProcessPoolExecutor, 1, _start_method(), _prepare_process, arguments
         )
@@ -170,9 +172,13 @@ def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
 
 
 def _prepare_process(
-    lifeline: connection.Connection, gpu: str, environment: dict[str, str]
+    lifeline: connection.Connection,
+    gpu: str,
+    environment: dict[str, str],
+    data: dict[Any, Dataset],
 ) -> None:
-    """Prepare a process of `SideBySide`, which may have another environment."""
+    """Prepare a process of `SideBySide`, which may have another environment, and need not read the
+    data that its parent has read."""
 
     def end_with_parent() -> None:
         connection.wait([lifeline])  # until the pipe is closed, or the process that has it killed
@@ -180,6 +186,7 @@ def _prepare_process(
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     os.environ.update(environment, CUDA_VISIBLE_DEVICES=gpu)
+    last_read.update(data)
     progress.console.quiet = True  # the parent displays progress
 
 

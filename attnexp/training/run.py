@@ -67,25 +67,26 @@ def read_inputs(config: RunConfig) -> Inputs:
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 
+last_read: dict[Any, encode.Dataset] = {}
+"""The data set that was read last, by its config and the stamps of its files: the runs of a sweep
+mostly share it, and a sweep hands it to its processes."""
+
+
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
     """Data set of a config, read once, and again when a file of it has changed; its problems are
     noted when it is read."""
-    return _load_data(config, resample, stamp_files(config))
+    key = (config, resample, stamp_files(config))
+    if key not in last_read:
+        dataset = encode.load_dataset(config, resample)
+        problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
+        if problems:
+            progress.note(f"Warning: {'; '.join(problems)}.")
+        last_read.clear()
+        last_read[key] = dataset
+    return last_read[key]
 
 
-@functools.lru_cache(maxsize=1)  # the runs of a sweep mostly share their data
-def _load_data(
-    config: DataConfig, resample: int | None, stamps: tuple[tuple[str, int, int], ...]
-) -> encode.Dataset:
-    """The data set while its files have these stamps."""
-    dataset = encode.load_dataset(config, resample)
-    problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
-    if problems:
-        progress.note(f"Warning: {'; '.join(problems)}.")
-    return dataset
-
-
-@functools.lru_cache(maxsize=2)  # likewise the two splits that were used last
+@functools.lru_cache(maxsize=2)  # the two splits that were used last
 def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids = torch.from_numpy(encoded.ids)

@@ -22,6 +22,7 @@ from attnexp.sweeps import executors, ray
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import open_executor
+from attnexp.training import run
 
 
 def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
@@ -60,6 +61,19 @@ def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: Patch) -> N
     executor.close()
     assert sorted(gpus) == ["3", "3", "5", "5"]
     assert all(pool._shutdown for pool in pools)
+
+
+@pytest.mark.slow
+def test_processes_are_handed_the_data_that_the_sweep_has_read() -> None:
+    jobs = plan([*SMOKE, "seed=0,1"]).jobs
+    dataset = run.load_data(jobs[0].config.data)
+    executor = executors.SideBySide(ExecutorConfig(workers=2), jobs)
+    read_there = "list(__import__('sys').modules['attnexp.training.run'].last_read.values())"
+    for slot in executor.processes:
+        (handed,) = slot.pool.submit(eval, read_there).result()
+        assert handed.fingerprint == dataset.fingerprint
+        assert (handed.train.ids == dataset.train.ids).all()
+    executor.close()
 
 
 @pytest.mark.parametrize("kind", ["ray", "slurm"])
