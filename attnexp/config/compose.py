@@ -80,13 +80,14 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
     """The plain tree of what words choose, with their values. choices: what is chosen besides."""
     experiments: list[str] = []
     values: list[tuple[str, Any]] = []
+    known_groups = groups()
     for key, value in map(setting_of, words):
         if key == "experiment":
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
-        elif key in groups() and isinstance(value, str | list | None):
+        elif key in known_groups and isinstance(value, str | list | None):
             choices = choices | {key: str(value)}
-        elif key in groups() and isinstance(value, dict) and "kind" in value:
+        elif key in known_groups and isinstance(value, dict) and "kind" in value:
             settings = {**value}
             choices = choices | {key: str(settings.pop("kind"))}
             values.append((key, settings))

@@ -20,7 +20,8 @@ from attnexp.sweeps.slurm import sbatch_script
 
 def notes_on_plan(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything, and one on blind models."""
-    notes = [*foresee_chance(job.config for job in sweep.jobs)]
+    config_of_variant = {job.title: job.config for job in sweep.jobs}  # seeds make no difference
+    notes = [*foresee_chance(config_of_variant.values())]
     fewest = min(Counter(job.title for job in sweep.jobs).values())
     if len(sweep.variants) > 1 and fewest < 3:
         notes.append(
