@@ -51,7 +51,7 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
     """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), or others for a text
     in a batch than for the text alone. ids: a few texts, (B, T)."""
-    wanted_shape = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
+    wanted_shape = _logits_shape(ids, num_classes)
     with torch.no_grad():
         logits = model.eval()(ids)
         _check_tensor(model, logits)
@@ -59,13 +59,20 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
             _refuse_shape(model, logits, wanted_shape)
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
-        _refuse_mixing(model, logits, [model(text[None]) for text in ids])
+        alone = [model(text[None]) for text in ids]
+        _refuse_mixing(model, logits, alone)
+
+
+def _logits_shape(ids: Tensor, num_classes: int) -> tuple[int, ...]:
+    """Shape of the logits for ids (B, T)."""
+    return (len(ids),) if num_classes == 2 else (len(ids), num_classes)
 
 
 def differ(output: Tensor, expected: Tensor) -> bool:
     """Whether two outputs differ beyond rounding."""
     finite = expected.detach().nan_to_num(0.0, 0.0, 0.0)
-    tolerance = TOLERANCE * float(finite.abs().amax())
+    largest = float(finite.abs().amax())
+    tolerance = TOLERANCE * largest
     return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
@@ -82,7 +89,8 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
     sees_a_key = allowed.any(-1).squeeze(1)  # (B + 1 or 1, T)
     is_blind = ~sees_a_key & ~is_padding
     if is_blind.any():
-        position = int(is_blind.any(0).nonzero()[0])
+        positions = is_blind.any(0).nonzero()
+        position = int(positions[0])
         raise UserError(
             f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
             f"that the query may see the key; in torch.nn it may mean the opposite."
@@ -96,9 +104,10 @@ def _refuse_mixing(piece: nn.Module, output: Tensor, alone: list[Tensor]) -> Non
     for i, output_alone in enumerate(alone):
         output_in_batch = output if is_shared else output[i : i + 1]
         if differ(output_in_batch, output_alone):
-            name = name_piece(piece)
-            why = "mixes the texts of a batch: dimension 0 of its input is those."
-            raise UserError(f"{name} {why}")
+            raise UserError(
+                f"{name_piece(piece)} mixes the texts of a batch: dimension 0 of its input is "
+                f"those."
+            )
 
 
 def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
@@ -109,7 +118,8 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
 
     def real_inputs(inputs: Any) -> list[Tensor]:
         """Those that hold real numbers: ids, masks and positions are copies already."""
-        return [x for x in inputs if isinstance(x, Tensor) and x.is_floating_point()]
+        tensors = [x for x in inputs if isinstance(x, Tensor)]
+        return [x for x in tensors if x.is_floating_point()]
 
     def before(module: nn.Module, inputs: Any) -> None:
         inputs_before[module] = [x.clone() for x in real_inputs(inputs)]
@@ -140,14 +150,13 @@ def _outputs(model: nn.Module, ids: Tensor) -> list[tuple[nn.Module, Tensor]]:
 def _check_output(piece: Any, inputs: Any, output: Any) -> None:
     """Raise `UserError` where an output has not the shape and type that the seam asks for."""
     _check_tensor(piece, output)
-    shape = tuple(output.shape)
+    shape: tuple[int, ...] = tuple(output.shape)
     wanted_shape = _wanted_shape(piece, inputs, shape)
-    broadcast: tuple[int, ...] = shape
     if isinstance(piece, seams.ScoreBias | seams.Mask):  # which broadcast to the scores
         with suppress(RuntimeError):
-            scores_shape = torch.broadcast_shapes(shape, wanted_shape)
-            broadcast = scores_shape[-len(wanted_shape) :]  # they may have a batch in front
-    if broadcast != wanted_shape:
+            shape = torch.broadcast_shapes(shape, wanted_shape)
+            shape = shape[-len(wanted_shape) :]  # they may have a batch in front
+    if shape != wanted_shape:
         _refuse_shape(piece, output, wanted_shape)
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if output.dtype is not dtype:
@@ -171,26 +180,27 @@ def _check_tensor(piece: Any, output: Any) -> None:
 def _wanted_shape(piece: Any, inputs: Any, returned: tuple[int, ...]) -> tuple[int, ...]:
     """Shape that a piece returns for what it is given. A layer may change the width."""
     x = inputs[0]
+    *before_last, last = x.shape
     surroundings: Any = getattr(piece, "surroundings", None)
     match piece:
         case seams.Embedding():
             _, d_model = surroundings
             return (*x.shape, d_model)
         case seams.JoinedPosition() | seams.Mixer():
-            return (*x.shape[:-1], piece.d_output)
+            return (*before_last, piece.d_output)
         case seams.Rotation():
             return tuple(x.shape)
         case seams.ScoreBias():
             (num_heads,) = surroundings
-            num_tokens = x.shape[-1]
-            return (num_heads, num_tokens, num_tokens)
+            return (num_heads, last, last)  # of positions (T,) or (B, T)
         case seams.Mask():
             return (len(x), len(x))
         case seams.Pooling():
-            return (x.shape[0], x.shape[-1])
+            return (len(x), last)
         case seams.Score():
-            return (*x.shape[:-1], inputs[1].shape[-2])
+            num_keys = inputs[1].shape[-2]
+            return (*before_last, num_keys)
         case seams.Network():
             *_, num_classes = surroundings
-            return (len(x),) if num_classes == 2 else (len(x), num_classes)
-    return (*x.shape[:-1], *returned[-1:])
+            return _logits_shape(x, num_classes)
+    return (*before_last, *returned[-1:])

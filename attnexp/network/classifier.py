@@ -88,14 +88,15 @@ class Classifier(nn.Module):
     @torch.no_grad()
     def set_word_vectors(self, rows: Tensor, is_known: Tensor) -> None:
         """Start from pretrained embeddings: rows (V, D) where known (V,), in vocabulary order."""
-        words = self.embedding.words[FIRST_WORD : FIRST_WORD + len(rows)]
+        after_last = FIRST_WORD + len(rows)
+        words = self.embedding.words[FIRST_WORD:after_last]
         words[is_known] = rows[is_known]
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
         pooled = pool_words(self, ids, ids == PAD) if self.pools_words else self.pool_texts(ids)
-        logits = self.output(self.dropout(pooled))
-        return torch.squeeze(logits, -1)
+        logits: Tensor = self.output(self.dropout(pooled))
+        return logits.squeeze(-1)
 
     def pool_texts(self, ids: Tensor) -> Tensor:
         """One vector for each text: ids (B, T) -> (B, D)."""
@@ -107,8 +108,9 @@ class Classifier(nn.Module):
             ids = torch.cat([start, ids], dim=1)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])
-        count = torch.arange(ids.shape[-1], device=ids.device)
-        positions = shuffled_positions(ids) if self.shuffle_positions else count
+        positions = torch.arange(ids.shape[-1], device=ids.device)
+        if self.shuffle_positions:
+            positions = shuffled_positions(ids)
         if self.position is not None:
             x = self.position_dropout(self.position(x, positions))
         key_padding_mask = ids == PAD
@@ -119,11 +121,9 @@ class Classifier(nn.Module):
         last = layers.pop() if self.pools_early else None
         for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        pooled: Tensor
-        if last is None:
-            pooled = self.pool(x, key_padding_mask)
-        else:
-            pooled = pool_layer(last, self.pool, x, key_padding_mask, allowed, positions)
+        if last is not None:
+            return pool_layer(last, self.pool, x, key_padding_mask, allowed, positions)
+        pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:

@@ -74,14 +74,16 @@ def is_bare(classifier: Any) -> bool:
 
 def sees_words(classifier: Any) -> bool:
     """Whether a single layer on the CPU sees words, and nothing else but an added table."""
+    if len(classifier.layers) > 1 or len(classifier.mixers) > 0 or classifier.cls is not None:
+        return False
+    if classifier.layers[0].attention.rotary is not None:
+        return False
     position = classifier.position
-    is_added = position is None
-    if type(position) in (SinusoidalPosition, LearnedPosition):
-        in_order = not classifier.shuffle_positions
-        is_added = in_order and position.combine == "add" and classifier.position_dropout.p == 0
+    if position is not None:
+        is_table = type(position) in (SinusoidalPosition, LearnedPosition)
+        if not is_table or position.combine != "add" or classifier.shuffle_positions:
+            return False
+        if classifier.position_dropout.p > 0:
+            return False
     embedding = classifier.embedding
-    is_table = type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"
-    has_more = classifier.cls is not None or len(classifier.mixers) > 0
-    first, *others = classifier.layers
-    is_single = not others and first.attention.rotary is None
-    return is_added and is_table and is_single and not has_more
+    return type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"

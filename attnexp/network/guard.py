@@ -37,11 +37,15 @@ def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
     message = f"{type(error).__name__}: {error}"
     for kind in kinds:
         frames = _frames_within(error, kind)
-        if frames:
-            owners = [frame.f_locals.get("self") for frame, _ in frames]
-            pieces_within = [o for o in owners if isinstance(o, torch.nn.Module | seams.Mask)]
-            name = name_piece(pieces_within[0]) if pieces_within else kind
-            return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
+        if not frames:
+            continue
+        name = kind
+        for frame, _ in frames:
+            owner = frame.f_locals.get("self")
+            if isinstance(owner, torch.nn.Module | seams.Mask):
+                name = name_piece(owner)
+                break
+        return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
     if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
         return None
     places = [f"{kind} ({place_of(error, kind)})" for kind in kinds]
@@ -63,9 +67,12 @@ def place_of(error: BaseException, kind: str) -> str:
 def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:
     """Frames of an error's traceback in the files of a user's class or function, each with its
     line, the innermost first."""
-    files = {*map(str, pieces.sources_of(kind).files.values())}
-    frames = [*traceback.walk_tb(error.__traceback__)]
-    return [(frame, line) for frame, line in reversed(frames) if frame.f_code.co_filename in files]
+    files = {str(file) for file in pieces.sources_of(kind).files.values()}
+    frames: list[tuple[FrameType, int]] = []
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        if frame.f_code.co_filename in files:
+            frames.append((frame, line))
+    return frames[::-1]
 
 
 def name_piece(piece: object) -> str:

@@ -71,10 +71,11 @@ def _named_errors(kind: str) -> Iterator[None]:
 
 def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Copies of ids, masks and positions, so that a user's piece may change them in place."""
-    return tuple(
-        value.clone() if isinstance(value, Tensor) and not value.is_floating_point() else value
-        for value in inputs
-    )
+    copies: list[Any] = []
+    for value in inputs:
+        is_whole = isinstance(value, Tensor) and not value.is_floating_point()
+        copies.append(value.clone() if is_whole else value)
+    return tuple(copies)
 
 
 @contextmanager

@@ -37,12 +37,13 @@ def pool_layer(
     padding: (B, T, D) -> (B, H Kv), or the width after W_O."""
     attention = block.attention
     shares = shares_of(block, pool, padding, x.dtype)
-    maps = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
+    maps = attention.weights(x, allowed, positions)  # (B, H, T, T)
+    maps = attention.dropout(maps)
     share_of_query = shares[:, None, None, :]
     seen = (share_of_query @ maps).squeeze(-2)  # a, (B, H, T)
-    by_head = (attention.num_heads, -1)
-    value = attention.v_proj.weight.unflatten(0, by_head)  # (H, Kv, D)
-    y = torch.einsum("bhd,hvd->bhv", seen @ x, value)
+    z = seen @ x  # (B, H, D)
+    value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
+    y = torch.einsum("bhd,hvd->bhv", z, value)
     pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
     return pooled
 
@@ -50,8 +51,11 @@ def pool_layer(
 def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Tensor:
     """How much a linear pooling counts each query, (B, T): what it makes of the unit vectors."""
     units = torch.eye(padding.shape[-1], device=padding.device, dtype=dtype)
-    shares: Tensor = pool(units.expand(len(padding), -1, -1), padding)
-    return shares.masked_fill(padding, 0.0) if block.hide_padded_queries else shares
+    units_of_texts = units.expand(len(padding), -1, -1)
+    shares: Tensor = pool(units_of_texts, padding)
+    if block.hide_padded_queries:
+        shares = shares.masked_fill(padding, 0.0)
+    return shares
 
 
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
@@ -65,15 +69,14 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
         table = model.position.table_rows()[: ids.shape[-1]]
     block = model.layers[0]
     attention = block.attention
+    query = attention.q_proj.weight * attention.score.scale
+    weight = torch.cat([query, attention.k_proj.weight])
+    value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))
     shares = shares_of(block, model.pool, padding, rows.dtype)
     allowed = model.allowed(padding)
     hidden = None if allowed is None else ~allowed[:, 0]
-    by_head = (attention.num_heads, -1)
-    query = attention.q_proj.weight.unflatten(0, by_head) * attention.score.scale
-    key = attention.k_proj.weight.unflatten(0, by_head)
-    value = attention.v_proj.weight.unflatten(0, by_head)
     apply: Any = PooledAttention.apply
-    y = apply(rows, table, query, key, value, places, shares, hidden)
+    y = apply(rows, table, weight, value, places, shares, hidden)
     pooled: Tensor = attention.out_proj(y)
     return pooled
 
@@ -82,38 +85,38 @@ def number_words(ids: Tensor, num_words: int) -> tuple[Tensor, Tensor]:
     """Different ids in ascending order, (U,), and the place of each of ids among them, (B, T)."""
     occurs = torch.zeros(num_words, dtype=torch.bool)
     occurs[ids.flatten()] = True
-    places = (occurs.cumsum(0) - 1)[ids]
-    return occurs.nonzero().squeeze(-1), places
+    words = occurs.nonzero().squeeze(-1)
+    place_of_word = occurs.cumsum(0) - 1
+    return words, place_of_word[ids]
 
 
 class PooledAttention(torch.autograd.Function):
-    """Pooled outputs of all heads side by side, (B, H Kv); see the module for the formulas.
-
-    rows: (U, D), vectors of the words. table: (T, D), added to every text, or None. query and key:
-    (H, K, D). value: (H, Kv, D). places: (B, T), the row of each token. shares: (B, T). hidden:
-    (B or 1, T or 1, T), True where a query may not look, or None.
-    """
+    """Pooled outputs of all heads side by side, (B, H Kv); see the module for the formulas."""
 
     @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
+    def forward(
+        ctx: Any,
+        rows: Tensor,  # (U, D), vectors of the words
+        table: Tensor | None,  # (T, D), added to every text
+        weight: Tensor,  # (2 H K, D), of the queries of all heads, then of the keys
+        value: Tensor,  # (H, Kv, D)
+        places: Tensor,  # (B, T), the row of each token
+        shares: Tensor,  # (B, T)
+        hidden: Tensor | None,  # (B or 1, T or 1, T), True where a query may not look
+    ) -> Tensor:
         """Pool by the maps of one head at a time."""
-        rows, table, query, key, value, places, shares, hidden = inputs
-        num_heads = len(query)
-        weight = torch.cat([query, key]).flatten(0, 1)  # (2 H K, D)
+        num_heads = len(value)
         projected_words = rows @ weight.T  # each word once
         projected = F.embedding(places, projected_words)  # (B, T, 2 H K)
         x = F.embedding(places, rows)
         if table is not None:
             projected += table @ weight.T
             x += table
-        projected = projected.unflatten(2, (2 * num_heads, -1))
-        queries, keys = projected.chunk(2, dim=2)  # (B, T, H, K)
+        projected = projected.unflatten(2, (2, num_heads, -1))  # (B, T, 2, H, K)
         seen = x.new_empty(num_heads, *shares.shape)  # a
         scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
         for head in range(num_heads):
-            q = queries[:, :, head].contiguous()
-            k = keys[:, :, head].contiguous()
-            make_maps(q, k, hidden, scores, maps)
+            make_maps(projected, head, hidden, scores, maps)
             torch.bmm(shares.unsqueeze(1), maps, out=seen[head].unsqueeze(1))
         seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
         z = torch.bmm(seen, x).transpose(0, 1)  # (H, B, D)
@@ -126,28 +129,24 @@ class PooledAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
-        """Gradients of rows, table, query, key and value; dx is that of x, and so on."""
-        rows, table, weight, value, places, shares, hidden, x, projected, seen, z = (
-            ctx.saved_tensors
-        )
+        """Gradients of rows, table, weight and value; dx is that of x, and so on."""
+        rows, table, weight, value, places, shares, hidden, *computed = ctx.saved_tensors
+        x, projected, seen, z = computed
+        scores, maps = ctx.rooms
         num_heads = len(value)
         dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
         dz = torch.bmm(dy, value).transpose(0, 1)  # (B, H, D)
         g = torch.bmm(dz, x.mT).transpose(0, 1).contiguous()  # (H, B, T)
-        queries, keys = projected.chunk(2, dim=2)
         dprojected = torch.empty_like(projected)
-        dqueries, dkeys = dprojected.chunk(2, dim=2)
-        scores, maps = ctx.rooms
         for head in range(num_heads):
-            q = queries[:, :, head].contiguous()
-            k = keys[:, :, head].contiguous()
-            make_maps(q, k, hidden, scores, maps)
-            r = torch.bmm(maps, g[head, :, :, None])  # (B, T, 1)
-            dscores = torch.sub(g[head, :, None], r, out=scores)
+            q, k = make_maps(projected, head, hidden, scores, maps)
+            g_of_head = g[head]
+            r = torch.bmm(maps, g_of_head[..., None])  # (B, T, 1)
+            dscores = torch.sub(g_of_head[:, None], r, out=scores)
             dscores.mul_(maps)
             dscores.mul_(shares[..., None])
-            dqueries[:, :, head] = torch.bmm(dscores, k)
-            dkeys[:, :, head] = torch.bmm(dscores.mT, q)
+            dprojected[:, :, 0, head] = torch.bmm(dscores, k)
+            dprojected[:, :, 1, head] = torch.bmm(dscores.mT, q)
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
         dx = torch.bmm(seen.mT, dz)  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
@@ -158,20 +157,24 @@ class PooledAttention(torch.autograd.Function):
             dpositions = dprojected.sum(0)  # (T, 2 H K)
             dweight.addmm_(dpositions.T, table)
             dtable = torch.addmm(dx.sum(0), dpositions, weight)
-        dweight = dweight.unflatten(0, (2 * num_heads, -1))
-        dquery, dkey = dweight.chunk(2)
         dvalue = torch.bmm(dy.mT, z)
-        return drows, dtable, dquery, dkey, dvalue, None, None, None
+        return drows, dtable, dweight, dvalue, None, None, None
 
 
-def make_maps(q: Tensor, k: Tensor, hidden: Tensor | None, scores: Tensor, maps: Tensor) -> None:
-    """Fill scores and maps, (B, T, T), by a head's q and k, (B, T, K), as `attention_weights`."""
+def make_maps(
+    projected: Tensor, head: int, hidden: Tensor | None, scores: Tensor, maps: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Fill scores and maps, (B, T, T), of a head, as `attention_weights`. projected: (B, T, 2, H,
+    K). Returns the head's q and k, (B, T, K)."""
+    q = projected[:, :, 0, head].contiguous()
+    k = projected[:, :, 1, head].contiguous()
     torch.bmm(q, k.mT, out=scores)
     if hidden is not None:
         scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)
     torch.softmax(scores, dim=-1, out=maps)
     if hidden is not None:
         maps.masked_fill_(hidden, 0.0)
+    return q, k
 
 
 def sum_by_word(places: Tensor, num_words: int, *by_token: Tensor) -> list[Tensor]:
