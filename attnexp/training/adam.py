@@ -10,9 +10,9 @@ series therefore gives the sum over the steps that a row has missed as
 
     m / (s + ε) · (A + B u + C u²),  A = Σ α_t β1^i, B = Σ α_t β1^i δ_i, C = Σ α_t β1^i δ_i²,
 
-and A, B, C depend on nothing but the step to which the row has come: one table of three numbers for
-each step holds them for all rows. The next term is Σ β1^i δ_i³ / Σ β1^i = 7e-7 of the sum at most
-(β1 = 0.9, β2 = 0.999): β1^i is small before δ_i is large. That is the size of rounding in float32.
+where A, B, C depend on nothing but the step to which the row has come: one table holds them for all
+rows. The next term is Σ β1^i δ_i³ / Σ β1^i = 7e-7 of the sum at most (β1 = 0.9, β2 = 0.999), the
+size of rounding in float32.
 
 Shapes: V rows of the embedding, U different words of a batch, D width.
 """
@@ -41,8 +41,10 @@ class KerasAdam(torch.optim.Adam):
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
         for group in self.param_groups:
-            group["num_steps"] = group.get("num_steps", 0) + 1
-            correction = 1 - group["betas"][1] ** group["num_steps"]
+            num_steps = group.get("num_steps", 0) + 1
+            group["num_steps"] = num_steps
+            _, beta2 = group["betas"]
+            correction = 1 - beta2**num_steps
             group["eps"] = self.defaults["eps"] / math.sqrt(correction)
         return super().step(closure)
 
@@ -59,16 +61,19 @@ class SparseAdam(KerasAdam):
     def __init__(self, model: nn.Module, embedding: nn.Embedding, **options: Any) -> None:
         super().__init__(model.parameters(), **options)
         self.embedding = embedding
-        weight = embedding.weight  # whose gradient torch never sees
-        zeros = {name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")}
-        self.state[weight] = {"step": torch.zeros(()), **zeros}
+        weight = embedding.weight
+        state = self.state[weight]  # which torch would make with the gradient that it never sees
+        state["step"] = torch.zeros(())
+        state["exp_avg"] = torch.zeros_like(weight)
+        state["exp_avg_sq"] = torch.zeros_like(weight)
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
         """Steps of an epoch; at its end, however it ends, every row is to date."""
         weight = self.embedding.weight
-        moments = self.state[weight]["exp_avg"], self.state[weight]["exp_avg_sq"]
-        rows = TouchedRows(weight.detach(), *moments, self.defaults["betas"], self.defaults["eps"])
+        state = self.state[weight]
+        tables = [weight.detach(), state["exp_avg"], state["exp_avg_sq"]]
+        rows = TouchedRows(tables, self.defaults["betas"], self.defaults["eps"])
         hook = self.embedding.register_forward_hook(lambda _, inputs, stale: rows.read(*inputs))
         self.rows = rows
         try:
@@ -89,15 +94,14 @@ class SparseAdam(KerasAdam):
 class TouchedRows:
     """Rows of an embedding and their moments, (V, D) each, of which few are to date."""
 
-    def __init__(
-        self, weight: Tensor, m: Tensor, v: Tensor, betas: tuple[float, float], eps: float
-    ) -> None:
-        """All rows are to date."""
-        self.tables = [weight, m, v]
+    def __init__(self, tables: list[Tensor], betas: tuple[float, float], eps: float) -> None:
+        """All rows are to date. tables: weight, m and v."""
+        self.tables = tables
         self.beta1, self.beta2 = betas
         self.eps = eps
         self.step = 0  # since all rows were to date
-        self.row_steps = torch.zeros(len(weight), dtype=torch.int64)  # to which each row has come
+        num_rows = len(tables[0])
+        self.row_steps = torch.zeros(num_rows, dtype=torch.int64)  # to which each row has come
         # Column j of `sums` is A, B, C of a row that has come to step j, and so misses i = s - j of
         # s steps. The last column of `terms` is what i = 1 adds to them, the one before it i = 2.
         i = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
@@ -112,7 +116,7 @@ class TouchedRows:
         The tables stay as they are."""
         self.words = words
         self.batch = self._bring_to_date(words)
-        weight = self.batch[0]
+        weight, _, _ = self.batch
         return weight.requires_grad_()
 
     @torch.no_grad()
@@ -122,13 +126,17 @@ class TouchedRows:
         gradient = weight.grad
         assert gradient is not None
         m.lerp_(gradient, 1 - self.beta1)
-        v.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        rate = lr * math.sqrt(1 - self.beta2**num_steps) / (1 - self.beta1**num_steps)
+        v.mul_(self.beta2)
+        v.addcmul_(gradient, gradient, value=1 - self.beta2)
+        correction_of_m = 1 - self.beta1**num_steps
+        correction_of_v = 1 - self.beta2**num_steps
+        rate = lr * math.sqrt(correction_of_v) / correction_of_m
         denominator = v.sqrt().add_(self.eps)
         weight.addcdiv_(m, denominator, value=-rate)
         self.step += 1
         self._write(self.words, self.batch)
-        self.sums[:, : self.step].add_(self.terms[:, -self.step :], alpha=rate)
+        terms = self.terms[:, -self.step :]
+        self.sums[:, : self.step].add_(terms, alpha=rate)
         if self.step == MOST_STEPS - 1:
             self.catch_up()
 
@@ -152,9 +160,11 @@ class TouchedRows:
         denominator = s + self.eps
         u = s.div_(denominator)
         bracket = torch.addcmul(b, c, u)
-        bracket = torch.addcmul(a, bracket, u, out=bracket)  # A + (B + C u) u
-        weight.addcmul_(bracket, m / denominator, value=-1)
-        num_missed = (self.step - row_steps)[:, None].float()
+        torch.addcmul(a, bracket, u, out=bracket)  # A + (B + C u) u
+        ratio = m / denominator
+        weight.addcmul_(bracket, ratio, value=-1)
+        num_missed = self.step - row_steps
+        num_missed = num_missed[:, None].float()
         m.mul_(self.beta1**num_missed)
         v.mul_(self.beta2**num_missed)
         return [weight, m, v]
@@ -173,7 +183,9 @@ def epoch_of(optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:
 
 def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> None:
     """Scale all gradients to a norm of at most `max_norm`, a batch's rows among them."""
-    tensors = [tensor for group in optimizer.param_groups for tensor in group["params"]]
+    tensors: list[Tensor] = []
+    for group in optimizer.param_groups:
+        tensors += group["params"]
     if isinstance(optimizer, SparseAdam) and optimizer.rows is not None:
         tensors.append(optimizer.rows.batch[0])
     nn.utils.clip_grad_norm_(tensors, max_norm)

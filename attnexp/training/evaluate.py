@@ -35,7 +35,8 @@ def evaluate_run(
     if any(word.startswith("data.path=") for word in words):
         words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
-        if word.partition("=")[0] not in SETTINGS:
+        key, _, _ = word.partition("=")
+        if key not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
     run = Run(path=run_dir, result=store.load_result(run_dir))
     threads = f"train.threads={run.result.provenance['threads']}"
@@ -44,7 +45,8 @@ def evaluate_run(
             run, [threads, *words], trust_code=trust_code, any_code=any_code
         )
         device.choose_path(model, config.train)
-        return run.result.test, measure(predict(model, test, config.train.precision), test.truth)
+        logits = predict(model, test, config.train.precision)
+    return run.result.test, measure(logits, test.truth)
 
 
 def load_trained(
@@ -54,9 +56,11 @@ def load_trained(
     its device and computes by the reference path. Raises as `evaluate_run` does."""
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
-        as_ids = {key: run.result.config["data"][key] for key in AS_IDS}
-        settings = run.result.config | {"data": {"name": "files", **as_ids}}
-        run = replace(run, result=replace(run.result, config=settings))
+        data = {key: run.result.config["data"][key] for key in AS_IDS}
+        data["name"] = "files"
+        settings = run.result.config | {"data": data}
+        result = replace(run.result, config=settings)
+        run = replace(run, result=result)
     config = load_config(run, words, trust_code=trust_code, any_code=any_code)
     processor = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(processor)

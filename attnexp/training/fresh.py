@@ -69,7 +69,8 @@ def check_in(
     if answer:
         raise UserError(answer.decode())
     if process.returncode:
-        last_line = log.decode(errors="replace").strip().rpartition("\n")[2]
+        text = log.decode(errors="replace").strip()
+        _, _, last_line = text.rpartition("\n")
         raise UserError(f"The model fails in another process: {last_line}")
 
 

@@ -57,6 +57,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
     num_steps = config.epochs * len(batches)
+    num_steps_before = state.epoch * len(batches)
     epoch = state.epoch + 1
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum = torch.zeros((), dtype=exact, device=device)
@@ -68,7 +69,8 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
             batch = train[rows]
             with autocast(device, config.precision):
                 logits = state.model(batch.ids).float()
-            num_right += (most_probable(logits) == batch.labels).sum()  # before a loss changes them
+            is_right = most_probable(logits) == batch.labels  # before a loss changes them
+            num_right += is_right.sum()
             loss = compute_loss(logits, batch.labels)
             state.optimizer.zero_grad()
             loss.backward()
@@ -81,7 +83,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                 )
             if config.clip is not None:
                 clip_gradients(state.optimizer, config.clip)
-            rate = learning_rate(config, state.epoch * len(batches) + step, num_steps)
+            rate = learning_rate(config, num_steps_before + step, num_steps)
             for group in state.optimizer.param_groups:
                 group["lr"] = rate
             state.optimizer.step()
@@ -105,7 +107,8 @@ def measure_epoch(
     logits = predict(model, val, config.precision)
     if not np.isfinite(logits).all():
         raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
-    on_val = measure(logits, val.truth)
+    on_val = asdict(measure(logits, val.truth))
+    del on_val["n"]
     total_seconds = seconds + time.perf_counter() - started
     after = None
     if config.measure_train:
@@ -116,7 +119,7 @@ def measure_epoch(
         train_accuracy=accuracy,
         train_loss_after=after.loss if after else None,
         train_accuracy_after=after.accuracy if after else None,
-        **{f"val_{name}": value for name, value in asdict(on_val).items() if name != "n"},
+        **{f"val_{name}": value for name, value in on_val.items()},
         seconds=total_seconds,
         examples_per_second=len(train) / seconds,
     )
@@ -152,7 +155,8 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
     batches = examples.ids.split(batch_size_of(model, examples))
     tracked = progress.track(batches, "evaluating")
     with torch.inference_mode(), autocast(examples.ids.device, precision):
-        return np.asarray(torch.cat([model(ids).float() for ids in tracked]).cpu())
+        logits = [model(ids).float() for ids in tracked]
+    return np.asarray(torch.cat(logits).cpu())
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:

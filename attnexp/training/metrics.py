@@ -27,25 +27,30 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     y = np.asarray(labels)
     right = most_probable(x) == y
     if x.ndim == 1:
-        loss = np.logaddexp(0, np.where(y > 0, -x, x))  # -log p(label), without overflow
+        log_odds_against = np.where(y > 0, -x, x)
+        loss = np.logaddexp(0, log_odds_against)  # -log p(label), without overflow
         probability = np.exp(-np.logaddexp(0, -x))
         brier = np.square(probability - y)
         confidence = np.maximum(probability, 1 - probability)
     else:
-        log_p = x - np.logaddexp.reduce(x, axis=1, keepdims=True)
+        log_sum = np.logaddexp.reduce(x, axis=1, keepdims=True)
+        log_p = x - log_sum
         truth = np.arange(x.shape[1]) == y[:, None]
         loss = -log_p[truth]
-        brier = np.square(np.exp(log_p) - truth).sum(axis=1)
+        squares = np.square(np.exp(log_p) - truth)
+        brier = squares.sum(axis=1)
         confidence = np.exp(log_p.max(axis=1))
     # |accuracy - confidence| of a bin times its size is the sum of its differences (equation 3)
-    bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
+    bins = (confidence * BINS).astype(np.intp)
+    bins = np.minimum(bins, BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
+    ece = np.abs(gaps).sum() / len(x)
     *_, f1, _ = by_class(x, y)
     return Evaluation(
         loss=float(loss.mean()),
         accuracy=float(right.mean()),
         brier=float(brier.mean()),
-        ece=float(np.abs(gaps).sum() / len(x)),
+        ece=float(ece),
         macro_f1=float(f1.mean()),
         n=len(x),
     )
@@ -60,7 +65,8 @@ def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], 
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
     predicted = most_probable(logits).astype(np.intp)
     truth = labels.astype(np.intp)
-    num_right = np.bincount(truth[predicted == truth], minlength=num_classes)
+    right = truth[predicted == truth]
+    num_right = np.bincount(right, minlength=num_classes)
     num_predicted = np.bincount(predicted, minlength=num_classes)
     n = np.bincount(truth, minlength=num_classes)
     precision = num_right / np.maximum(num_predicted, 1)

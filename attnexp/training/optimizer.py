@@ -13,7 +13,12 @@ from attnexp.training.adam import KerasAdam, SparseAdam
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding, which
     `SparseAdam` does with less work where `pool_words` reads it."""
-    common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
+    common: Any = {
+        "lr": config.lr,
+        "betas": (0.9, 0.999),
+        "eps": config.eps,
+        "fused": True,
+    }
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
     embedding: Any = getattr(model, "embedding", None)
@@ -32,5 +37,6 @@ def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
     if config.schedule is Schedule.linear:
         return config.lr * (1 - progress)
     if config.schedule is Schedule.cosine:
-        return config.lr * ((1 + math.cos(math.pi * progress)) / 2)
+        share = (1 + math.cos(math.pi * progress)) / 2
+        return config.lr * share
     return config.lr

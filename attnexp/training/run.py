@@ -179,15 +179,17 @@ def make_splits(config: RunConfig, dataset: encode.Dataset, processor: torch.dev
     train = on_device(dataset.train, processor)
     test = on_device(dataset.test, processor)
     if config.train.protocol is Protocol.blog:
-        return Splits(train=train, val=test, test=test)
+        return Splits(train, val=test, test=test)
     if dataset.val is not None:
-        return Splits(train=train, val=on_device(dataset.val, processor), test=test)
+        val = on_device(dataset.val, processor)
+        return Splits(train, val, test)
     num_val = round(len(train) * config.train.holdout)
     num_val = min(max(1, num_val), len(train) - 1)  # each has a text at least
     seed = named_seed(config.seed_of("split"), "split")
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randperm(len(train), generator=generator).to(processor)
-    return Splits(train=train[rows[num_val:]], val=train[rows[:num_val]], test=test)
+    val_rows, train_rows = rows.tensor_split([num_val])
+    return Splits(train[train_rows], train[val_rows], test)
 
 
 def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str, Any]:
@@ -232,8 +234,10 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     train, val, _ = splits
     record.provenance |= device.choose_path(model, options)
     check_pieces(model, train.ids[:3])
-    shuffle = torch.Generator().manual_seed(named_seed(config.seed_of("order"), "order"))
-    state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
+    seed = named_seed(config.seed_of("order"), "order")
+    shuffle = torch.Generator().manual_seed(seed)
+    optimizer = make_optimizer(model, options)
+    state = State(model=model, optimizer=optimizer, shuffle=shuffle)
     record.resume(state)
     try:
         while len(record.epochs) < options.epochs:
@@ -260,7 +264,8 @@ def _fit_baseline(
     _seed_other_draws(config, epoch=0)
     model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
-    fitted = measure(loop.predict(model, train, options.precision), train.truth)
+    logits = loop.predict(model, train, options.precision)
+    fitted = measure(logits, train.truth)
     seconds = time.perf_counter() - started
     running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
@@ -278,16 +283,17 @@ def _seed_other_draws(config: RunConfig, epoch: int) -> None:
 
 def _write_files(model: nn.Module, dataset: encode.Dataset, splits: Splits, record: Record) -> None:
     """Write weights, predictions with the true labels, and the vocabulary."""
+    arrays = record.predicted
     label_type = np.min_scalar_type(len(dataset.classes) - 1)
-    record.predicted[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
-    if predictions.TEST in record.predicted:  # else the test set validates
-        record.predicted[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
-    predictions.save_arrays(record.folder / predictions.WEIGHTS, weights_of(model))
-    predictions.save_arrays(record.folder / predictions.FILE, record.predicted)
-    vocabulary = "".join(f"{word}\n" for word in dataset.words)
-    (record.folder / store.VOCABULARY).write_bytes(vocabulary.encode())
-    checksums = {}
-    for name in (predictions.WEIGHTS, predictions.FILE, store.VOCABULARY):
-        content = (record.folder / name).read_bytes()
-        checksums[name] = zlib.crc32(content)
-    record.provenance["checksums"] = checksums
+    arrays[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
+    if predictions.TEST in arrays:  # else the test set validates
+        arrays[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
+    weights_file = record.folder / predictions.WEIGHTS
+    predictions.save_arrays(weights_file, weights_of(model))
+    predictions_file = record.folder / predictions.FILE
+    predictions.save_arrays(predictions_file, arrays)
+    vocabulary_file = record.folder / store.VOCABULARY
+    lines = [f"{word}\n" for word in dataset.words]
+    vocabulary_file.write_bytes("".join(lines).encode())
+    files = [weights_file, predictions_file, vocabulary_file]
+    record.provenance["checksums"] = {file.name: zlib.crc32(file.read_bytes()) for file in files}

@@ -1,5 +1,6 @@
 """Training between two epochs: what the rest of it depends on, and the file that keeps it."""
 
+import copy
 import io
 import json
 import time
@@ -68,17 +69,18 @@ class Record:
         self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
         if best_epoch(self.epochs) == len(self.epochs) - 1:
             self.predicted[predictions.BEST] = logits
-            weights = model.state_dict()
-            self.best_weights = {name: weight.clone() for name, weight in weights.items()}
-        lines = "".join(f"{json.dumps(asdict(row))}\n" for row in self.epochs)
-        (self.folder / store.METRICS).write_text(lines, encoding="utf-8", newline="\n")
+            self.best_weights = copy.deepcopy(model.state_dict())
+        lines = [f"{json.dumps(asdict(row))}\n" for row in self.epochs]
+        metrics = self.folder / store.METRICS
+        metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
+        line = f"epoch {row.epoch}/{self.num_epochs}"
+        line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
+        line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
+        line += f" {row.examples_per_second:,.0f} texts/s"
         num_left = self.num_epochs - row.epoch
-        time_left = f", about {progress.duration(row.seconds * num_left)} left" if num_left else ""
-        self.note(
-            f"epoch {row.epoch}/{self.num_epochs} loss {row.train_loss:.4f} acc "
-            f"{row.train_accuracy:.4f} val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f} "
-            f"{row.examples_per_second:,.0f} texts/s{time_left}"
-        )
+        if num_left:
+            line += f", about {progress.duration(row.seconds * num_left)} left"
+        self.note(line)
 
     def save(self, state: State) -> None:
         """Write a checkpoint, whole or not at all."""
@@ -111,8 +113,9 @@ class Record:
         file = self.folder / store.CHECKPOINT
         if not file.exists():
             return
-        content = memoryview(file.read_bytes())
-        if content[-CHECKSUM_SIZE:] != _checksum(content[:-CHECKSUM_SIZE]):
+        whole = memoryview(file.read_bytes())
+        content = whole[:-CHECKSUM_SIZE]
+        if whole[-CHECKSUM_SIZE:] != _checksum(content):
             self.note(f"{file} is damaged. Starts over.")
             return
         saved = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")

@@ -28,25 +28,31 @@ class TfidfModel(Baseline):
         coef (V,) and intercept (1,) are learned; of more than two classes (V, C) and (C,).
         """
         super().__init__()
-        self.register_buffer("idf", torch.zeros(vocab_size, dtype=torch.float64))
+        zeros = torch.zeros(vocab_size, dtype=torch.float64)
+        self.register_buffer("idf", zeros)
         columns = [num_classes] if num_classes > 2 else []
-        self.coef = nn.Parameter(torch.zeros([vocab_size, *columns], dtype=torch.float64))
-        self.intercept = nn.Parameter(torch.zeros(columns or [1], dtype=torch.float64))
+        coef = zeros.new_zeros(vocab_size, *columns)
+        self.coef = nn.Parameter(coef)
+        intercept = zeros.new_zeros(columns or [1])
+        self.intercept = nn.Parameter(intercept)
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
-        ids = ids.long().sort().values  # sums come out the same in every order of the words
-        row = torch.arange(len(ids), device=ids.device)[:, None]
-        word_in_row = ids + len(self.idf) * row  # a number that no other text has
+        vocab_size = len(self.idf)
+        ids, _ = ids.long().sort()  # sums come out the same in every order of the words
+        row = torch.arange(len(ids), device=ids.device)
+        word_in_row = ids + vocab_size * row[:, None]  # a number that no other text has
         _, word, counts = torch.unique_consecutive(
             word_in_row, return_inverse=True, return_counts=True
         )
         x = self.idf[ids]
         # A word's entry is count * idf. Its square, shared among its tokens, is count * idf^2 each.
-        length = (counts[word] * x**2).sum(-1, keepdim=True).sqrt()
-        coef = self.coef.reshape(len(self.idf), -1)  # (V, 1) or (V, C)
+        squares = counts[word] * x**2
+        length = squares.sum(-1, keepdim=True).sqrt()
+        coef = self.coef.reshape(vocab_size, -1)  # (V, 1) or (V, C)
         product = torch.einsum("bt,btc->bc", x, coef[ids])
-        logits = product / length.clamp(min=1) + self.intercept  # no idf is between 0 and 1
+        product = product / length.clamp(min=1)  # no idf is between 0 and 1
+        logits = product + self.intercept
         return torch.squeeze(logits, -1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
@@ -55,18 +61,24 @@ class TfidfModel(Baseline):
         from scipy.sparse import coo_array
 
         needs = "The TF-IDF baseline", "baseline"
-        transformer = require("sklearn.feature_extraction.text", *needs).TfidfTransformer()
-        # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
-        regression = require("sklearn.linear_model", *needs).LogisticRegression(max_iter=10_000)
+        text = require("sklearn.feature_extraction.text", *needs)
+        linear_model = require("sklearn.linear_model", *needs)
         texts = ids.cpu().numpy()
         row, column = np.nonzero(texts > START)  # padding and the start of a text are no words
+        word = texts[row, column]
         ones = np.ones(len(row))
         shape = len(texts), len(self.idf)
-        counts = coo_array((ones, (row, texts[row, column])), shape=shape).tocsr()
-        regression.fit(transformer.fit_transform(counts), labels.cpu().numpy())
+        counts = coo_array((ones, (row, word)), shape=shape).tocsr()
+        transformer = text.TfidfTransformer()
+        vectors = transformer.fit_transform(counts)
+        # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
+        regression = linear_model.LogisticRegression(max_iter=10_000)
+        regression.fit(vectors, labels.cpu().numpy())
         # A word never seen, cut off in every training text, must not lengthen a text's vector.
-        idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
+        num_texts = counts.sum(axis=0)
+        idf = np.where(num_texts > 0, transformer.idf_, 0.0)
+        coef = torch.from_numpy(regression.coef_.T)
         with torch.no_grad():
             self.idf.copy_(torch.from_numpy(idf))
-            self.coef.copy_(torch.from_numpy(regression.coef_.T).reshape(self.coef.shape))
+            self.coef.copy_(coef.reshape(self.coef.shape))
             self.intercept.copy_(torch.from_numpy(regression.intercept_))
