@@ -77,9 +77,11 @@ class MultiHeadSelfAttention(KerasInit):
         if self.fused or self.window is not None:
             y = self.attend_fast(x, v, allowed, positions)
         else:
-            y = self.dropout(self.weights(x, allowed, positions)) @ v  # (B, H, T, Kv)
+            weights = self.dropout(self.weights(x, allowed, positions))
+            y = weights @ v  # (B, H, T, Kv)
         # Dropout draws in the order of memory, which differs between torch's kernels.
-        joined = y.contiguous().transpose(-3, -2).flatten(-2)
+        y = y.contiguous()
+        joined = y.transpose(-3, -2).flatten(-2)
         output: Tensor = self.out_proj(joined)
         return output
 
@@ -113,8 +115,9 @@ class MultiHeadSelfAttention(KerasInit):
         scale: Any = self.score.scale
         if self.window is None:
             return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
+        q = q * scale
         real_keys = None if allowed is None else allowed[:, 0, 0]
-        return window_attention(q * scale, k, v, radius=self.window, real_keys=real_keys)
+        return window_attention(q, k, v, radius=self.window, real_keys=real_keys)
 
 
 class FeedForward(KerasInit):

@@ -33,9 +33,9 @@ class KerasInit(nn.Module):
 
     def init_parameters(self, stream: Stream) -> None:
         """Each parameter from a stream of its own."""
-        kinds = (nn.Linear, nn.Conv1d, nn.LSTM)
-        names = [name for name, child in self.named_children() if isinstance(child, kinds)]
-        init_layers(self, stream, *names)
+        for name, child in self.named_children():
+            if isinstance(child, nn.Linear | nn.Conv1d | nn.LSTM):
+                init_layers(self, stream, name)
 
 
 def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:

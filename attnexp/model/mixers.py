@@ -68,12 +68,14 @@ class NgramEmbedding(Embedding):
     def rows(self, ids: Tensor) -> Tensor:
         """The row of each token's n-gram, (B, T), as if padding stood before the first token."""
         ids = ids.long()
+        num_tokens = ids.shape[-1]
         hashed = torch.zeros_like(ids)
         for back in reversed(range(self.n)):
-            earlier = F.pad(ids, (back, 0))[..., : ids.shape[-1]]
+            earlier = F.pad(ids, (back, 0))[..., :num_tokens]
             hashed = (hashed + earlier) * 0x2545F4914F6CDD1D  # odd; wraps around at 2^64
             # A product alone is linear in the ids, and "a b" would meet "b a": fold it down.
-            hashed = hashed ^ ((hashed >> 32) & 0xFFFFFFFF)
+            upper_half = (hashed >> 32) & 0xFFFFFFFF
+            hashed = hashed ^ upper_half
         return hashed % self.buckets
 
 
@@ -125,7 +127,8 @@ class MaskedMean(Pooling):
         """(B, T, D) -> (B, D)."""
         real = ~key_padding_mask.unsqueeze(-1)
         num_real = real.sum(dim=-2).clamp(min=1)
-        return (x * real).sum(dim=-2) / num_real
+        total = (x * real).sum(dim=-2)
+        return total / num_real
 
 
 class Maximum(Pooling):
@@ -134,7 +137,8 @@ class Maximum(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         is_padding = key_padding_mask.unsqueeze(-1)
-        highest = x.masked_fill(is_padding, -math.inf).amax(dim=-2)
+        x = x.masked_fill(is_padding, -math.inf)
+        highest = x.amax(dim=-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)
         return highest.masked_fill(is_empty, 0.0)
 
@@ -145,11 +149,12 @@ class Last(Pooling):
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
         place = torch.arange(x.shape[-2], device=x.device)
-        last = (place * ~key_padding_mask).amax(dim=-1)
+        real_places = place * ~key_padding_mask
+        last = real_places.amax(dim=-1)
         index = last[..., None, None]
-        chosen = x.take_along_dim(index, dim=-2).squeeze(-2)
+        chosen = x.take_along_dim(index, dim=-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)
-        return chosen.masked_fill(is_empty, 0.0)
+        return chosen.squeeze(-2).masked_fill(is_empty, 0.0)
 
 
 class SummaryToken(Pooling):

@@ -28,7 +28,8 @@ def angles(num_positions: int, width: int) -> Tensor:
     the host, since Apple's GPUs have no float64. Raises `ValueError` for an odd width."""
     if width % 2:
         raise ValueError(f"sines and cosines come in pairs, so the width must be even; got {width}")
-    exponent = torch.arange(0, width, 2, dtype=torch.float64) / width
+    even_column = torch.arange(0, width, 2, dtype=torch.float64)
+    exponent = even_column / width
     position = torch.arange(num_positions, dtype=torch.float64)
     return position[:, None] / 10_000**exponent
 
@@ -40,10 +41,12 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
     `split` is K's: all cosines, then all sines. They are equal but for the order of columns (C07).
     """
     angle = angles(num_positions, d_model)  # (T, D/2)
+    cos = angle.cos()
+    sin = angle.sin()
     if layout == "split":
-        table = torch.cat([angle.cos(), angle.sin()], dim=-1)
+        table = torch.cat([cos, sin], dim=-1)
     else:
-        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
+        table = torch.stack([sin, cos], dim=-1).flatten(-2)
     return table.float()
 
 
@@ -61,9 +64,10 @@ class TablePosition(JoinedPosition):
         num_tokens = x.shape[-2]
         rows = table[:num_tokens] if positions is None else F.embedding(positions, table)
         rows = rows.to(x.dtype)
-        if self.combine == "concat":
-            return torch.cat([rows.expand_as(x), x], dim=-1)
-        return x + rows
+        if self.combine == "add":
+            return x + rows
+        rows = rows.expand_as(x)
+        return torch.cat([rows, x], dim=-1)
 
 
 class SinusoidalPosition(TablePosition):
@@ -139,11 +143,17 @@ class RotaryPosition(Rotation):
         # In float32 even where x has fewer bits.
         turned_a = a * cos - b * sin
         turned_b = a * sin + b * cos
+        turned = [turned_a, turned_b]
         if self.layout == "split":
-            y = torch.cat([turned_a, turned_b], dim=-1)
+            y = torch.cat(turned, dim=-1)
         else:
-            y = torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
+            y = torch.stack(turned, dim=-1).flatten(-2)
         return y.to(x.dtype)
+
+
+def distances(positions: Tensor) -> Tensor:
+    """How far each key stands after each query, (T queries, T keys) or (B, T, T)."""
+    return positions.unsqueeze(-2) - positions.unsqueeze(-1)
 
 
 class RelativeBias(ScoreBias):
@@ -154,12 +164,14 @@ class RelativeBias(ScoreBias):
     def __init__(self, num_heads: int, *, max_distance: MaxDistance = 16) -> None:
         super().__init__()
         self.max_distance = max_distance
-        self.weight = nn.Parameter(torch.zeros(num_heads, 2 * max_distance + 1))
+        num_columns = 2 * max_distance + 1
+        self.weight = nn.Parameter(torch.zeros(num_heads, num_columns))
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        distance = positions.unsqueeze(-2) - positions.unsqueeze(-1)
-        column = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        distance = distances(positions)
+        nearest = distance.clamp(-self.max_distance, self.max_distance)
+        column = nearest + self.max_distance
         return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
 
@@ -171,13 +183,14 @@ class AlibiBias(ScoreBias):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        slopes = 2.0 ** (-8 * torch.arange(1, num_heads + 1) / num_heads)
+        head = torch.arange(1, num_heads + 1)
+        slopes = 2.0 ** (-8 * head / num_heads)
         self.register_buffer("slopes", slopes[:, None, None], persistent=False)
 
     def forward(self, positions: Tensor) -> Tensor:
         """Zero for the query itself, falling in a straight line to both sides."""
-        distance = positions.unsqueeze(-2) - positions.unsqueeze(-1)
-        return -self.slopes * distance.abs().unsqueeze(-3)
+        distance = distances(positions).abs()
+        return -self.slopes * distance.unsqueeze(-3)
 
 
 def shuffled_positions(ids: Tensor) -> Tensor:
@@ -190,4 +203,5 @@ def shuffled_positions(ids: Tensor) -> Tensor:
     for _ in range(2):
         scattered = (scattered * 0x7FEB352D) & 0xFFFFFFFF
         scattered = scattered ^ (scattered >> 15)
-    return scattered.argsort(dim=-1, stable=True).argsort(dim=-1)  # the inverse: a token's rank
+    order = scattered.argsort(dim=-1, stable=True)
+    return order.argsort(dim=-1)  # the inverse: a token's rank

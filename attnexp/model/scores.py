@@ -32,10 +32,11 @@ def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str =
         return scores.softmax(dim=-1)
     if mode == "mul":
         return scores.softmax(dim=-1) * allowed
+    hidden = ~allowed
     lowest = torch.finfo(scores.dtype).min
-    weights = scores.masked_fill(~allowed, lowest).softmax(dim=-1)
+    weights = scores.masked_fill(hidden, lowest).softmax(dim=-1)
     # Softmax already gave hidden keys exactly 0, except in rows where every key is hidden.
-    return weights.masked_fill(~allowed, 0.0)
+    return weights.masked_fill(hidden, 0.0)
 
 
 def grid(num_tokens: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
@@ -110,9 +111,10 @@ class Additive(Score):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Any Kq and Kk."""
-        from_query = (q @ self.query).unsqueeze(-2)
-        from_key = (k @ self.key).unsqueeze(-3)
-        hidden = torch.tanh(from_query + from_key)  # (B, H, T queries, T keys, d_head)
+        from_query = q @ self.query
+        from_key = k @ self.key
+        joined = from_query.unsqueeze(-2) + from_key.unsqueeze(-3)
+        hidden = torch.tanh(joined)  # (B, H, T queries, T keys, d_head)
         value = self.value[:, None, :, None]  # a column for each head
         return (hidden @ value).squeeze(-1)
 
@@ -125,4 +127,5 @@ class Uniform(Score):
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """Zeros."""
-        return q.new_zeros(*q.shape[:-1], k.shape[-2])
+        num_keys = k.shape[-2]
+        return q.new_zeros(*q.shape[:-1], num_keys)

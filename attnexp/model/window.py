@@ -4,6 +4,8 @@ Shapes: B batch, H heads, T tokens, K head width, V value width; N blocks of C q
 together see S = C + 2 radius keys.
 """
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -26,7 +28,7 @@ def window_attention(
     if real_keys is None:
         real_keys = torch.ones(1, num_tokens, dtype=torch.bool, device=q.device)
     block = max(radius, SMALLEST_BLOCK)
-    num_blocks = -(-num_tokens // block)
+    num_blocks = math.ceil(num_tokens / block)
     # Tokens beyond either end are padding: not real as keys, cut off again as queries.
     beyond = num_blocks * block - num_tokens
     num_keys = block + 2 * radius
@@ -43,9 +45,10 @@ def window_attention(
     real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
     # Blocks are alike: the first query stands `radius` after the first key that the block holds.
     query, key = grid(num_keys, q.device)
-    is_near = Window(radius=radius)
-    near = is_near(query[radius : radius + block], key)  # (C, S)
-    allowed = near & real_keys[:, None]
+    query = query[radius : radius + block]
+    near = Window(radius=radius)(query, key)  # (C, S)
+    allowed = near & real_keys[:, None]  # (B, 1, N, C, S)
     weights = attention_weights(q @ k, allowed)  # (B, H, N, C, S)
-    y = (weights @ v).flatten(-3, -2)
+    y = weights @ v
+    y = y.flatten(-3, -2)
     return y[..., :num_tokens, :]
