@@ -60,7 +60,8 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     """A sweep with what its study declares, and the seeds added after that had its answer."""
     out = sweep.jobs[0].config.out
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
-    is_complete = stored.declaration is None and all(map(store.has_finished, paths))
+    has_finished = all(map(store.has_finished, paths))
+    is_complete = stored.declaration is None and has_finished
     added_seeds = [*stored.added_seeds]
     if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
@@ -79,10 +80,13 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     plan_settings: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
     for job in sweep.jobs:
         data = job.config.data.title
-        if data not in plan_settings[job.label]:
-            plan_settings[job.label][data] = _settings_of_plan(job.config, kind)
-            if job.inputs in sweep.fingerprints:
-                plan_settings[job.label][data][FINGERPRINT] = sweep.fingerprints[job.inputs]
+        settings_by_data = plan_settings[job.label]
+        if data in settings_by_data:
+            continue
+        settings = _settings_of_plan(job.config, kind)
+        if job.inputs in sweep.fingerprints:
+            settings[FINGERPRINT] = sweep.fingerprints[job.inputs]
+        settings_by_data[data] = settings
     return Manifest(
         variants=sweep.variants,
         settings=plan_settings,

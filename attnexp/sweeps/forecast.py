@@ -42,73 +42,74 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     finished = _tabulate_finished_runs(sweep.jobs[0].config.out)
     is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
     can_try = is_in_memory and sweep.executor.kind is ExecutorKind.local
-    num_epochs = Counter[str]()  # to do
-    configs: dict[str, RunConfig] = {}  # one of each pace
+    jobs_by_pace = defaultdict[str, list[Job]](list)
     for job in missing:
-        machine = (num_threads([job]), platform.platform())
-        pace = _key_of(to_dict(job.config), job.config.model.kind, *machine)
-        num_epochs[pace] += job.config.train.epochs
-        configs[pace] = job.config
+        pace = _pace_of(to_dict(job.config), num_threads([job]), platform.platform())
+        jobs_by_pace[pace].append(job)
+    slots = num_slots(sweep.executor, missing)
     seconds = 0.0
-    for pace, config in configs.items():
+    for pace, jobs in jobs_by_pace.items():
         seconds_of_epoch = finished["seconds_of_epoch"][finished["pace"] == pace].mean()
         if math.isnan(seconds_of_epoch) and can_try:
-            seconds_of_epoch = _try_epoch(config)
-        seconds += seconds_of_epoch * num_epochs[pace] / num_slots(sweep.executor, missing)
+            seconds_of_epoch = _try_epoch(jobs[-1].config)
+        num_epochs = sum(job.config.train.epochs for job in jobs)
+        seconds += seconds_of_epoch * num_epochs / slots
     jobs_by_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
         jobs_by_data[job.config.data.title].append(job)
-    differences = [_foresee_difference(judged, jobs, finished) for jobs in jobs_by_data.values()]
-    return {
-        "seconds": None if math.isnan(seconds) else seconds,
-        "differences": [record for record in differences if record],
-    }
+    differences: list[dict[str, Any]] = []
+    for jobs in jobs_by_data.values():
+        differences += _foresee_difference(judged, jobs, finished)
+    return {"seconds": None if math.isnan(seconds) else seconds, "differences": differences}
 
 
 def _tabulate_finished_runs(out: str) -> pd.DataFrame:
-    """A row for each of the runs under `out` that finished last. comparison: key of runs that are
-    compared. pace: key of runs whose epochs take as long."""
+    """A row for each of the runs under `out` that finished last."""
     files = [*Path(out, store.RUNS).glob(f"*/{store.RESULT}")]
     files.sort(key=lambda file: file.stat().st_mtime)
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for file in files[-NEWEST:]:
         with suppress(UserError):  # a run that cannot be read says nothing
             result = store.load_result(file.parent)
             config = result.config
-            machine = (result.provenance.get("threads"), result.provenance.get("platform"))
+            machine = result.provenance
+            pace = _pace_of(config, machine.get("threads"), machine.get("platform"))
             is_blog = config["train"]["protocol"] == Protocol.blog
-            row = {
-                "comparison": _key_of(config),
-                "pace": _key_of(config, config["model"]["kind"], *machine),
-                "label": result.label,
-                "seed": replicate(config),
-                "accuracy": result.final.val_accuracy if is_blog else result.test.accuracy,
-                "seconds_of_epoch": result.wall_seconds / len(result.epochs),
-            }
-            rows.append(row)
+            accuracy = result.final.val_accuracy if is_blog else result.test.accuracy
+            seconds = result.wall_seconds / len(result.epochs)
+            comparison = _comparison_of(config)
+            seed = replicate(config)
+            rows.append((comparison, pace, result.label, seed, accuracy, seconds))
     columns = ["comparison", "pace", "label", "seed", "accuracy", "seconds_of_epoch"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.astype({"accuracy": float, "seconds_of_epoch": float})
+    return table.astype({"accuracy": float, "seconds_of_epoch": float})  # where there are none, too
 
 
-def _key_of(config: dict[str, Any], *facts: object) -> str:
-    """Data, protocol and kind of seeds of a config, and further facts."""
+def _comparison_of(config: dict[str, Any]) -> str:
+    """Key of runs that are compared: data, protocol and kind of seeds."""
     protocol = config["train"]["protocol"]
-    return json.dumps([config["data"], protocol, kind_of_seeds(config), *facts])
+    return json.dumps([config["data"], protocol, kind_of_seeds(config)])
+
+
+def _pace_of(config: dict[str, Any], threads: int | None, machine: str | None) -> str:
+    """Key of runs whose epochs take as long."""
+    return json.dumps([_comparison_of(config), config["model"]["kind"], threads, machine])
 
 
 def _foresee_difference(
     sweep: Sweep, jobs: Sequence[Job], finished: pd.DataFrame
-) -> dict[str, Any] | None:
+) -> list[dict[str, Any]]:
     """The difference (a share) that jobs on one data set find in four of five cases, by the spread
-    of finished runs on it, else as published. None without either, and for too few seeds."""
+    of finished runs on it, else as published. Empty without either, and for too few seeds."""
     config = jobs[0].config
     title = config.data.title
-    comparable = finished[finished["comparison"] == _key_of(to_dict(config))]
+    comparison = _comparison_of(to_dict(config))
+    comparable = finished[finished["comparison"] == comparison]
     comparable = comparable.drop_duplicates(["label", "seed"], keep="last")
     by_variant = comparable.groupby("label")["accuracy"]
-    variances = by_variant.var()[by_variant.count() >= FEWEST_SEEDS]
-    sd = math.sqrt(2 * variances.mean())  # of the difference of two variants
+    has_enough = by_variant.count() >= FEWEST_SEEDS
+    variance = by_variant.var()[has_enough].mean()
+    sd = math.sqrt(2 * variance)  # of the difference of two variants
     source = "finished runs"
     is_published = config.data.limit_train is None and jobs[0].seed == str(config.seed)
     if math.isnan(sd) and is_published:
@@ -119,14 +120,14 @@ def _foresee_difference(
     m = len(family_of_study(sweep.variants))
     can_tell = sd > 0 and m > 0 and n >= FEWEST_SEEDS
     if not can_tell:
-        return None
+        return []
     difference = smallest_difference(sd, n, m, anytime=sweep.declaration is not None)
     words = (
         f"{title}, {n} seeds, {len(num_seeds)} variants: differences from about "
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."
     )
-    record = {"data": title, "seeds": n, "m": m, "sd": sd}
-    return record | {"difference": difference, "words": words}
+    record = {"data": title, "seeds": n, "m": m, "sd": sd, "difference": difference, "words": words}
+    return [record]
 
 
 def _try_epoch(config: RunConfig) -> float:
@@ -144,10 +145,11 @@ def _try_epoch(config: RunConfig) -> float:
         optimizer = make_optimizer(model, options)
         state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
         few = train[: STEPS * options.batch_size]
-        loop.train_epoch(state, few[: options.batch_size], options)  # which sets torch up
+        first_batch = train[: options.batch_size]
+        loop.train_epoch(state, first_batch, options)  # which sets torch up
         loop.train_epoch(state, few, options)
         row, _ = loop.measure_epoch(model, few, few, options, 1, state.running)
-        in_training = state.running[2]
+        _, _, in_training = state.running
         in_evaluation = row.seconds - in_training
         return (len(train) * in_training + len(val) * in_evaluation) / len(few)
     return math.nan

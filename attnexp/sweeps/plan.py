@@ -4,7 +4,6 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 """
 
 import itertools
-import math
 import re
 import shlex
 from collections import Counter
@@ -90,7 +89,9 @@ def plan(words: Sequence[str]) -> Sweep:
     study = load_study(source) if "study" in chosen else Study(variants={"": []})
     shared = [*study.overrides, *run_words]
     axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
-    title = Path(source).stem or "_".join(filter(None, ["sweep", axes]))
+    title = Path(source).stem
+    if not title:
+        title = f"sweep_{axes}" if axes else "sweep"
     _check_words(study, shared, title)
     try:
         jobs = list(_jobs(study, shared, title))
@@ -98,10 +99,14 @@ def plan(words: Sequence[str]) -> Sweep:
         hint = "" if source else _hint_at_study(shared)
         raise UserError(f"{error}{hint}") from error
     folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
+    name = _check_name(chosen.get("name", folder))
+    variants: dict[str, dict[str, str]] = {}
+    for job in jobs:
+        variants[job.label] = job.factors if len(job.factors) == 2 else {}
     return Sweep(
-        directory=Path(jobs[0].config.out) / _check_name(chosen.get("name", folder)),
+        directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
-        variants={job.label: job.factors if len(job.factors) == 2 else {} for job in jobs},
+        variants=variants,
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
         command=shlex.join(["attnexp", "sweep", *words]),
@@ -125,11 +130,14 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
         if key_of(word) in varied_keys:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
         (axis,) = expand([word])
-        value, number = Counter(axis).most_common(1)[0]
+        (most_common,) = Counter(axis).most_common(1)
+        value, number = most_common
         if number > 1:
-            same = value.partition("=")[2]
+            _, _, same = value.partition("=")
             raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
-    num_runs = len(study.variants) * math.prod(map(len, expand(shared)))
+    num_runs = len(study.variants)
+    for axis in expand(shared):
+        num_runs *= len(axis)
     if num_runs > MAX_RUNS:
         raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
     varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
@@ -148,15 +156,17 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
     title: name of the factor whose levels are the variants."""
     for variant, variant_words in study.variants.items():
         words = [*variant_words, *shared]
-        axes = expand(words)
-        seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
-        choices = [axis for axis in axes if axis not in seeds]
+        seeds: list[Sequence[str]] = []
+        choices: list[Sequence[str]] = []
+        for axis in expand(words):
+            axes = seeds if is_seed(key_of(axis[0])) else choices
+            axes.append(axis)
         compared_keys = set(_varied_keys(words)) - {"data"}
         levels = {title: variant} if variant else {}
         levels = study.levels.get(variant, levels)
         for chosen in itertools.product(*choices):
             compared = [word for word in chosen if key_of(word) in compared_keys]
-            parts = tuple(filter(None, [variant, *compared]))
+            parts = (variant, *compared) if variant else (*compared,)
             factors = levels | {key_of(word): word for word in compared}
             configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
             try_to_build(configs[0])  # seeds alone make no other model
@@ -169,7 +179,10 @@ def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
     varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
-    axes = [axis if key_of(axis[0]) in varied_keys else axis[:1] for axis in expand(shared)]
+    axes: list[Sequence[str]] = []
+    for axis in expand(shared):
+        is_varied = key_of(axis[0]) in varied_keys
+        axes.append(axis if is_varied else axis[:1])
     own_keys = set(varied_keys)  # of words that each variant has for itself
     variants: dict[str, Sequence[str]] = {}
     lacking: list[str] = []  # variants without a setting
@@ -196,7 +209,8 @@ def _as_study(variants: dict[str, Sequence[str]], keys: set[str]) -> str:
     words_of_keys: dict[str, list[str]] = {}
     for name, words in variants.items():
         words_of_keys[name] = [word for word in words if key_of(word) in keys]
-    study = {"baseline": next(iter(variants)), "variants": words_of_keys}
+    baseline = next(iter(variants))
+    study = {"baseline": baseline, "variants": words_of_keys}
     return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
 
 

@@ -36,10 +36,12 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
     rows = []
     for run in runs:
         rows += make_rows(replace(run, declared=declared))
-    begun = [entry.job for entry in entries if entry.outcome is not None]
-    jobs = begun if declared else sweep.jobs
+    jobs = sweep.jobs
+    if declared:
+        jobs = [entry.job for entry in entries if entry.outcome is not None]
     study = manifest_of(sweep, [(job, "") for job in jobs])
-    return compare(make_groups(rows, {"": study}), [metric])
+    groups = make_groups(rows, {"": study})
+    return compare(groups, [metric])
 
 
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
@@ -60,7 +62,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     configs = [job.config for job in sweep.jobs]
     places = {repr((config.data, config.train.protocol)) for config in configs}
     seeds = {job.seed for job in sweep.jobs}
-    has_other_seeds = seeds != {str(config.seed) for config in configs}
+    main_seeds = {str(config.seed) for config in configs}
+    has_other_seeds = seeds != main_seeds
     if len(places) > 1 or has_other_seeds or len(sweep.variants) < 2:
         raise UserError(
             "--until decided compares variants on one data set with one protocol, by seed= alone."
@@ -70,7 +73,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
         raise UserError(f"With {len(seeds)} seeds nothing can be decided; {fewest} are the fewest.")
     is_blog = configs[0].train.protocol is Protocol.blog
     declaration = Declaration(metric="final" if is_blog else "chosen", margin=margin)
-    return replace(sweep, command=f"{sweep.command} {declaration}", declaration=declaration)
+    command = f"{sweep.command} {declaration}"
+    return replace(sweep, command=command, declaration=declaration)
 
 
 def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]]:

@@ -61,12 +61,14 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
     options |= chosen | {"job_name": job_name}
     if isinstance(options.get("setup"), str):
         options["setup"] = [options["setup"]]
+    parameters = slurm._get_default_parameters()
     passed_on: dict[str, Any] = {}  # what submitit has no parameter for
-    for option in sorted(options.keys() - slurm._get_default_parameters().keys()):
+    for option in sorted(options.keys() - parameters.keys()):
         value = options.pop(option)
         if value is not None:
             passed_on[option] = value
-    return options | {"additional_parameters": passed_on}
+    options["additional_parameters"] = passed_on
+    return options
 
 
 def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
@@ -131,7 +133,8 @@ class SlurmQueue(Executor):
             with self.submitter.batch():
                 queued = [submit(job) for job in jobs]
         except RuntimeError as error:
-            raise UserError(f"Slurm refuses these runs: {' '.join(str(error).split())}") from error
+            reason = " ".join(str(error).split())
+            raise UserError(f"Slurm refuses these runs: {reason}") from error
         first = queued[0].job_id
         progress.note(f"{len(jobs)} submitted to Slurm, from job {first} on. Logs: {self.folder}")
         futures = [Future[Outcome]() for _ in jobs]
@@ -181,12 +184,14 @@ class SlurmQueue(Executor):
         self.status = f"Slurm: {len(ids['RUNNING'])} run"
         pending = ids["PENDING"]
         if pending:
-            reasons = ", ".join(dict.fromkeys(rows[job_id][3] for job_id in pending))
-            self.status += f", {len(pending)} wait ({reasons})"
+            reasons = dict.fromkeys(rows[job_id][3] for job_id in pending)
+            self.status += f", {len(pending)} wait ({', '.join(reasons)})"
         # On a shared disk a result may come after its job's end, but hardly by a whole look.
-        ended = self.completed.intersection(ids["COMPLETED"])
-        self.completed = set(ids["COMPLETED"])
-        ended.update(*(ids[state] for state in FAILED))
+        completed = set(ids["COMPLETED"])
+        ended = completed & self.completed
+        self.completed = completed
+        for state in FAILED:
+            ended.update(ids[state])
         return {job_id: rows[job_id] for job_id in ended}
 
     def close(self) -> None:
@@ -213,7 +218,8 @@ def _end_of_log(job: Any) -> str:
     """The last lines that a job wrote to stderr, and the file."""
     file = job.paths.stderr
     text = file.read_text(errors="replace") if file.exists() else ""
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    if not lines:
+    lines = [line.strip() for line in text.split("\n")]
+    last_lines = [line for line in lines if line][-3:]
+    if not last_lines:
         return f"It left no log at {file}"
-    return f"Its log ends: {' | '.join(lines[-3:])} ({file})"
+    return f"Its log ends: {' | '.join(last_lines)} ({file})"

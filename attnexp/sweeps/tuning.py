@@ -35,20 +35,28 @@ def is_tuning(word: str) -> bool:
 
 def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
-    run_words = [word for word in words if not is_tuning(word)]
-    grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
-    seed_words = [word.replace("tune.seeds", "seed") for word in words if "tune.seeds=" in word]
-    num_known = len(run_words) + len(grid) + len(seed_words)
-    if not grid or num_known < len(words):
+    run_words: list[str] = []
+    grid: list[str] = []
+    seed_words: list[str] = []
+    for word in words:
+        if word.startswith("tune="):
+            grid.append(word.removeprefix("tune="))
+        elif word.startswith("tune.seeds="):
+            seed_words.append(word.replace("tune.seeds=", "seed="))
+        else:
+            run_words.append(word)
+    if not grid or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    twice = {"seed", *map(key_of, run_words)}.intersection(map(key_of, grid))
-    if twice:
-        raise UserError(f"tune={twice.pop()}: the sweep itself sets this. Tune another setting.")
+    keys_of_sweep = {"seed", *map(key_of, run_words)}
+    for key in map(key_of, grid):
+        if key in keys_of_sweep:
+            raise UserError(f"tune={key}: the sweep itself sets this. Tune another setting.")
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid, *held_out])
     study = plan(run_words)
-    if {job.config.seed for job in search.jobs} & {job.config.seed for job in study.jobs}:
+    seeds = {job.config.seed for job in study.jobs}
+    if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = shlex.join(["attnexp", "sweep", *words])
     name = study.directory.name
@@ -76,11 +84,13 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     for variant, factors in study.variants.items():
         parts = parts_of_variants[variant]
         num_parts = len(parts)  # the rest of a label's parts is the setting
-        tried = {job.parts: job.label for job in tuning.judged if job.parts[:num_parts] == parts}
-        for place, label in tried.items():
+        judged = [job for job in tuning.judged if job.parts[:num_parts] == parts]
+        tried = {job.parts: job.label for job in judged}
+        for label_parts, label in tried.items():
             told = "a run failed"
-            if means[place] >= 0:
-                told = f"held-out accuracy {means[place]:.2f} % ({point} epoch)"
+            mean = means[label_parts]
+            if mean >= 0:
+                told = f"held-out accuracy {mean:.2f} % ({point} epoch)"
             lines.append(f"{label}: {told}")
         best = max(tried, key=means.__getitem__)
         if means[best] < 0:
@@ -88,10 +98,11 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         setting = " ".join(best[num_parts:])
         tuned_label = f"{variant}, {setting} of {len(tried)}"
         variants[tuned_label] = factors
-        jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.parts == best]
-        # each word of the setting, and all that were tried in its place
-        for word, *words in [*zip(best, *tried, strict=True)][num_parts:]:
-            if _is_end(word, words):
+        jobs += [replace(job, label=tuned_label) for job in judged if job.parts == best]
+        for place in range(num_parts, len(best)):
+            word = best[place]
+            tried_words = [label_parts[place] for label_parts in tried]
+            if _is_end(word, tried_words):
                 lines.append(
                     f"{variant}: {word} is an end of its grid; a value beyond may be better."
                 )
@@ -102,10 +113,10 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
 def _is_end(word: str, words: Iterable[str]) -> bool:
     """Whether a setting is the least or largest number of these."""
     try:
-        numbers = {word: float(word.partition("=")[2]) for word in words}
+        number, *numbers = [float(word.partition("=")[2]) for word in [word, *words]]
     except ValueError:  # names have no order
         return False
-    return numbers[word] in (min(numbers.values()), max(numbers.values()))
+    return number in (min(numbers), max(numbers))
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:

@@ -22,7 +22,8 @@ def notes_on_plan(sweep: Sweep) -> list[str]:
     """A line on a sweep whose seeds are too few to decide anything, and one on blind models."""
     config_of_variant = {job.title: job.config for job in sweep.jobs}  # seeds make no difference
     notes = [*foresee_chance(config_of_variant.values())]
-    fewest = min(Counter(job.title for job in sweep.jobs).values())
+    num_seeds = Counter(job.title for job in sweep.jobs)
+    fewest = min(num_seeds.values())
     if len(sweep.variants) > 1 and fewest < 3:
         notes.append(
             f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
@@ -40,16 +41,18 @@ def preview_sweep(
     slots = num_slots(sweep.executor, missing)
     forecast = foresee(sweep, judged, missing)
     if as_json:
-        counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
-        return {"schema": 1, **counts, **forecast}
+        counts = {"schema": 1, "runs": len(entries), "to_do": len(missing), "at_a_time": slots}
+        return counts | forecast
     num_runs = Counter(job.title for job in sweep.jobs)
     num_missing = Counter(job.title for job in missing)
     lines = []
     for title, number in num_runs.items():
-        lines.append(f"{title}: {_count_runs(number)}, {number - num_missing[title]} finished")
+        num_finished = number - num_missing[title]
+        lines.append(f"{title}: {_count_runs(number)}, {num_finished} finished")
     expected = "time unknown until the first run ends"
-    if forecast["seconds"] is not None:
-        expected = f"about {progress.duration(forecast['seconds'])}"
+    seconds = forecast["seconds"]
+    if seconds is not None:
+        expected = f"about {progress.duration(seconds)}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
     lines.append(f"{_count_runs(len(missing))} to do, {place}: {expected}.")
     lines += [difference["words"] for difference in forecast["differences"]]
@@ -82,15 +85,17 @@ class Watch(Progress):
         """Show the current state of these entries. status: what is waited for, or nothing."""
         counts = Counter(type(entry.outcome) for entry in entries)
         num_left = counts[type(None)]
-        num_here = sum(not entry.before for entry in entries)  # of runs that this sweep does
+        here = [entry for entry in entries if not entry.before]  # what this sweep does
+        num_here = len(here)
         num_done_here = num_here - num_left
         if not self.shown and num_left and num_here < len(entries):
             for line in self.foresee(entries):
                 progress.note(line)
         line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
         if num_done_here > 0:
-            seconds_each = (time.monotonic() - self.began) / num_done_here
-            line += f", about {progress.duration(seconds_each * num_left)}"
+            seconds = time.monotonic() - self.began
+            seconds_left = seconds / num_done_here * num_left
+            line += f", about {progress.duration(seconds_left)}"
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
