@@ -99,8 +99,9 @@ class SideBySide(Executor):
         gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
         if "CUDA_VISIBLE_DEVICES" in os.environ:
             gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-        dealt = itertools.cycle(gpus or [""])
-        self.processes = [Slot(next(dealt), lifeline) for _ in range(self.slots)]
+        gpus_in_turn = itertools.cycle(gpus or [""])
+        gpus_of_slots = itertools.islice(gpus_in_turn, self.slots)
+        self.processes = [Slot(gpu, lifeline) for gpu in gpus_of_slots]
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""

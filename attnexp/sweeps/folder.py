@@ -62,12 +62,11 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     paths = [store.run_dir(out, run.run_id) for run in stored.runs]
     has_finished = all(map(store.has_finished, paths))
     is_complete = stored.declaration is None and has_finished
-    added_seeds = [*stored.added_seeds]
+    added_seeds = dict.fromkeys(stored.added_seeds)
     if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
-        added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
+        added_seeds |= {job.seed: None for job in sweep.jobs if job.seed not in stored_seeds}
     declaration = sweep.declaration or stored.declaration
-    added_seeds = list(dict.fromkeys(added_seeds))
     return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
 
 
@@ -104,8 +103,10 @@ def _seed_kind(jobs: Sequence[Job]) -> list[str]:
     first = _seeds(jobs[0].config)
     varied: set[str] = set()
     for job in jobs:
-        varied |= {key for key, _ in _seeds(job.config).items() ^ first.items()}
-    return sorted(varied) or [key for key in first if key != "seed"] or ["seed"]
+        differing = _seeds(job.config).items() ^ first.items()
+        varied |= {key for key, _ in differing}
+    separate = [key for key in first if key != "seed"]
+    return sorted(varied) or separate or ["seed"]
 
 
 def _seeds(config: RunConfig) -> dict[str, int]:

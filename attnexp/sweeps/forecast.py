@@ -40,20 +40,7 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     """What a sweep takes and what the judged one finds, as a record: seconds, or None where nothing
     tells, and differences by data set. missing: jobs that are still to do."""
     finished = _tabulate_finished_runs(sweep.jobs[0].config.out)
-    is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
-    can_try = is_in_memory and sweep.executor.kind is ExecutorKind.local
-    jobs_by_pace = defaultdict[str, list[Job]](list)
-    for job in missing:
-        pace = _pace_of(to_dict(job.config), num_threads([job]), platform.platform())
-        jobs_by_pace[pace].append(job)
-    slots = num_slots(sweep.executor, missing)
-    seconds = 0.0
-    for pace, jobs in jobs_by_pace.items():
-        seconds_of_epoch = finished["seconds_of_epoch"][finished["pace"] == pace].mean()
-        if math.isnan(seconds_of_epoch) and can_try:
-            seconds_of_epoch = _try_epoch(jobs[-1].config)
-        num_epochs = sum(job.config.train.epochs for job in jobs)
-        seconds += seconds_of_epoch * num_epochs / slots
+    seconds = _foresee_seconds(sweep, missing, finished)
     jobs_by_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
         jobs_by_data[job.config.data.title].append(job)
@@ -63,9 +50,30 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     return {"seconds": None if math.isnan(seconds) else seconds, "differences": differences}
 
 
+def _foresee_seconds(sweep: Sweep, missing: Sequence[Job], finished: pd.DataFrame) -> float:
+    """Duration of a sweep, by finished runs of the same pace, else by a trial. NaN if unknown."""
+    is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
+    can_try = is_in_memory and sweep.executor.kind is ExecutorKind.local
+    jobs_by_pace = defaultdict[str, list[Job]](list)
+    for job in missing:
+        pace = _pace_of(to_dict(job.config), num_threads([job]), platform.platform())
+        jobs_by_pace[pace].append(job)
+    slots = num_slots(sweep.executor, missing)
+    seconds = 0.0
+    for pace, jobs in jobs_by_pace.items():
+        has_pace = finished["pace"] == pace
+        seconds_of_epoch = finished["seconds_of_epoch"][has_pace].mean()
+        if math.isnan(seconds_of_epoch) and can_try:
+            seconds_of_epoch = _try_epoch(jobs[-1].config)
+        num_epochs = sum(job.config.train.epochs for job in jobs)
+        seconds += seconds_of_epoch * num_epochs / slots
+    return seconds
+
+
 def _tabulate_finished_runs(out: str) -> pd.DataFrame:
     """A row for each of the runs under `out` that finished last."""
-    files = [*Path(out, store.RUNS).glob(f"*/{store.RESULT}")]
+    folder = Path(out, store.RUNS)
+    files = [*folder.glob(f"*/{store.RESULT}")]
     files.sort(key=lambda file: file.stat().st_mtime)
     rows: list[tuple[Any, ...]] = []
     for file in files[-NEWEST:]:
@@ -111,8 +119,9 @@ def _foresee_difference(
     variance = by_variant.var()[has_enough].mean()
     sd = math.sqrt(2 * variance)  # of the difference of two variants
     source = "finished runs"
-    is_published = config.data.limit_train is None and jobs[0].seed == str(config.seed)
-    if math.isnan(sd) and is_published:
+    has_all_texts = config.data.limit_train is None
+    has_main_seeds = jobs[0].seed == str(config.seed)
+    if math.isnan(sd) and has_all_texts and has_main_seeds:  # as in the published studies
         sd = PUBLISHED_SD.get(title, math.nan)
         source = "the published studies blog and blog_data"
     num_seeds = Counter(job.label for job in jobs)
@@ -139,8 +148,9 @@ def _try_epoch(config: RunConfig) -> float:
     dataset = load_data(config.data, config.seeds.resample)
     with device.restore_threads(), suppress(RunFailed):
         torch.set_num_threads(1)
-        train, val, _ = make_splits(config, dataset, device.prepare(options))
-        model = build_model(config, len(dataset.classes)).to(train.ids.device)
+        processor = device.prepare(options)
+        train, val, _ = make_splits(config, dataset, processor)
+        model = build_model(config, len(dataset.classes)).to(processor)
         device.choose_path(model, options)
         optimizer = make_optimizer(model, options)
         state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
@@ -151,5 +161,6 @@ def _try_epoch(config: RunConfig) -> float:
         row, _ = loop.measure_epoch(model, few, few, options, 1, state.running)
         _, _, in_training = state.running
         in_evaluation = row.seconds - in_training
-        return (len(train) * in_training + len(val) * in_evaluation) / len(few)
+        seconds = len(train) * in_training + len(val) * in_evaluation
+        return seconds / len(few)
     return math.nan

@@ -85,8 +85,9 @@ def plan(words: Sequence[str]) -> Sweep:
         else:
             run_words.append(word)
     source = chosen.get("study", "")
-    # without a study, the axes make the labels
-    study = load_study(source) if "study" in chosen else Study(variants={"": []})
+    study = Study(variants={"": []})  # without a study, the axes make the labels
+    if "study" in chosen:
+        study = load_study(source)
     shared = [*study.overrides, *run_words]
     axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
     title = Path(source).stem
@@ -125,16 +126,17 @@ def _check_name(name: str) -> str:
 def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
     """Raise `UserError` for shared words that set what a study varies, that make too many runs, and
     that vary two sources of chance: runs that share one depend on it."""
-    varied_keys = {key_of(word) for word in itertools.chain(*study.variants.values())}
+    varied_keys: set[str] = set()
+    for variant_words in study.variants.values():
+        varied_keys.update(map(key_of, variant_words))
     for word in shared:
         if key_of(word) in varied_keys:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
         (axis,) = expand([word])
-        (most_common,) = Counter(axis).most_common(1)
-        value, number = most_common
-        if number > 1:
-            _, _, same = value.partition("=")
-            raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
+        for value, number in Counter(axis).items():
+            if number > 1:
+                _, _, same = value.partition("=")
+                raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
     num_runs = len(study.variants)
     for axis in expand(shared):
         num_runs *= len(axis)
@@ -165,9 +167,14 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
         levels = {title: variant} if variant else {}
         levels = study.levels.get(variant, levels)
         for chosen in itertools.product(*choices):
-            compared = [word for word in chosen if key_of(word) in compared_keys]
+            compared: list[str] = []
+            factors = dict(levels)
+            for word in chosen:
+                key = key_of(word)
+                if key in compared_keys:
+                    compared.append(word)
+                    factors[key] = word
             parts = (variant, *compared) if variant else (*compared,)
-            factors = levels | {key_of(word): word for word in compared}
             configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
             try_to_build(configs[0])  # seeds alone make no other model
             label = " ".join(parts) or default_label(to_dict(configs[0]))
@@ -178,7 +185,8 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
 def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
-    varied_keys = {key for key in _varied_keys(shared) if key != "data" and not is_seed(key)}
+    varied_keys = set(_varied_keys(shared)) - {"data"}
+    varied_keys = {key for key in varied_keys if not is_seed(key)}
     axes: list[Sequence[str]] = []
     for axis in expand(shared):
         is_varied = key_of(axis[0]) in varied_keys

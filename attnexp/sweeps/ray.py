@@ -55,7 +55,8 @@ class RayTasks(Executor):
         """Whether Ray's head takes a connection. Raises `RunFailed` if it has not for long."""
         host, _, port = self.address.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
+            place = host.strip("[]"), int(port)
+            socket.create_connection(place, timeout=5).close()
         except (OSError, ValueError) as error:
             if time.monotonic() < self.last_answer + PATIENCE:
                 return False

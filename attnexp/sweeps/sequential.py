@@ -24,7 +24,10 @@ from attnexp.sweeps.schedule import SweepEntry
 
 def fewest_seeds(m: int) -> int:
     """Fewest seeds with a finite anytime-valid interval, of m comparisons."""
-    return next(n for n in itertools.count(2) if math.isfinite(anytime_factor(n, m)))
+    n = 2
+    while math.isinf(anytime_factor(n, m)):
+        n += 1
+    return n
 
 
 def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricSpec) -> Answer:
@@ -72,7 +75,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     if len(seeds) < fewest:
         raise UserError(f"With {len(seeds)} seeds nothing can be decided; {fewest} are the fewest.")
     is_blog = configs[0].train.protocol is Protocol.blog
-    declaration = Declaration(metric="final" if is_blog else "chosen", margin=margin)
+    metric = "final" if is_blog else "chosen"
+    declaration = Declaration(metric=metric, margin=margin)
     command = f"{sweep.command} {declaration}"
     return replace(sweep, command=command, declaration=declaration)
 
@@ -91,8 +95,9 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
         batch_seeds = set(itertools.islice(seeds, batch_size))
         if not batch_seeds:
             return  # the budget is used up
+        compared = {baseline, *undecided}
         in_batch = [entry for entry in planned if entry.job.config.seed in batch_seeds]
-        yield [entry for entry in in_batch if entry.job.label in {baseline, *undecided}]
+        yield [entry for entry in in_batch if entry.job.label in compared]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}
         if baseline in failed or failed >= undecided:
             return

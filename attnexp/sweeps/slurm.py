@@ -210,8 +210,9 @@ def _reason_of_end(job: Any, state: str, limit: str, status: str, _: str) -> Run
     if state == "COMPLETED":  # such as where the disk is full
         state += " without a result"
     code = os.waitstatus_to_exitcode(int(status))
+    log = _end_of_log(job)
     kind = RuntimeError if state == "CANCELLED" else JobKilled
-    return kind(f"Slurm ended job {job.job_id}: {state}, exit code {code}. {_end_of_log(job)}")
+    return kind(f"Slurm ended job {job.job_id}: {state}, exit code {code}. {log}")
 
 
 def _end_of_log(job: Any) -> str:

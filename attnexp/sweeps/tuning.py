@@ -75,7 +75,8 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     or, where the study chooses epochs, of the best one; the first of equals, and none with a failed
     run. Raises `RunFailed` for a variant that has no other."""
     study = tuning.study
-    point = "final" if study.jobs[0].config.train.protocol is Protocol.blog else "best"
+    protocol = study.jobs[0].config.train.protocol
+    point = "final" if protocol is Protocol.blog else "best"
     means = _held_out_accuracies(entries, point)
     parts_of_variants = {job.label: job.parts for job in study.jobs}
     variants: dict[str, dict[str, str]] = {}
@@ -113,10 +114,11 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
 def _is_end(word: str, words: Iterable[str]) -> bool:
     """Whether a setting is the least or largest number of these."""
     try:
-        number, *numbers = [float(word.partition("=")[2]) for word in [word, *words]]
+        numbers = {word: float(word.partition("=")[2]) for word in words}
     except ValueError:  # names have no order
         return False
-    return number in (min(numbers), max(numbers))
+    ends = min(numbers.values()), max(numbers.values())
+    return numbers[word] in ends
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:
@@ -126,6 +128,7 @@ def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tupl
     for entry in entries:
         accuracy = -math.inf
         if isinstance(entry.outcome, Run):
-            accuracy = 100 * getattr(entry.outcome.result, point).val_accuracy
+            epoch = getattr(entry.outcome.result, point)
+            accuracy = 100 * epoch.val_accuracy
         accuracies[entry.job.parts].append(accuracy)
     return {parts: fmean(values) for parts, values in accuracies.items()}

@@ -54,7 +54,8 @@ def preview_sweep(
     if seconds is not None:
         expected = f"about {progress.duration(seconds)}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
-    lines.append(f"{_count_runs(len(missing))} to do, {place}: {expected}.")
+    to_do = _count_runs(len(missing))
+    lines.append(f"{to_do} to do, {place}: {expected}.")
     lines += [difference["words"] for difference in forecast["differences"]]
     if missing and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, missing))
@@ -99,7 +100,8 @@ class Watch(Progress):
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
-                progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
+                outcome = _describe_outcome(entry)
+                progress.note(f"{entry.job}: {outcome} ({line})")
         if num_left:
             line = self._add_status(line, status)
         self.update(self.task, description=line, total=num_here, completed=num_done_here)
