@@ -65,7 +65,8 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     added_seeds = dict.fromkeys(stored.added_seeds)
     if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
-        added_seeds |= {job.seed: None for job in sweep.jobs if job.seed not in stored_seeds}
+        new_seeds = [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
+        added_seeds |= dict.fromkeys(new_seeds)
     declaration = sweep.declaration or stored.declaration
     return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
 

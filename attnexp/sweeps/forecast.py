@@ -43,7 +43,8 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     seconds = _foresee_seconds(sweep, missing, finished)
     jobs_by_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
-        jobs_by_data[job.config.data.title].append(job)
+        title = job.config.data.title
+        jobs_by_data[title].append(job)
     differences: list[dict[str, Any]] = []
     for jobs in jobs_by_data.values():
         differences += _foresee_difference(judged, jobs, finished)
@@ -56,7 +57,8 @@ def _foresee_seconds(sweep: Sweep, missing: Sequence[Job], finished: pd.DataFram
     can_try = is_in_memory and sweep.executor.kind is ExecutorKind.local
     jobs_by_pace = defaultdict[str, list[Job]](list)
     for job in missing:
-        pace = _pace_of(to_dict(job.config), num_threads([job]), platform.platform())
+        config = to_dict(job.config)
+        pace = _pace_of(config, num_threads([job]), platform.platform())
         jobs_by_pace[pace].append(job)
     slots = num_slots(sweep.executor, missing)
     seconds = 0.0
@@ -135,7 +137,8 @@ def _foresee_difference(
         f"{title}, {n} seeds, {len(num_seeds)} variants: differences from about "
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."
     )
-    record = {"data": title, "seeds": n, "m": m, "sd": sd, "difference": difference, "words": words}
+    record = {"data": title, "seeds": n, "m": m, "sd": sd}
+    record |= {"difference": difference, "words": words}
     return [record]
 
 
@@ -150,7 +153,8 @@ def _try_epoch(config: RunConfig) -> float:
         torch.set_num_threads(1)
         processor = device.prepare(options)
         train, val, _ = make_splits(config, dataset, processor)
-        model = build_model(config, len(dataset.classes)).to(processor)
+        model = build_model(config, len(dataset.classes))
+        model.to(processor)
         device.choose_path(model, options)
         optimizer = make_optimizer(model, options)
         state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())

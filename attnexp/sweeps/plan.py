@@ -191,7 +191,7 @@ def _hint_at_study(shared: Sequence[str]) -> str:
     for axis in expand(shared):
         is_varied = key_of(axis[0]) in varied_keys
         axes.append(axis if is_varied else axis[:1])
-    own_keys = set(varied_keys)  # of words that each variant has for itself
+    own_keys = {*varied_keys}  # of words that each variant has for itself
     variants: dict[str, Sequence[str]] = {}
     lacking: list[str] = []  # variants without a setting
     for words in itertools.product(*axes):
@@ -219,7 +219,8 @@ def _as_study(variants: dict[str, Sequence[str]], keys: set[str]) -> str:
         words_of_keys[name] = [word for word in words if key_of(word) in keys]
     baseline = next(iter(variants))
     study = {"baseline": baseline, "variants": words_of_keys}
-    return str(yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000))
+    text = yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000)
+    return str(text)
 
 
 def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
@@ -245,7 +246,8 @@ def _distinct(jobs: Iterable[Job]) -> list[Job]:
         config = job.config
         if jobs_by_name.setdefault(name, job).config != config:
             raise UserError(f"Two different runs are called '{name}'. Sweep them apart.")
-        run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
+        run_settings = settings(to_dict(config))
+        run = repr((run_settings, config.seed, config.seeds, config.data))
         twin = names_by_run.setdefault(run, name)
         if twin != name:
             raise UserError(f"'{twin}' and '{name}' are the same run. Leave one of them out.")

@@ -49,7 +49,8 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
         if not store.has_finished(path):
             missing.append(identity)
             if any_code:
-                path = next(iter(store.find_runs_of_other_code(job.config.out, identity)), path)
+                runs = store.find_runs_of_other_code(job.config.out, identity)
+                path = next(iter(runs), path)
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
     for line in store.describe_outdated_runs(sweep.directory.parent, missing):
         progress.note(f"{line} --any-code takes such runs as they are.")

@@ -103,8 +103,10 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
             return
         still_open: set[str] = set()
         for row in judge(sweep, planned):
-            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+            contrast = row.contrast
+            progress.note(f"{contrast.name}, {row.interval.n} seeds: {row.words}")
             if not is_decided(row.verdict):
-                still_open |= set(row.contrast.weights)
+                still_open.update(contrast.weights)
         undecided &= still_open - failed
-        batch_size = min(fewest, max(1, slots // len(sweep.variants)))
+        fitting = slots // len(sweep.variants)
+        batch_size = min(fewest, max(1, fitting))

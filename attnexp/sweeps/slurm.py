@@ -83,7 +83,8 @@ def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
             generic_resources.append(resources)
             if re.fullmatch(LESS_THAN_DEFAULT, limit):
                 time_limit = limit
-    return time_limit, not generic_resources or "gpu" in str(generic_resources)
+    has_gpus = not generic_resources or "gpu" in str(generic_resources)
+    return time_limit, has_gpus
 
 
 def _ask(*words: str) -> str | None:
@@ -106,7 +107,8 @@ def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
     folder = _log_folder("attnexp", jobs)
     command = f"python -u -m submitit.core._submit {folder}"
     options = sbatch_options(config, jobs, "attnexp")
-    return str(slurm._make_sbatch_string(command, folder, map_count=len(jobs), **options))
+    script = slurm._make_sbatch_string(command, folder, map_count=len(jobs), **options)
+    return str(script)
 
 
 class SlurmQueue(Executor):
@@ -118,8 +120,9 @@ class SlurmQueue(Executor):
         logging.getLogger("submitit").handlers.clear()  # they write to stdout
         self.name = f"attnexp-{os.urandom(4).hex()}"  # cancels jobs that submitit does not know yet
         self.folder = _log_folder(self.name, jobs)
+        options = sbatch_options(config, jobs, self.name)
         self.submitter = submitit.SlurmExecutor(self.folder)
-        self.submitter.update_parameters(**sbatch_options(config, jobs, self.name))
+        self.submitter.update_parameters(**options)
         self.queued: dict[Future[Outcome], Any] = {}  # submitit's jobs
         self.completed: set[str] = set()  # ids of jobs that were so at the last look
         self.next_look = 0.0  # at the queue, by the clock of `time.monotonic`

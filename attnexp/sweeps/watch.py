@@ -41,8 +41,8 @@ def preview_sweep(
     slots = num_slots(sweep.executor, missing)
     forecast = foresee(sweep, judged, missing)
     if as_json:
-        counts = {"schema": 1, "runs": len(entries), "to_do": len(missing), "at_a_time": slots}
-        return counts | forecast
+        counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
+        return {"schema": 1} | counts | forecast
     num_runs = Counter(job.title for job in sweep.jobs)
     num_missing = Counter(job.title for job in missing)
     lines = []
@@ -89,7 +89,8 @@ class Watch(Progress):
         here = [entry for entry in entries if not entry.before]  # what this sweep does
         num_here = len(here)
         num_done_here = num_here - num_left
-        if not self.shown and num_left and num_here < len(entries):
+        is_resumed = num_here < len(entries)
+        if is_resumed and num_left and not self.shown:
             for line in self.foresee(entries):
                 progress.note(line)
         line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
