@@ -135,11 +135,9 @@ class FeedForward(KerasInit):
 
 
 class Block(nn.Module):
-    """x -> [x +] attention(x), then, where asked for, x -> [x +] feed_forward(x) (C17, C28).
-
-    norm: `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part).
-    Raises `ValueError` where a residual sum has two widths.
-    """
+    """x -> [x +] attention(x), then, where asked for, x -> [x +] feed_forward(x) (C17, C28). norm:
+    `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part). Raises
+    `ValueError` where a residual sum has two widths."""
 
     def __init__(
         self,

@@ -35,11 +35,9 @@ def angles(num_positions: int, width: int) -> Tensor:
 
 
 def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interleaved") -> Tensor:
-    """Sines and cosines of `angles`: (T, D) (Vaswani et al. 2017, section 3.5; C05).
-
-    Layout `interleaved` is the paper's: column 2i holds the sine of pair i, 2i+1 its cosine. Layout
-    `split` is K's: all cosines, then all sines. They are equal but for the order of columns (C07).
-    """
+    """Sines and cosines of `angles`: (T, D) (Vaswani et al. 2017, section 3.5; C05). Layout
+    `interleaved` is the paper's: column 2i holds the sine of pair i, 2i+1 its cosine. `split` is
+    K's: all cosines, then all sines. They are equal but for the order of columns (C07)."""
     angle = angles(num_positions, d_model)  # (T, D/2)
     cos = angle.cos()
     sin = angle.sin()
@@ -115,12 +113,10 @@ class LearnedPosition(TablePosition):
 
 class RotaryPosition(Rotation):
     """Rotate each pair of columns of q or k by its position's angle (Su et al. 2021, section 3.2).
-
     <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m): the rotation of C08,
     applied to what is compared instead of added to what is read. Layout `interleaved` is the
     paper's: columns 2i and 2i+1 are a pair. Layout `split` pairs column i with i + K/2; they are
-    equal but for the order of columns (C07). Positions are below `MAX_POSITIONS`.
-    """
+    equal but for the order of columns (C07). Positions are below `MAX_POSITIONS`."""
 
     MAX_POSITIONS = 2**14
     table: Tensor

@@ -22,12 +22,10 @@ Scale = Annotated[bool, Doc("Divide by sqrt(d_key), as the paper does.")]
 
 
 def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str = "add") -> Tensor:
-    """Softmax over keys, (..., T queries, T keys), with hidden keys at weight 0.
-
-    Mode `add` puts a large negative number before softmax, so rows sum to 1; `mul` zeroes after
-    softmax without renormalising, so they do not (K's two modes; C19). A query that may look
-    nowhere gets zeros, never NaN, in value and in gradient.
-    """
+    """Softmax over keys, (..., T queries, T keys), with hidden keys at weight 0. Mode `add` puts a
+    large negative number before softmax, so rows sum to 1; `mul` zeroes after softmax without
+    renormalising, so they do not (K's two modes; C19). A query that may look nowhere gets zeros,
+    never NaN, in value and in gradient."""
     if allowed is None:
         return scores.softmax(dim=-1)
     if mode == "mul":

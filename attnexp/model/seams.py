@@ -84,12 +84,10 @@ class LayerContext:
 
 
 class Layers(nn.ModuleList):
-    """Attends: layers that are told of masks and positions; `attention.Attention` is ours.
-
-    Given d_input, d_model and a `LayerContext`. Each layer takes x (B, T, D), key_padding_mask,
-    allowed (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns (B, T, its own
-    width); the last one's width is `d_output`.
-    """
+    """Attends: layers that are told of masks and positions; `attention.Attention` is ours. Given
+    d_input, d_model and a `LayerContext`. Each layer takes x (B, T, D), key_padding_mask, allowed
+    (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns (B, T, its own width); the
+    last one's width is `d_output`."""
 
     d_output: int
 

@@ -41,8 +41,7 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
 
 
 def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> Any:
-    """Logits of two classes, (B, 2), as log-odds of the second, (B,), with the same probabilities;
-    other outputs as they are."""
+    """Logits of two classes, (B, 2), as log-odds of the second, (B,); others as they are."""
     is_pair = isinstance(logits, Tensor) and logits.shape[1:] == (2,)
     return logits[:, 1] - logits[:, 0] if is_pair else logits
 

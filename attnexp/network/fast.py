@@ -17,7 +17,6 @@ REFERENCE = "reference"  # the path of a model that computes as its code reads
 
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> str:
     """Tell a model to compute the same with less work; return the name of the path it then takes.
-
     Results change by rounding alone. Subclasses of ours, which may compute otherwise, take no part.
 
     - `window`: attention within a window (`window_attention`), where that saves work.

@@ -18,8 +18,7 @@ OURS = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
 
 @contextmanager
 def guard(kinds: Sequence[str]) -> Iterator[None]:
-    """Turn an error of the user's code into a `UserError`. kinds: that code, as `module:name`;
-    without any, nothing is caught."""
+    """Turn an error of the user's code into a `UserError`. kinds: that code, as `module:name`."""
     try:
         yield
     except OURS:
@@ -65,8 +64,7 @@ def place_of(error: BaseException, kind: str) -> str:
 
 
 def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:
-    """Frames of an error's traceback in the files of a user's class or function, each with its
-    line, the innermost first."""
+    """Frames of a traceback in the files of a user's code, each with its line, innermost first."""
     files = {str(file) for file in pieces.sources_of(kind).files.values()}
     frames: list[tuple[FrameType, int]] = []
     for frame, line in traceback.walk_tb(error.__traceback__):

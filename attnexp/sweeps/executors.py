@@ -163,8 +163,7 @@ def _blocked_signals() -> Iterator[None]:
 
 
 def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-    """Let the process of which those of `SideBySide` are forks import what they need, while this
-    one reads the data."""
+    """Begin to import what processes of `SideBySide` need, while this one reads the data."""
     is_side_by_side = config.kind is ExecutorKind.local and num_slots(config, jobs) > 1
     if is_side_by_side and sys.platform == "linux":
         _start_method()

@@ -37,8 +37,7 @@ PUBLISHED_SD |= {"sst2": 0.017, "emotion": 0.034, "irony": 0.051}
 
 
 def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, Any]:
-    """What a sweep takes and what the judged one finds, as a record: seconds, or None where nothing
-    tells, and differences by data set. missing: jobs that are still to do."""
+    """Seconds that a sweep takes, None where nothing tells, and what the judged one can find."""
     finished = _tabulate_finished_runs(sweep.jobs[0].config.out)
     seconds = _foresee_seconds(sweep, missing, finished)
     jobs_by_data = defaultdict[str, list[Job]](list)

@@ -224,8 +224,7 @@ def _as_study(variants: dict[str, Sequence[str]], keys: set[str]) -> str:
 
 
 def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
-    """Words without the settings that the pieces they choose do not have. Raises `NotChosen` where
-    an experiment gives such a setting."""
+    """Words but for settings that no chosen piece has. Raises `NotChosen` for an experiment's."""
     try:
         compose(words)
         return words

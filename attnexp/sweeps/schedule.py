@@ -129,8 +129,7 @@ def _load(entry: SweepEntry) -> None:
 def _start_runs(
     batch: Sequence[SweepEntry], running: dict[Future[Outcome], SweepEntry], executor: Executor
 ) -> str:
-    """Fill the free slots with runs that no other sweep is doing, and load those that it has done;
-    return which are awaited."""
+    """Fill the free slots, load what other sweeps have done; return which runs are awaited."""
     num_free = executor.slots - len(running)
     starting: list[SweepEntry] = []
     awaited: list[SweepEntry] = []

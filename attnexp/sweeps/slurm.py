@@ -129,8 +129,7 @@ class SlurmQueue(Executor):
         self.has_failures = False
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
-        """Queue jobs; a future raises `JobKilled` if Slurm ends its job. Raises `UserError` where
-        Slurm refuses them."""
+        """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
         submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:
             with self.submitter.batch():

@@ -122,8 +122,7 @@ def _is_end(word: str, words: Iterable[str]) -> bool:
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:
-    """Mean accuracy in % of each setting, keyed by the parts of its label; -inf for one with a
-    failed run. point: `final` or `best`."""
+    """Mean accuracy in % by parts of a label; -inf where a run failed. point: `final` or `best`."""
     accuracies = defaultdict[tuple[str, ...], list[float]](list)
     for entry in entries:
         accuracy = -math.inf

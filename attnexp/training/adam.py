@@ -33,9 +33,8 @@ class KerasAdam(torch.optim.Adam):
     """Adam with epsilon where Keras puts it: beside the second moment before its correction.
 
     torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
-    c = 1 - beta2^t. Early in training the gradients of queries and of rare words are so small
-    (1e-8) that epsilon decides the length of their steps. Dividing epsilon by sqrt(c) makes the
-    two equal.
+    c = 1 - beta2^t: equal, once epsilon is divided by sqrt(c). Early in training the gradients of
+    queries and rare words are so small (1e-8) that epsilon decides the length of their steps.
     """
 
     def step(self, closure: Any = None) -> Any:
@@ -112,8 +111,7 @@ class TouchedRows:
 
     @torch.no_grad()
     def read(self, words: Tensor) -> Tensor:
-        """Rows of different words, (U,), as they are now: (U, D), whose gradient `update` takes.
-        The tables stay as they are."""
+        """Rows of different words, (U, D), as they are now. `update` takes their gradient."""
         self.words = words
         self.batch = self._bring_to_date(words)
         weight, _, _ = self.batch

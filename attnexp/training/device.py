@@ -72,8 +72,7 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
 
 @cache  # the code of a process is what it has imported
 def commit_of(folder: Path) -> str | None:
-    """Commit of the repository that a folder is in, with `+` if files of it changed; None without
-    one."""
+    """Commit of the repository around a folder, with `+` if files of it changed, or None."""
     if shutil.which("git") is None:
         return None
     describe = "git describe --always --exclude=* --abbrev=40 --dirty=+"
@@ -83,10 +82,8 @@ def commit_of(folder: Path) -> str | None:
 
 def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
     """Take the path of a model, and the library that multiplies its matrices; return their names.
-
     On AMD oneDNN takes 0.9 of MKL's time in a single pooled layer, 1.2 of it by hand on two threads
-    and 1.6 to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md).
-    """
+    and 1.6 to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md)."""
     _matmul.fp32_precision = "none"
     path = take_fast_path(model, config.precision) if config.fast else REFERENCE
     classifier: Any = model
@@ -97,11 +94,9 @@ def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
 
 
 def _take_onednn() -> bool:
-    """Let oneDNN multiply fp32 matrices, on AMD, where it keeps fp32; whether it does.
-
-    It does when asked for bf16 on a processor that has bf16 instructions and no AMX, which would
-    really round; a product is compared before anything rests on it.
-    """
+    """Let oneDNN multiply fp32 matrices, on AMD, where it keeps fp32; whether it does. It does when
+    asked for bf16 on a processor that has bf16 instructions and no AMX, which would really round; a
+    product is compared before anything rests on it."""
     cpu = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(cpu.get("cpu_name"))
     if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):

@@ -93,8 +93,7 @@ def compare_logits(
     texts: NDArray[np.int32],
     expected: NDArray[np.float32],
 ) -> None:
-    """Raise `UserError` as `check_in` does. texts: ids (B, T). expected: their logits, (B,) or
-    (B, C), after the training."""
+    """Raise `UserError` as `check_in` does. texts: ids (B, T). expected: their logits then."""
     processor = device.prepare(config.train)
     ids = from_numpy(texts).to(processor)
     code = foreign_code(to_dict(config))

@@ -48,9 +48,8 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch; leave its mean loss and accuracy, each taken before a step, and its
-    seconds in `state.running`. Raises `RunFailed` when the loss is a NaN or an infinity; on the CPU
-    before the weights are."""
+    """Train for one epoch; leave mean loss and accuracy before each step, and seconds, in
+    `state.running`. Raises `RunFailed` for a loss not finite; on the CPU before the weights are."""
     started = time.perf_counter()
     device = train.ids.device
     compute_loss = choose_loss(config)
@@ -160,8 +159,7 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
-    """Number of texts of a batch in evaluation, whose maps of attention fit the memory: 1 GB, or
-    an eighth of a GPU's."""
+    """Texts of a batch in evaluation whose maps of attention fit 1 GB, or an eighth of a GPU."""
     device = examples.ids.device
     largest = 1024
     memory = 2**30

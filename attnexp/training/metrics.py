@@ -19,9 +19,8 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     """Metrics of a set of predictions. logits: (n,) or (n, C), finite. labels: (n,), 0 to C - 1.
 
     loss: mean negative log-likelihood in nats. brier: mean squared distance between probability and
-    label; of more than two classes the sum over them, as in Brier 1950, which for two would be
-    twice as much. ece: expected calibration error of the predicted class over 15 bins of equal
-    width (Guo et al. 2017). macro_f1: mean over classes, as `by_class` says.
+    label, for more than two classes summed over them (Brier 1950). ece: expected calibration error
+    of the predicted class, in bins of equal width. macro_f1: mean over classes of `by_class`.
     """
     x = np.asarray(logits, np.float64)
     y = np.asarray(labels)
@@ -57,11 +56,9 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
 
 
 def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Precision, recall and F1 of each class, and its number of texts: four arrays (C,).
-
-    logits: (n,) or (n, C). labels: (n,), 0 to C - 1. A class that is never predicted has precision
-    0, one without texts recall 0; F1 is 0 where both are. Macro-F1 is the mean of F1.
-    """
+    """Precision, recall and F1 of each class, and its number of texts: four arrays (C,). logits:
+    (n,) or (n, C). labels: (n,), 0 to C - 1. A class that is never predicted has precision 0, one
+    without texts recall 0; F1 is 0 where both are."""
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
     predicted = most_probable(logits).astype(np.intp)
     truth = labels.astype(np.intp)

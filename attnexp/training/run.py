@@ -73,8 +73,7 @@ mostly share it, and a sweep hands it to its processes."""
 
 
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
-    """Data set of a config, read once, and again when a file of it has changed; its problems are
-    noted when it is read."""
+    """Data set of a config, read anew when a file of it has changed, and its problems noted."""
     key = (config, resample, stamp_files(config))
     if key not in last_read:
         dataset = encode.load_dataset(config, resample)
@@ -95,10 +94,9 @@ def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
-    """Train what `config` says; return the run's folder and result. A run that has finished before
-    is not repeated, unless `again`; then its result stays until the new one is there. One that was
-    stopped goes on from its last epoch. Raises `UserError`, `Busy` while another process does this
-    run, `RunFailed` for a loss of NaN."""
+    """Train what `config` says; return the run's folder and result. A finished run is not repeated
+    unless `again`, and keeps its result until the new one is there; a stopped one goes on from its
+    last epoch. Raises `UserError`, `Busy` while another process does this run, `RunFailed`."""
     try_to_build(config)
     with device.restore_threads():
         processor = device.prepare(config.train)
@@ -273,8 +271,7 @@ def _fit_baseline(
 
 
 def _seed_other_draws(config: RunConfig, epoch: int) -> None:
-    """Seed what the user's code may draw from beside torch, by epoch, so that a run that was
-    stopped goes on the same."""
+    """Seed what the user's code draws from beside torch, anew in each epoch, for a stopped run."""
     if foreign_code(to_dict(config)):  # else these streams belong to whoever called
         seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
         np.random.seed(seed % 2**32)

@@ -61,8 +61,7 @@ class Record:
     def add(
         self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
-        """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of the validation
-        set."""
+        """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of `val`."""
         self.epochs.append(row)
         self.predicted[predictions.FINAL] = logits
         is_right = predictions.most_probable(logits) == truth

@@ -56,8 +56,7 @@ class TfidfModel(Baseline):
         return torch.squeeze(logits, -1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
-        """Take what scikit-learn's TF-IDF and logistic regression find, both with their defaults.
-        Raises `UserError` without scikit-learn."""
+        """Fit both by scikit-learn's defaults. Raises `UserError` without scikit-learn."""
         from scipy.sparse import coo_array
 
         needs = "The TF-IDF baseline", "baseline"
