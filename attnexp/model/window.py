@@ -19,11 +19,9 @@ def window_attention(
     q: Tensor, k: Tensor, v: Tensor, *, radius: int, real_keys: Tensor | None = None
 ) -> Tensor:
     """What softmax(q k^T) v gives under `scores.Window` and real keys, in O(T radius).
-
     q, already scaled, and k: (B, H, T, K). v: (B, H, T, V). real_keys: (B, T), True at real tokens.
-    Returns (B, H, T, V); zeros for a query with no real key in its window. Queries are cut into
-    blocks, each compared with the keys it can reach (Beltagy et al. 2020, section 3.2: "chunks").
-    """
+    Returns (B, H, T, V), zeros for a query without a real key in its window. Queries are cut into
+    blocks, each compared with the keys it can reach (Beltagy et al. 2020, section 3.2)."""
     num_tokens = q.shape[-2]
     if real_keys is None:
         real_keys = torch.ones(1, num_tokens, dtype=torch.bool, device=q.device)

@@ -49,8 +49,8 @@ def check_pieces(model: nn.Module, ids: Tensor) -> None:
 
 
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
-    """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), or others for a text
-    in a batch than for the text alone. ids: a few texts, (B, T)."""
+    """Raise `UserError` where a model gives no finite logits, (B,) or (B, C), for texts, (B, T), or
+    others for a text in a batch than for it alone."""
     wanted_shape = _logits_shape(ids, num_classes)
     with torch.no_grad():
         logits = model.eval()(ids)
@@ -164,10 +164,11 @@ def _check_output(piece: Any, inputs: Any, output: Any) -> None:
 
 
 def _refuse_shape(piece: Any, output: Tensor, wanted_shape: tuple[int, ...]) -> NoReturn:
+    shape = tuple(output.shape)
     wanted = str(wanted_shape)
     if isinstance(piece, seams.Network) and len(wanted_shape) == 1:
         wanted += f" or {(*wanted_shape, 2)}"
-    raise UserError(f"{name_piece(piece)} returned {tuple(output.shape)}, wanted {wanted}.")
+    raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted}.")
 
 
 def _check_tensor(piece: Any, output: Any) -> None:

@@ -66,9 +66,11 @@ def has_narrow_window(classifier: Any) -> bool:
 def is_bare(classifier: Any) -> bool:
     """Whether the last layer is attention alone, and the pooling a weighted sum."""
     last = classifier.layers[-1]
-    is_linear = type(classifier.pool) in (Mean, MaskedMean, Last, SummaryToken)
-    has_more = last.residual or last.norm != "none" or last.feed_forward is not None
-    return is_linear and not has_more and last.dropout.p == 0
+    if type(classifier.pool) not in (Mean, MaskedMean, Last, SummaryToken):
+        return False
+    if last.residual or last.norm != "none" or last.dropout.p > 0:
+        return False
+    return last.feed_forward is None
 
 
 def sees_words(classifier: Any) -> bool:

@@ -119,11 +119,11 @@ class PooledAttention(torch.autograd.Function):
             make_maps(projected, head, hidden, scores, maps)
             torch.bmm(shares.unsqueeze(1), maps, out=seen[head].unsqueeze(1))
         seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
-        z = torch.bmm(seen, x).transpose(0, 1)  # (H, B, D)
+        z = (seen @ x).transpose(0, 1)  # (H, B, D)
         inputs = rows, table, weight, value, places, shares, hidden
         ctx.save_for_backward(*inputs, x, projected, seen, z)
         ctx.rooms = scores, maps
-        y = torch.bmm(z, value.mT).transpose(0, 1)  # (B, H, Kv)
+        y = (z @ value.mT).transpose(0, 1)  # (B, H, Kv)
         return y.flatten(1).contiguous()  # since dropout draws in the order of memory
 
     @staticmethod
@@ -135,20 +135,20 @@ class PooledAttention(torch.autograd.Function):
         scores, maps = ctx.rooms
         num_heads = len(value)
         dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
-        dz = torch.bmm(dy, value).transpose(0, 1)  # (B, H, D)
-        g = torch.bmm(dz, x.mT).transpose(0, 1).contiguous()  # (H, B, T)
+        dz = (dy @ value).transpose(0, 1)  # (B, H, D)
+        g = (dz @ x.mT).transpose(0, 1).contiguous()  # (H, B, T)
         dprojected = torch.empty_like(projected)
         for head in range(num_heads):
             q, k = make_maps(projected, head, hidden, scores, maps)
             g_of_head = g[head]
-            r = torch.bmm(maps, g_of_head[..., None])  # (B, T, 1)
+            r = maps @ g_of_head[..., None]  # (B, T, 1)
             dscores = torch.sub(g_of_head[:, None], r, out=scores)
             dscores.mul_(maps)
             dscores.mul_(shares[..., None])
-            dprojected[:, :, 0, head] = torch.bmm(dscores, k)
-            dprojected[:, :, 1, head] = torch.bmm(dscores.mT, q)
+            dprojected[:, :, 0, head] = dscores @ k
+            dprojected[:, :, 1, head] = dscores.mT @ q
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
-        dx = torch.bmm(seen.mT, dz)  # through the values alone: (B, T, D)
+        dx = seen.mT @ dz  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
         dweight = dwords.T @ rows
         drows.addmm_(dwords, weight)
@@ -157,7 +157,7 @@ class PooledAttention(torch.autograd.Function):
             dpositions = dprojected.sum(0)  # (T, 2 H K)
             dweight.addmm_(dpositions.T, table)
             dtable = torch.addmm(dx.sum(0), dpositions, weight)
-        dvalue = torch.bmm(dy.mT, z)
+        dvalue = dy.mT @ z
         return drows, dtable, dweight, dvalue, None, None, None
 
 

@@ -177,8 +177,7 @@ def _prepare_process(
     environment: dict[str, str],
     data: dict[Any, Dataset],
 ) -> None:
-    """Prepare a process of `SideBySide`, which may have another environment, and need not read the
-    data that its parent has read."""
+    """Prepare a process of `SideBySide`, which has read no data and may have other variables."""
 
     def end_with_parent() -> None:
         connection.wait([lifeline])  # until the pipe is closed, or the process that has it killed

@@ -70,10 +70,9 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
-    """The study with every variant at its best setting, which its label says; and a line on each
-    variant and setting of the search. Best is the highest mean held-out accuracy, of the last epoch
-    or, where the study chooses epochs, of the best one; the first of equals, and none with a failed
-    run. Raises `RunFailed` for a variant that has no other."""
+    """The study with every variant at its best setting, which its label says, and a line on each
+    setting tried. Best is the highest mean held-out accuracy, of the last epoch or, where the study
+    chooses epochs, of the best one; the first of equals. Raises `RunFailed` where all runs fail."""
     study = tuning.study
     protocol = study.jobs[0].config.train.protocol
     point = "final" if protocol is Protocol.blog else "best"

@@ -58,9 +58,8 @@ def check_in(
     ids: Tensor,
     logits: NDArray[np.float32],
 ) -> None:
-    """Raise `UserError` where a model gives other logits in a fresh process, or others for a text
-    in a batch than for the text alone. ids, (n, T), of which some are taken; logits: theirs, (n,)
-    or (n, C), after the training."""
+    """Raise `UserError` where a model gives others than these logits, (n,) or (n, C), of ids (n, T)
+    in a fresh process, or others for a text in a batch than for the text alone."""
     rows = np.linspace(0, len(ids) - 1, NUM_TEXTS).astype(int)
     texts = ids[from_numpy(rows)].cpu().numpy()
     job = config, num_classes, weights_of(model), texts, logits[rows]

@@ -21,12 +21,9 @@ class TfidfModel(Baseline):
     idf: Tensor
 
     def __init__(self, vocab_size: int, num_classes: int = 2) -> None:
-        """Knows no word before `fit`.
-
-        idf: (V,), ln((1 + n) / (1 + texts with the word)) + 1; 0 for a word that no training
-        text has, and for padding and the start of a text, which are no words. It is counted;
-        coef (V,) and intercept (1,) are learned; of more than two classes (V, C) and (C,).
-        """
+        """Knows no word before `fit`. idf: (V,), ln((1 + n) / (1 + texts with the word)) + 1; 0 for
+        a word that no training text has, and for padding and the start of a text, which are no
+        words. It is counted; coef, (V,) or (V, C), and intercept, (1,) or (C,), are learned."""
         super().__init__()
         zeros = torch.zeros(vocab_size, dtype=torch.float64)
         self.register_buffer("idf", zeros)
