@@ -77,8 +77,7 @@ def differ(output: Tensor, expected: Tensor) -> bool:
 
 
 def _check_mask(model: nn.Module, ids: Tensor) -> None:
-    """Raise `UserError` where a mask, if there is one, does not give what its seam asks for, or
-    leaves a query of ids (B, T) no key."""
+    """Raise `UserError` where a mask, if any, does not fit its seam or leaves a query no key."""
     if not isinstance(model, Classifier) or model.pattern is None:
         return
     mask = model.pattern

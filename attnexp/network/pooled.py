@@ -164,8 +164,7 @@ class PooledAttention(torch.autograd.Function):
 def make_maps(
     projected: Tensor, head: int, hidden: Tensor | None, scores: Tensor, maps: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Fill scores and maps, (B, T, T), of a head, as `attention_weights`. projected: (B, T, 2, H,
-    K). Returns the head's q and k, (B, T, K)."""
+    """Fill scores and maps, (B, T, T), of a head, as `attention_weights`; return its q and k."""
     q = projected[:, :, 0, head].contiguous()
     k = projected[:, :, 1, head].contiguous()
     torch.bmm(q, k.mT, out=scores)

@@ -1,5 +1,4 @@
-"""A trial of a model with user code, before a training that would fail after hours, or could not be
-repeated.
+"""A trial of a model with user code, before a training that would fail or could not be repeated.
 
 Shapes: B batch, T tokens.
 """

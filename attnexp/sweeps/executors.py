@@ -106,8 +106,9 @@ class SideBySide(Executor):
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
         free_slots = [slot for slot in self.processes if slot.last.done()]
+        pairs = zip(free_slots, jobs, strict=False)
         with _blocked_signals():
-            return [slot.submit(job) for slot, job in zip(free_slots, jobs, strict=False)]
+            return [slot.submit(job) for slot, job in pairs]
 
     def close(self) -> None:
         """End the processes."""

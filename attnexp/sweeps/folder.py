@@ -24,9 +24,8 @@ NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 
 
 def choose_folder(sweep: Sweep) -> Sweep:
-    """The sweep with its folder, and with what the study there says of added seeds. Without a name
-    the folder is the first of NAME, NAME-2, ... that holds this plan or is free. Raises `UserError`
-    where a given name's folder holds another plan."""
+    """The sweep with its folder and the seeds added there: the first of NAME, NAME-2, ... that is
+    free or holds this plan. Raises `UserError` where a given name's folder holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep, [])
     folder = sweep.directory

@@ -91,7 +91,7 @@ def _tabulate_finished_runs(out: str) -> pd.DataFrame:
             rows.append((comparison, pace, result.label, seed, accuracy, seconds))
     columns = ["comparison", "pace", "label", "seed", "accuracy", "seconds_of_epoch"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.astype({"accuracy": float, "seconds_of_epoch": float})  # where there are none, too
+    return table.astype({"accuracy": float, "seconds_of_epoch": float})  # without rows, too
 
 
 def _comparison_of(config: dict[str, Any]) -> str:
@@ -131,7 +131,8 @@ def _foresee_difference(
     can_tell = sd > 0 and m > 0 and n >= FEWEST_SEEDS
     if not can_tell:
         return []
-    difference = smallest_difference(sd, n, m, anytime=sweep.declaration is not None)
+    is_declared = sweep.declaration is not None
+    difference = smallest_difference(sd, n, m, anytime=is_declared)
     words = (
         f"{title}, {n} seeds, {len(num_seeds)} variants: differences from about "
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."

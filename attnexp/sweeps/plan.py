@@ -89,7 +89,7 @@ def plan(words: Sequence[str]) -> Sweep:
     if "study" in chosen:
         study = load_study(source)
     shared = [*study.overrides, *run_words]
-    axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
+    axes = "_x_".join(_varied_keys(shared))
     title = Path(source).stem
     if not title:
         title = f"sweep_{axes}" if axes else "sweep"
@@ -138,24 +138,27 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
                 _, _, same = value.partition("=")
                 raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
     num_runs = len(study.variants)
+    varied_seeds: list[str] = []
     for axis in expand(shared):
         num_runs *= len(axis)
+        key = key_of(axis[0])
+        if len(axis) > 1 and is_seed(key):
+            varied_seeds.append(key)
     if num_runs > MAX_RUNS:
         raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
-    varied_seeds = [key for key in _varied_keys(shared) if is_seed(key)]
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 def _varied_keys(words: Sequence[str]) -> list[str]:
-    """Keys of words with several values."""
-    return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
+    """Keys of words with several values, those of seeds left out."""
+    keys = [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
+    return [key for key in keys if not is_seed(key)]
 
 
 def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
-    """Jobs of all combinations, those of the baseline first. shared: words of all variants.
-    title: name of the factor whose levels are the variants."""
+    """Jobs of all combinations, the baseline first. title: factor whose levels are the variants."""
     for variant, variant_words in study.variants.items():
         words = [*variant_words, *shared]
         seeds: list[Sequence[str]] = []
@@ -174,7 +177,7 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
                 if key in compared_keys:
                     compared.append(word)
                     factors[key] = word
-            parts = (variant, *compared) if variant else (*compared,)
+            parts = tuple(filter(None, [variant, *compared]))
             configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
             try_to_build(configs[0])  # seeds alone make no other model
             label = " ".join(parts) or default_label(to_dict(configs[0]))
@@ -186,7 +189,6 @@ def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
     varied_keys = set(_varied_keys(shared)) - {"data"}
-    varied_keys = {key for key in varied_keys if not is_seed(key)}
     axes: list[Sequence[str]] = []
     for axis in expand(shared):
         is_varied = key_of(axis[0]) in varied_keys

@@ -182,8 +182,10 @@ class SlurmQueue(Executor):
             rows[job_id] = fields
         ids = defaultdict[str, list[str]](list)  # by state
         for job_id, fields in rows.items():
-            ids[fields[0]].append(job_id)
-        self.status = f"Slurm: {len(ids['RUNNING'])} run"
+            state = fields[0]
+            ids[state].append(job_id)
+        num_running = len(ids["RUNNING"])
+        self.status = f"Slurm: {num_running} run"
         pending = ids["PENDING"]
         if pending:
             reasons = dict.fromkeys(rows[job_id][3] for job_id in pending)

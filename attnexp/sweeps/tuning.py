@@ -18,6 +18,8 @@ from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 
+Parts = tuple[str, ...]  # of a label: variant of the study, then words of the setting
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
@@ -48,9 +50,9 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     if not grid or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
     keys_of_sweep = {"seed", *map(key_of, run_words)}
-    for key in map(key_of, grid):
-        if key in keys_of_sweep:
-            raise UserError(f"tune={key}: the sweep itself sets this. Tune another setting.")
+    twice = keys_of_sweep.intersection(map(key_of, grid))
+    if twice:
+        raise UserError(f"tune={twice.pop()}: the sweep itself sets this. Tune another setting.")
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid, *held_out])
@@ -84,8 +86,7 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     for variant, factors in study.variants.items():
         parts = parts_of_variants[variant]
         num_parts = len(parts)  # the rest of a label's parts is the setting
-        judged = [job for job in tuning.judged if job.parts[:num_parts] == parts]
-        tried = {job.parts: job.label for job in judged}
+        tried = {job.parts: job.label for job in tuning.judged if job.parts[:num_parts] == parts}
         for label_parts, label in tried.items():
             told = "a run failed"
             mean = means[label_parts]
@@ -98,11 +99,10 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         setting = " ".join(best[num_parts:])
         tuned_label = f"{variant}, {setting} of {len(tried)}"
         variants[tuned_label] = factors
-        jobs += [replace(job, label=tuned_label) for job in judged if job.parts == best]
+        jobs += [replace(job, label=tuned_label) for job in tuning.judged if job.parts == best]
         for place in range(num_parts, len(best)):
-            word = best[place]
-            tried_words = [label_parts[place] for label_parts in tried]
-            if _is_end(word, tried_words):
+            if _is_end(best, tried, place):
+                word = best[place]
                 lines.append(
                     f"{variant}: {word} is an end of its grid; a value beyond may be better."
                 )
@@ -110,19 +110,21 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     return replace(study, variants=variants, jobs=jobs), lines
 
 
-def _is_end(word: str, words: Iterable[str]) -> bool:
-    """Whether a setting is the least or largest number of these."""
-    try:
-        numbers = {word: float(word.partition("=")[2]) for word in words}
-    except ValueError:  # names have no order
-        return False
-    ends = min(numbers.values()), max(numbers.values())
-    return numbers[word] in ends
+def _is_end(best: Parts, tried: Iterable[Parts], place: int) -> bool:
+    """Whether the best setting's word at a place is the least or largest number of those tried."""
+    numbers: dict[Parts, float] = {}
+    for parts in tried:
+        _, _, value = parts[place].partition("=")
+        try:
+            numbers[parts] = float(value)
+        except ValueError:  # names have no order
+            return False
+    return numbers[best] in (min(numbers.values()), max(numbers.values()))
 
 
-def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[tuple[str, ...], float]:
+def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[Parts, float]:
     """Mean accuracy in % by parts of a label; -inf where a run failed. point: `final` or `best`."""
-    accuracies = defaultdict[tuple[str, ...], list[float]](list)
+    accuracies = defaultdict[Parts, list[float]](list)
     for entry in entries:
         accuracy = -math.inf
         if isinstance(entry.outcome, Run):

@@ -34,8 +34,7 @@ def notes_on_plan(sweep: Sweep) -> list[str]:
 def preview_sweep(
     sweep: Sweep, judged: Sweep, *, any_code: bool = False, as_json: bool = False
 ) -> str | dict[str, Any]:
-    """A line for each variant, the total with its expected time, what the judged sweep finds, and
-    what Slurm would be sent; or the numbers as a record."""
+    """A line a variant, the total, what the judged sweep finds, Slurm's script; or a record."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.before]
     slots = num_slots(sweep.executor, missing)

@@ -10,9 +10,8 @@ series therefore gives the sum over the steps that a row has missed as
 
     m / (s + ε) · (A + B u + C u²),  A = Σ α_t β1^i, B = Σ α_t β1^i δ_i, C = Σ α_t β1^i δ_i²,
 
-where A, B, C depend on nothing but the step to which the row has come: one table holds them for all
-rows. The next term is Σ β1^i δ_i³ / Σ β1^i = 7e-7 of the sum at most (β1 = 0.9, β2 = 0.999), the
-size of rounding in float32.
+where A, B, C depend on the step alone to which the row has come: one table holds them for all rows.
+The next term is 7e-7 of the sum at most (β1 = 0.9, β2 = 0.999), the size of rounding in float32.
 
 Shapes: V rows of the embedding, U different words of a batch, D width.
 """
@@ -31,11 +30,9 @@ MOST_STEPS = 1024
 
 class KerasAdam(torch.optim.Adam):
     """Adam with epsilon where Keras puts it: beside the second moment before its correction.
-
     torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
     c = 1 - beta2^t: equal, once epsilon is divided by sqrt(c). Early in training the gradients of
-    queries and rare words are so small (1e-8) that epsilon decides the length of their steps.
-    """
+    queries and rare words are so small (1e-8) that epsilon decides the length of their steps."""
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
@@ -50,10 +47,8 @@ class KerasAdam(torch.optim.Adam):
 
 class SparseAdam(KerasAdam):
     """`KerasAdam` of a model that asks its embedding for each word of a batch once (`pool_words`).
-
     Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
-    Outside of it every row is to date, and the state is that of `KerasAdam`.
-    """
+    Outside of it every row is to date, and the state is that of `KerasAdam`."""
 
     rows: "TouchedRows | None" = None
 
@@ -85,7 +80,8 @@ class SparseAdam(KerasAdam):
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
         if self.rows is not None:  # and the whole table has no gradient
-            num_steps = self.state[self.embedding.weight]["step"].add_(1)
+            state = self.state[self.embedding.weight]
+            num_steps = state["step"].add_(1)
             self.rows.update(int(num_steps), self.param_groups[0]["lr"])
         return super().step(closure)
 

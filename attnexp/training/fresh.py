@@ -1,8 +1,7 @@
 """A trained model checked in a fresh process: its folder must hold all that it computes with.
 
 What a class or a module keeps beside the weights, and what came of the order of texts, shows there.
-The process starts with the training, since it takes as long to import torch as a short training
-takes, and ends with it, however that ends.
+The process starts with the training, since importing torch takes long, and ends with it.
 """
 
 import os

@@ -11,8 +11,7 @@ from attnexp.training.adam import KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW with Keras's decay rates; every step moves every row of the embedding, which
-    `SparseAdam` does with less work where `pool_words` reads it."""
+    """Adam or AdamW with Keras's decay rates: `SparseAdam` where `pool_words` reads the words."""
     common: Any = {
         "lr": config.lr,
         "betas": (0.9, 0.999),

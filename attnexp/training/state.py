@@ -107,8 +107,7 @@ class Record:
             file.write(_checksum(content.getbuffer()))
 
     def resume(self, state: State) -> None:
-        """Continue from the checkpoint of an earlier attempt, if there is one that is whole. On the
-        same machine with as many threads it is the same run to the bit."""
+        """Continue from a whole checkpoint, if any: with as many threads, to the bit."""
         file = self.folder / store.CHECKPOINT
         if not file.exists():
             return
