@@ -60,7 +60,7 @@ def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Ten
 
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     """What the pooling keeps of the only layer of a `Classifier`: ids, padding (B, T) -> (B, D)."""
-    words, places = number_words(ids, model.embedding.num_embeddings)
+    words, places = torch.unique(ids.long(), return_inverse=True)  # (U,), (B, T)
     rows = model.embedding(words)
     if model.scale_embedding:
         rows = rows * rows.shape[-1] ** 0.5
@@ -79,15 +79,6 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     y = apply(rows, table, weight, value, places, shares, hidden)
     pooled: Tensor = attention.out_proj(y)
     return pooled
-
-
-def number_words(ids: Tensor, num_words: int) -> tuple[Tensor, Tensor]:
-    """Different ids in ascending order, (U,), and the place of each of ids among them, (B, T)."""
-    occurs = torch.zeros(num_words, dtype=torch.bool)
-    occurs[ids.flatten()] = True
-    words = occurs.nonzero().squeeze(-1)
-    place_of_word = occurs.cumsum(0) - 1
-    return words, place_of_word[ids]
 
 
 class PooledAttention(torch.autograd.Function):
