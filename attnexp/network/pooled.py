@@ -132,12 +132,12 @@ class PooledAttention(torch.autograd.Function):
         for head in range(num_heads):
             q, k = make_maps(projected, head, hidden, scores, maps)
             g_of_head = g[head]
-            r = maps @ g_of_head[..., None]  # (B, T, 1)
+            r = torch.bmm(maps, g_of_head[..., None])  # (B, T, 1)
             dscores = torch.sub(g_of_head[:, None], r, out=scores)
             dscores.mul_(maps)
             dscores.mul_(shares[..., None])
-            dprojected[:, :, 0, head] = dscores @ k
-            dprojected[:, :, 1, head] = dscores.mT @ q
+            dprojected[:, :, 0, head] = torch.bmm(dscores, k)
+            dprojected[:, :, 1, head] = torch.bmm(dscores.mT, q)
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
         dx = seen.mT @ dz  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
