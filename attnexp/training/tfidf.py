@@ -53,7 +53,7 @@ class TfidfModel(Baseline):
         return torch.squeeze(logits, -1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
-        """Fit both by scikit-learn's defaults. Raises `UserError` without scikit-learn."""
+        """Fit TF-IDF and a regression by scikit-learn's defaults. Raises `UserError` without it."""
         from scipy.sparse import coo_array
 
         needs = "The TF-IDF baseline", "baseline"
