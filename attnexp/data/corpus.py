@@ -71,8 +71,9 @@ class Corpus:
 
     def draw_test(self, data: DataConfig) -> Self:
         """The corpus with a share of train, all that it has but for val, drawn as test."""
-        train = self.rows[self.rows.split == "train"]
-        tokenized, _ = text.number_words(train.text, text.tokenizer_of(data))
+        train = self.rows[self.parts["train"]]
+        tokenize = text.tokenizer_of(data)
+        tokenized, _ = text.number_words(train.text, tokenize)
         written, _ = pd.factorize(train.text)
         numbers = number_texts(tokenized)
         labels = train.label.to_numpy()
@@ -86,9 +87,9 @@ class Corpus:
         is_test: for all rows but those of val, which stand behind them."""
         split = self.rows.split.to_numpy(copy=True)
         split[: len(is_test)] = np.where(is_test, "test", "train")
-        order = np.argsort([SPLITS.index(name) for name in split], kind="stable")
-        rows = self.rows.assign(split=split).iloc[order]
-        return replace(self, rows=rows), order
+        order = pd.Categorical(split, SPLITS).argsort(kind="stable")
+        rows = self.rows.assign(split=split)
+        return replace(self, rows=rows.iloc[order]), order
 
 
 def make_corpus(rows: pd.DataFrame, source: str, files: dict[str, Any]) -> Corpus:
@@ -112,11 +113,10 @@ def make_corpus(rows: pd.DataFrame, source: str, files: dict[str, Any]) -> Corpu
                 f"column: data.{column}=COLUMN."
             )
     names = _order_labels(set(labels), source)
-    number_of = {name: number for number, name in enumerate(names)}
+    numbers = pd.Categorical(labels, names).codes
     label_type = np.min_scalar_type(-len(names))
-    numbers = np.array([number_of[label] for label in labels], label_type)
+    rows = rows.assign(label=numbers.astype(label_type))
     classes = SENTIMENTS if names in SYNONYMS else names
-    rows = rows.assign(label=numbers)
     return Corpus(rows=rows, classes=classes, written=names, source=source, files=files)
 
 
@@ -200,13 +200,14 @@ def choose_test(
     is_test = np.zeros(len(first_rows), bool)
     random = np.random.default_rng(seed)
     for label in np.unique(label_of_text):
-        shuffled = random.permutation(written_rows[labels[written_rows] == label])
+        rows_of_label = written_rows[labels[written_rows] == label]
+        shuffled = random.permutation(rows_of_label)
         texts = pd.unique(text_of_row[shuffled])  # in the order of their first row there
         texts = texts[label_of_text[texts] == label]
-        # the row count before each text; test ends before the text where it is nearest to the share
-        num_before = np.cumsum([0, *num_rows[texts]])
-        num_wanted = shares[label] * num_before[-1]
-        num_texts = np.abs(num_before[:-1] - num_wanted).argmin()
+        # test ends before the text where the number of its rows is nearest to the share
+        *num_before, num_in_all = np.cumsum([0, *num_rows[texts]])
+        distances = np.abs(num_before - shares[label] * num_in_all)
+        num_texts = distances.argmin()
         is_test[texts[:num_texts]] = True
     return is_test[text_of_row]
 
@@ -217,11 +218,11 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     rows = corpus.rows.assign(number=numbers, num_words=num_words)
     with_words = rows[rows.num_words > 0]
     counts = {}
+    num_copies = pd.crosstab(with_words.number, with_words.split)  # of each text in each split
+    num_copies = num_copies.reindex(columns=SPLITS, fill_value=0)
     for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        split_rows = with_words[with_words.split == split]
-        other_rows = with_words[with_words.split == other]
-        is_shared = split_rows.number.isin(other_rows.number)
-        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
+        num_shared = num_copies[split][num_copies[other] > 0]
+        counts[f"{split} texts also occur in {other}"] = num_shared.sum()
     is_repeated = with_words.duplicated(["split", "number"])
     counts["texts repeat another of their split"] = is_repeated.sum()
     num_labels = with_words.groupby("number").label.nunique()
@@ -235,11 +236,11 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
 
+    classes = pd.Series(corpus.classes)
     num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
     for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
-        few = num_texts.index[num_texts[split] <= most]
-        listed = join_names(corpus.classes[label] for label in few)
-        problem = f"of {len(num_texts)} classes with {amount} in {split}: {listed}"
+        few = classes[num_texts[split] <= most]
+        problem = f"of {len(classes)} classes with {amount} in {split}: {join_names(few)}"
         counts[problem] = len(few)
 
     # as where Chinese, which has no spaces, is split at spaces
@@ -249,8 +250,8 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     if is_unsplit.mean() > 0.1:
         problem = "long texts have two tokens at most (is data.tokenizer right?)"
         counts[problem] = is_unsplit.sum()
-    names = pd.Series(corpus.classes)
-    for _, similar in names.groupby(names.map(_simplify), sort=False):
+    simple_names = classes.map(_simplify)
+    for _, similar in classes.groupby(simple_names, sort=False):
         if len(similar) > 1:
             listed = ", ".join(map(repr, similar))
             problem = f"names of classes differ in space, case or zeros alone ({listed})"

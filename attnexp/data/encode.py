@@ -92,7 +92,9 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     """Other texts for a finished run, with its words and classes: a test split, or else all. They
     may be few, and of one class."""
     corpus = read_corpus(config)
-    rows = corpus.rows[corpus.parts["test"]] if "test" in corpus.parts else corpus.rows
+    rows = corpus.rows
+    if "test" in corpus.parts:
+        rows = rows[corpus.parts["test"]]
     names = corpus.written
     if tuple(classes) == SENTIMENTS:
         names = tuple(SENTIMENT_OF.get(name, name) for name in names)
@@ -119,12 +121,14 @@ def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
             f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use {len(labels)} or "
             f"less, or data.limit_{split}=null for all."
         )
-    ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
+    num_up_to = np.cumsum(np.bincount(labels))  # each class
+    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)  # which add up to the limit
     random = np.random.default_rng(0)
     rows: list[int] = []
-    for label, num_rows in enumerate(np.diff(ends, prepend=0)):  # which add up to the limit
-        shuffled = random.permutation(np.flatnonzero(labels == label))
-        rows.extend(shuffled[:num_rows])
+    for label, quota in enumerate(quotas):
+        rows_of_label = np.flatnonzero(labels == label)
+        shuffled = random.permutation(rows_of_label)
+        rows.extend(shuffled[:quota])
     rows.sort()
     return Encoded(ids=ids[rows], labels=labels[rows])
 
@@ -143,7 +147,7 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]
     tracked = progress.track(list(texts), "encoding")
     numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
-        if not any(map(len, numbered[part])):
+        if not any(row.size for row in numbered[part]):
             raise UserError(
                 f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
                 f"Give texts of words, or another tokenizer."
@@ -160,7 +164,8 @@ def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> s
         texts = ranks[part]
         # where each text begins, so that the same words in other texts are other data
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        for numbers in (np.concatenate(texts), offsets, labels[part]):
+        tokens = np.concatenate(texts)
+        for numbers in (tokens, offsets, labels[part]):
             digest.update(numbers.tobytes())
     digest.update("\n".join(words).encode())  # no word holds a line break
     if corpus.classes != SENTIMENTS:

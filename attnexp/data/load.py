@@ -1,6 +1,5 @@
 """Load a data set: locate its source, read its splits, and join their rows."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ def read_corpus(data: DataConfig) -> Corpus:
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
     if columns not in ([data.text, data.label], ["text", "label"]):
-        text, label = map(join_names, ([column] for column in columns))
+        text, label = (join_names([column]) for column in columns)
         progress.note(f"Column {text} is the text, {label} the label.")
     return make_corpus(rows, title, files)
 
@@ -81,17 +80,18 @@ def read_splits(splits: Splits, *, has_header: bool) -> tuple[Tables, dict[str, 
     return tables, files
 
 
-def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
+def join_tables(tables: Tables, columns: list[str]) -> pd.DataFrame:
     """Rows of all files: split, text and label, None where a cell is empty or its column is not
     there, and place, for messages. columns: names of that of texts and that of labels."""
     parts = []
     for split, files in tables.items():
         for name, rows in files.items():
             named = rows.loc[:, rows.columns != ""]  # several may have no name
-            part = named.reindex(columns=list(columns)).astype(object)
+            part = named.reindex(columns=columns).astype(object)
             part.columns = ["text", "label"]
             part["split"] = split
-            part["place"] = [f"row {number} of {name}" for number in range(1, len(rows) + 1)]
+            numbers = range(1, len(rows) + 1)
+            part["place"] = [f"row {number} of {name}" for number in numbers]
             if rows.index.name == LINE:
                 part["place"] += [f" (line {line})" for line in rows.index]
             parts.append(part)

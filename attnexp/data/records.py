@@ -37,17 +37,19 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     else:
         names = list(map(str, range(len(rows[0]))))
     columns = pd.Index(names)
-    repeated = columns[columns.duplicated() & (columns != "")]
-    if len(repeated):
+    repeated = {*columns[columns.duplicated()]} - {""}
+    if repeated:
         raise ValueError(
-            f"it has more than one column {join_names(sorted(set(repeated)))}; leave one, or write "
+            f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
             f"{guess_columns(pd.DataFrame(rows))} if its first row holds no names"
         )
     for row, line in zip(rows, lines, strict=True):
-        if len(row) > len(names):
+        num_missing = len(names) - len(row)
+        if num_missing < 0:
             raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
-        row.extend([""] * (len(names) - len(row)))  # a spreadsheet leaves out empty cells at an end
-    return pd.DataFrame(rows, columns=columns, index=pd.Index(lines, name=LINE), dtype=str)
+        row += [""] * num_missing  # a spreadsheet leaves out empty cells at an end
+    index = pd.Index(lines, name=LINE)
+    return pd.DataFrame(rows, columns=columns, index=index, dtype=str)
 
 
 def guess_columns(rows: pd.DataFrame) -> str:

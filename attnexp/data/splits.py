@@ -32,6 +32,10 @@ SAVED = ("dataset_dict.json", "state.json")
 """Files of which `save_to_disk` of `datasets` writes one."""
 
 
+Files = dict[str, Path]
+"""Files by their names."""
+
+
 class Split(NamedTuple):
     """Texts of one split by the names of their files."""
 
@@ -122,22 +126,22 @@ def _is_whole(files: Sequence[str]) -> bool:
 def _find_tables(path: Path, data: DataConfig) -> Splits:
     """Tables of a folder by split: by their names without a number, or by their folders where only
     those name train. A split of several files must turn out to be shards."""
-    tables = {}
-    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
+    tables: Files = {}
+    by_name = defaultdict[str, Files](dict)
+    by_folder = defaultdict[str, Files](dict)
+    files = [*path.glob("*"), *path.glob("*/*")]
+    for file in sorted(files):
         if kind_of(file) and file.is_file():
             name = str(file.relative_to(path))
+            stem = re.sub(r"[-_]\d.*", "", stem_of(name))
             tables[name] = file
-    if len(tables) == 1 and not data.test_split:
-        return {data.train_split: Split(tables)}
-    by_name = defaultdict[str, dict[str, Path]](dict)
-    by_folder = defaultdict[str, dict[str, Path]](dict)
-    for name, file in tables.items():
-        stem = re.sub(r"[-_]\d.*", "", stem_of(name))
-        by_name[stem][name] = file
-        by_folder[file.parent.name][name] = file
+            by_name[stem][name] = file
+            by_folder[file.parent.name][name] = file
     groups = by_name
     if data.train_split in by_folder and data.train_split not in by_name:
         groups = by_folder
+    if len(tables) == 1 and not data.test_split:
+        return {data.train_split: Split(tables)}
     return {name: Split(group) for name, group in groups.items()}
 
 
@@ -164,25 +168,27 @@ def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
 def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
     """Reviews (Maas et al. 2011) by name, ordered as in the hub's parquet: by side and number.
     Files of other names in their folders are skipped."""
-    texts: dict[tuple[str, str, int, str], str | None] = {}
+    place = ["split", "label", "number", "file"]
+    reviews: list[tuple[str, str, int, str, str | None]] = []
     skipped = defaultdict[str, list[str]](list)
-    for name, content in files:
-        place = REVIEW.fullmatch(name)
-        if place is None:
+    for path, content in files:
+        match = REVIEW.fullmatch(path)
+        if match is None:
             continue
-        split, side, file = place.groups()
+        split, side, file = match.groups()
         number = NUMBERED.fullmatch(file)
         if number is None:
             skipped[split].append(f"{split}/{side}/{file}")
         else:
-            texts[split, side, int(number[1]), file] = content.decode() or None
-    rows = defaultdict[str, list[tuple[str | None, str]]](list)
-    for (split, side, *_), text in sorted(texts.items()):
-        rows[split].append((text, side))
+            text = content.decode() or None
+            reviews.append((split, side, int(number[1]), file, text))
+    frame = pd.DataFrame(reviews, columns=[*place, "text"])
+    # an archive may hold a file twice: the last one counts
+    frame = frame.drop_duplicates(place, keep="last").sort_values(place)
     splits = {}
-    for split, reviews in rows.items():
-        frame = pd.DataFrame(reviews, columns=["text", "label"])
-        splits[split] = Split({f"{split}/neg and {split}/pos": frame}, sorted(skipped[split]))
+    for split, rows in frame.groupby("split"):
+        name = f"{split}/neg and {split}/pos"
+        splits[split] = Split({name: rows}, sorted(skipped[split]))
     return splits
 
 

@@ -98,8 +98,10 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     features = about.get("info", {}).get("features", {})
     for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
-        if names and (frame[column] != -1).any():  # else the hub does not show its labels
-            frame[column] = frame[column].astype(object).map(dict(enumerate(names)))
+        numbers = frame[column]
+        if names and (numbers != -1).any():  # else the hub does not show its labels
+            name_of = dict(enumerate(names))
+            frame[column] = numbers.astype(object).map(name_of)
     return frame
 
 
@@ -130,6 +132,10 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
 
 def _find_common(key: str, names: list[str], taken: str | None) -> str:
     """The one column with a common name for `key`, other than the one that is taken; else ""."""
-    common = [name for name in names if name.lower() in COMMON[key] and name != taken]
-    candidates = [name for name in common if name.lower() == key] or common
-    return candidates[0] if len(candidates) == 1 else ""
+    free = [name for name in names if name != taken]
+    exact = [name for name in free if name.lower() == key]
+    common = [name for name in free if name.lower() in COMMON[key]]
+    candidates = exact or common
+    if len(candidates) == 1:
+        return candidates[0]
+    return ""

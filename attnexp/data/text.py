@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 
 import numpy as np
@@ -123,7 +124,8 @@ def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tupl
     rank_of = np.zeros(len(counts), np.int32)
     rank_of[by_frequency] = np.arange(1, num_ranks + 1)
     ranks = [rank_of[row] for row in rows]
-    return ranks, [words[number - 1] for number in by_frequency]
+    words_by_rank = [words[number - 1] for number in by_frequency]
+    return ranks, words_by_rank
 
 
 def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) -> Texts:
@@ -146,10 +148,11 @@ def kept_part(config: DataConfig) -> slice:
 def to_ids(rows: Texts, config: DataConfig) -> Ids:
     """Ranks as Keras's ids, cut and padded: (n, max_len). Raises `UserError` where they are more
     than the machine's memory holds, which the system may notice only when it ends the process."""
-    size = 4 * len(rows) * config.max_len / 2**30
-    memory = math.inf  # GiB, where the system tells
-    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    size = 4 * len(rows) * config.max_len / 2**30  # GiB, as of `memory`
+    memory = math.inf
+    with suppress(AttributeError, ValueError):  # on a system that does not tell
+        num_pages = os.sysconf("SC_PHYS_PAGES")
+        memory = num_pages * os.sysconf("SC_PAGE_SIZE") / 2**30
     if size > memory:
         raise UserError(
             f"data.max_len={config.max_len} for {len(rows):,} texts does not fit in memory: "
@@ -163,5 +166,7 @@ def to_ids(rows: Texts, config: DataConfig) -> Ids:
             padded[len(padded) - len(text) :] = text
         else:
             padded[: len(text)] = text
-    ids[(ids == INDEX_FROM) | (ids >= config.vocab_size)] = UNKNOWN  # ranks 0, and too rare ones
+    has_rank_0 = ids == INDEX_FROM
+    is_rare = ids >= config.vocab_size
+    ids[has_rank_0 | is_rare] = UNKNOWN
     return ids
