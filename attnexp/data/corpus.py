@@ -1,9 +1,11 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +32,10 @@ NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
 """A label that programs write where there is none; a class may be called so all the same."""
 
+Classes = tuple[str, ...]
+"""Names of classes, in the order of their labels."""
+FilesRead = dict[str, Any]
+"""By split: files, texts and files_not_read, as a result keeps them."""
 Numbers = NDArray[np.integer]
 Order = NDArray[np.intp]  # (n,), row by row the place that it had before
 Mask = NDArray[np.bool_]
@@ -42,10 +48,10 @@ class Corpus:
     rows: pd.DataFrame
     """A row for each text: split (train, then test, then val), text (of Keras's file an array of
     word ranks), label (0 to C - 1; int8 where C fits), place (where it stands, for messages)."""
-    classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
-    written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
+    classes: Classes = SENTIMENTS
+    written: Classes = SENTIMENTS  # as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
-    files: dict[str, Any]  # by split: files, texts, files_not_read, as a result keeps them
+    files: FilesRead
 
     @property
     def parts(self) -> dict[str, slice]:
@@ -71,7 +77,7 @@ class Corpus:
 
     def draw_test(self, data: DataConfig) -> Self:
         """The corpus with a share of train, all that it has but for val, drawn as test."""
-        train = self.rows[self.parts["train"]]
+        train = self.rows[self.rows.split == "train"]
         tokenize = text.tokenizer_of(data)
         tokenized, _ = text.number_words(train.text, tokenize)
         written, _ = pd.factorize(train.text)
@@ -92,14 +98,14 @@ class Corpus:
         return replace(self, rows=rows.iloc[order]), order
 
 
-def make_corpus(rows: pd.DataFrame, source: str, files: dict[str, Any]) -> Corpus:
+def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
     labels = [_read_label(value) for value in rows.label]
     is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
-    is_label = [label is not None for label in labels]
+    is_label = pd.notna(labels)
     for column, kind, is_right in (
         ("text", "texts", is_text),
         ("label", "names or whole numbers", is_label),
@@ -130,7 +136,7 @@ def _read_label(value: Any) -> Any:
     return name if is_label else None
 
 
-def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
+def _order_labels(values: set[str], source: str) -> Classes:
     """Labels by number where all are whole numbers, else by name. Raises `UserError` for more of
     them than classes can be, and for one that cannot be printed."""
     are_numbers = all(WHOLE.fullmatch(value) for value in values)
@@ -153,20 +159,19 @@ def check_classes(corpus: Corpus) -> None:
             f"{corpus.source}: all {len(corpus.rows):,} texts have the label {join_names(names)}; "
             f"two classes are needed. Name the column of classes: data.label=COLUMN."
         )
-    label = corpus.rows.label
-    train_labels = set(label[corpus.rows.split == "train"])
-    if "test" not in corpus.parts:
+    labels_of = corpus.rows.groupby("split", sort=False).label.agg(set)
+    train_labels = labels_of.get("train", set())
+    if "test" not in labels_of:
         raise UserError(
             f"{corpus.source}: too few texts differ, so that none is in test. Give more texts, or "
             f"a larger data.test_share."
         )
     advice = "add or relabel texts, or name other splits: data.train_split, data.test_split."
-    for split in corpus.parts:
-        split_labels = set(label[corpus.rows.split == split])
-        if len(split_labels) < 2 or split_labels - train_labels:
+    for split, labels in labels_of.items():
+        if len(labels) < 2 or labels - train_labels:
             if "-1" in names:  # as where the labels of a contest's test split are kept back
                 advice = f"where -1 hides them, take another split: data.{split}_split=validation."
-            listed = join_names(names[label] for label in sorted(split_labels))
+            listed = join_names(names[label] for label in sorted(labels))
             listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
                 f"{split} of {corpus.source} has the classes {listed}, train {listed_of_train}. "
@@ -220,13 +225,13 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     counts = {}
     num_copies = pd.crosstab(with_words.number, with_words.split)  # of each text in each split
     num_copies = num_copies.reindex(columns=SPLITS, fill_value=0)
-    for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        num_shared = num_copies[split][num_copies[other] > 0]
-        counts[f"{split} texts also occur in {other}"] = num_shared.sum()
+    for other, split in combinations(SPLITS, 2):
+        shared = num_copies[num_copies[other] > 0]
+        counts[f"{split} texts also occur in {other}"] = shared[split].sum()
     is_repeated = with_words.duplicated(["split", "number"])
     counts["texts repeat another of their split"] = is_repeated.sum()
-    num_labels = with_words.groupby("number").label.nunique()
-    counts["texts have both labels"] = (num_labels > 1).sum()
+    has_several = with_words.groupby("number").label.nunique() > 1
+    counts["texts have both labels"] = has_several.sum()
 
     places = rows.place[rows.num_words == 0]
     counts[f"texts hold no word: {join_names(places)}"] = len(places)
@@ -250,12 +255,14 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     if is_unsplit.mean() > 0.1:
         problem = "long texts have two tokens at most (is data.tokenizer right?)"
         counts[problem] = is_unsplit.sum()
-    simple_names = classes.map(_simplify)
-    for _, similar in classes.groupby(simple_names, sort=False):
-        if len(similar) > 1:
-            listed = ", ".join(map(repr, similar))
+    names_of = defaultdict[str, list[str]](list)
+    for name in corpus.classes:
+        names_of[_simplify(name)].append(name)
+    for names in names_of.values():
+        if len(names) > 1:
+            listed = ", ".join(map(repr, names))
             problem = f"names of classes differ in space, case or zeros alone ({listed})"
-            counts[problem] = len(similar)
+            counts[problem] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
 
 

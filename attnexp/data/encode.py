@@ -48,8 +48,9 @@ class Dataset:
 
     def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
-        ranks = ids - text.INDEX_FROM - 1
-        return " ".join(self.words[rank] for rank in ranks if 0 <= rank < len(self.words))
+        ranks = ids - text.FIRST_WORD
+        known = [rank for rank in ranks if 0 <= rank < len(self.words)]
+        return " ".join(self.words[rank] for rank in known)
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
@@ -75,11 +76,11 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
         split: _limit(ids[part], labels[part], split, limits[split])
         for split, part in corpus.parts.items()
     }
-    words = words[: config.vocab_size - text.INDEX_FROM - 1]  # ranks count from 1
+    words = words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
         words=words,
-        vocab_size=len(words) + text.INDEX_FROM + 1 if words else config.vocab_size,
+        vocab_size=len(words) + text.FIRST_WORD if words else config.vocab_size,
         classes=corpus.classes,
         source=corpus.source,
         files=corpus.files,
@@ -99,7 +100,8 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     if tuple(classes) == SENTIMENTS:
         names = tuple(SENTIMENT_OF.get(name, name) for name in names)
     has_texts = isinstance(rows.text.iloc[0], str)
-    if not words or not has_texts or not set(names) <= set(classes):
+    fits = words and has_texts and set(names) <= set(classes)
+    if not fits:
         raise UserError(
             f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
             f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "

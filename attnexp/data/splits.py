@@ -54,11 +54,11 @@ def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
     if is_hub or is_saved:
         return _find_in_datasets(str(path), data, is_saved=is_saved)
     if path.is_dir():
-        return _sort_reviews(_read_reviews(path)) or _find_tables(path, data)
+        return _find_reviews(path) or _find_tables(path, data)
     if kind_of(path):
         return {data.train_split: Split({path.name: path})}
     if tarfile.is_tarfile(path):
-        return _sort_reviews(_read_reviews(path))
+        return _find_reviews(path)
     return _find_in_keras(path)
 
 
@@ -81,7 +81,8 @@ def choose_splits(splits: Splits, source: str, data: DataConfig) -> Splits:
                     f"already. Name another split, or leave data.{key}_split out."
                 )
             key_of_file[file] = key
-    unused = {file for split in splits.values() for file in split.files} - key_of_file.keys()
+    files = {file for split in splits.values() for file in split.files}
+    unused = files - key_of_file.keys()
     if unused:
         progress.note(f"Not read: {join_names(sorted(unused))}.")
     return chosen
@@ -154,8 +155,8 @@ def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
     """Names and contents of the files of an archive, or of the reviews of an aclImdb folder, or of
     a folder with one."""
     if path.is_dir():
-        for file in [*path.glob(f"{REVIEWS}/*"), *path.glob(f"aclImdb/{REVIEWS}/*")]:
-            if file.is_file():
+        for pattern in REVIEWS:
+            for file in filter(Path.is_file, path.glob(pattern)):
                 yield file.as_posix(), file.read_bytes()
         return
     with tarfile.open(path) as archive:
@@ -165,14 +166,14 @@ def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
-def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
+def _find_reviews(path: Path) -> Splits:
     """Reviews (Maas et al. 2011) by name, ordered as in the hub's parquet: by side and number.
     Files of other names in their folders are skipped."""
     place = ["split", "label", "number", "file"]
-    reviews: list[tuple[str, str, int, str, str | None]] = []
+    reviews = []
     skipped = defaultdict[str, list[str]](list)
-    for path, content in files:
-        match = REVIEW.fullmatch(path)
+    for name, content in _read_reviews(path):
+        match = REVIEW.fullmatch(name)
         if match is None:
             continue
         split, side, file = match.groups()
@@ -206,7 +207,8 @@ def _find_in_keras(path: Path) -> Splits:
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
         for split in ("train", "test"):
             texts = [np.array(ranks, np.int32) for ranks in arrays[f"x_{split}"]]
-            rows = pd.DataFrame({"text": texts, "label": arrays[f"y_{split}"]})
+            labels = arrays[f"y_{split}"]
+            rows = pd.DataFrame({"text": texts, "label": labels})
             splits[split] = Split({f"{split} of {path.name}": rows})
     return splits
 
@@ -222,9 +224,10 @@ def _find_in_datasets(path: str, data: DataConfig, *, is_saved: bool) -> Splits:
     else:
         with TemporaryDirectory() as cache:
             content = datasets.load_dataset(path, data.config, cache_dir=cache, keep_in_memory=True)
-    sets = content if isinstance(content, dict) else {data.train_split: content}
+    if not isinstance(content, dict):
+        content = {data.train_split: content}
     splits = {}
-    for name, dataset in sets.items():
+    for name, dataset in content.items():
         rows = convert_arrow(dataset.with_format("arrow")[:])
         splits[name] = Split({f"split {name}": rows})
     return splits

@@ -41,7 +41,8 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
             raise ValueError(f"data.header=false is for csv and tsv, and this is {kind}")
         content = _read_content(file)
         if kind == "parquet":
-            return convert_arrow(parquet.read_table(pa.BufferReader(content)))
+            table = parquet.read_table(pa.BufferReader(content))
+            return convert_arrow(table)
         text = _decode(content)
         if kind in ("csv", "tsv"):
             frame = parse_csv(text, kind, has_header=has_header)

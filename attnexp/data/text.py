@@ -24,7 +24,9 @@ from attnexp.config.schema import DataConfig, Side
 PAD = 0  # these four are Keras's
 START = 1
 UNKNOWN = 2
-INDEX_FROM = 3  # so the most frequent word has id 4
+INDEX_FROM = 3  # a word's id is its rank and this
+FIRST_WORD = INDEX_FROM + 1
+"""Id of the most frequent word, for ranks count from 1."""
 
 Tokenize = Callable[[str], list[str]]
 Ids = NDArray[np.int32]
@@ -76,8 +78,10 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
     is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
-    is_own = ":" not in kind
-    function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_own else kind)
+    if ":" not in kind:
+        ours: Tokenize = pieces.load(f"{__name__}:{kind}")
+        return ours
+    function: Tokenize = pieces.load(kind)
 
     def tokenize(text: str) -> list[str]:
         try:
@@ -95,7 +99,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
             )
         return tokens
 
-    return function if is_own else tokenize
+    return tokenize
 
 
 def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[str]]:
