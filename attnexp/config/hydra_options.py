@@ -114,14 +114,17 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> T
         files += folder.rglob("*.yaml")
     times = tuple((file.absolute(), file.stat().st_mtime_ns) for file in files)
     words = [f"experiment={_quoted(experiments)}"]
-    words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
+    unlisted = {**choices}
+    for group in LISTED:
+        if group in choices:
+            option = unlisted.pop(group)
+            words.append(f"{group}={_quoted(option)}")
     tree, chosen = _compose(tuple(words), times)
-    unlisted = [group for group in choices if group not in LISTED]
-    for group in unlisted:
+    for group, option in unlisted.items():
         path = group.replace(".", "/")
         # A class, or an option of the user's, may list no pieces of its own.
         sign = "" if path in chosen else "+"
-        words.append(f"{sign}{path}={_quoted(choices[group])}")
+        words.append(f"{sign}{path}={_quoted(option)}")
     if unlisted:
         tree, _ = _compose(tuple(words), times)
     return tree

@@ -99,8 +99,10 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
                 continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-            annotations[name], body[name] = _type_and_field(argument, hints.get(name, Any))
-        return dataclass(type(cls.__name__, (base_spec,), body), kw_only=True, config=CHECKED)
+            hint = hints.get(name, Any)
+            annotations[name], body[name] = _type_and_field(argument, hint)
+        section = type(cls.__name__, (base_spec,), body)
+        return dataclass(section, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
         raise UserError(f"{kind}: its constructor cannot be read: {message}.") from error
