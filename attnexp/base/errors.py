@@ -55,6 +55,11 @@ def join_names(names: Iterable[object]) -> str:
     return f"{listed}, ..." if len(texts) > 5 else listed
 
 
+def on_one_line(message: object) -> str:
+    """The message of another program, such as an error."""
+    return " ".join(str(message).split())
+
+
 def require(package: str, what: str, extra: str) -> Any:
     """Import a package that only `what` needs, and that attnexp's `extra` installs. Raises
     `UserError` if that fails."""

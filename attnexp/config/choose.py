@@ -58,7 +58,7 @@ class NotChosen(UserError):
         self.key = key
 
 
-def check_run(tree: Mapping[str, Any]) -> RunConfig:
+def check_run(tree: Tree) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
     pieces: dict[str, Piece] = {}

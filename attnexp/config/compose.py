@@ -8,7 +8,7 @@ imported where it is needed since it imports torch, checks all values.
 import copy
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
@@ -16,10 +16,10 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import pieces
 from attnexp.config.hydra_options import compose_options, escape
-from attnexp.config.options import Tree, groups, on_one_line
+from attnexp.config.options import Tree, groups
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import habit, setting_of
@@ -64,11 +64,11 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
         return check_run(_resolve(laid))
 
 
-def foreign_code(config: Mapping[str, Any]) -> list[str]:
+def foreign_code(config: Tree) -> list[str]:
     """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
     tokenizer and loss."""
     names = []
-    for key, value in flatten(dict(config)).items():
+    for key, value in flatten(config).items():
         if not CLASS.fullmatch(str(value)):
             continue
         section, _, _ = key.partition(".")

@@ -21,17 +21,8 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnexp.base.errors import UserError
-from attnexp.config.options import (
-    Tree,
-    conf_dir,
-    folders,
-    groups,
-    is_file,
-    no_such,
-    on_one_line,
-    read,
-)
+from attnexp.base.errors import UserError, on_one_line
+from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_such, read
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
@@ -130,9 +121,9 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> T
     return tree
 
 
-def groups_chosen_by_value(tree: Mapping[str, Any]) -> set[str]:
+def groups_chosen_by_value(tree: Tree) -> set[str]:
     """Groups whose choice a tree holds as a value: `model.kind: ...`."""
-    keys = flatten(dict(tree))
+    keys = flatten(tree)
     choices = {CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in keys}
     return choices.intersection(groups()) - {*keys}
 

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 from attnexp.base.progress import note
 
 Tree = dict[str, Any]
@@ -145,8 +145,3 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
         return ""
     in_quotes = " or ".join(map(repr, near[:2]))
     return f" Did you mean {in_quotes}?"
-
-
-def on_one_line(error: Exception) -> str:
-    """The message of an error of another program."""
-    return " ".join(str(error).split())

@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import did_you_mean, name_of, names_of_kinds
+from attnexp.config.options import Tree, did_you_mean, name_of, names_of_kinds
 from attnexp.config.user_code import Sources, find_sources
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
@@ -67,7 +67,7 @@ class Piece:
         def __getattr__(self, name: str) -> Any: ...
 
 
-def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
+def _restore(base_spec: Any, values: Tree) -> Any:
     return spec(values["kind"], base_spec)(**values)
 
 
@@ -91,7 +91,7 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
         taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
-        annotations: dict[str, Any] = {}
+        annotations: Tree = {}
         body = {"cls": cls, "base_spec": base_spec, "__module__": __name__}
         body["__annotations__"] = annotations
         for name, argument in inspect.signature(cls).parameters.items():

@@ -34,8 +34,8 @@ def generate_corpus(order_fraction: float) -> Corpus:
     """The corpus, the same in every run: reviews in pairs, the negative one first; no review of
     test stands in train."""
     random = Random(0)
-    seen: set[tuple[str, ...]] = set()
-    rows: list[tuple[str, str, int, str]] = []
+    seen = set()
+    rows = []
     files = {}
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
         files[split] = {"files": ["generated"], "texts": size, "files_not_read": 0}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError, join_names
+from attnexp.base.errors import UserError, join_names, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
 from attnexp.data.corpus import Corpus, FilesRead, check_classes, make_corpus
@@ -45,7 +45,7 @@ def read_corpus(data: DataConfig) -> Corpus:
         raise
     except Exception as error:  # of pandas, datasets, tarfile and others, with no base in common
         raise UserError(
-            f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
+            f"{path} cannot be read ({on_one_line(error)[:300]}). Where it has several "
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
     if columns not in ([data.text, data.label], ["text", "label"]):

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 
 DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
@@ -96,7 +96,7 @@ def download_snapshot(name: str) -> Path:
     except Exception as error:  # two libraries and what they stand on: no common base
         raise UserError(
             f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
-            f"{constants.ENDPOINT} ({' '.join(str(error).split())[:300]}). Check its name, and try "
+            f"{constants.ENDPOINT} ({on_one_line(error)[:300]}). Check its name, and try "
             f"again when online (HF_ENDPOINT names a mirror). Or give data.path=PATH, "
             f"$ATTNEXP_IMDB or $ATTNEXP_DATA/NAME: {FORMATS}. Or do without: data=contrast."
         ) from error

@@ -111,8 +111,10 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
     names = list(dict.fromkeys(name for rows in tables.values() for name in rows if name))
     columns = []
-    for key, setting, taken in (("text", data.text, data.label), ("label", data.label, data.text)):
-        column = setting or _find_common(key, names, taken)
+    settings = {"text": data.text, "label": data.label}
+    free = [name for name in names if name not in settings.values()]
+    for key, setting in settings.items():
+        column = setting or _find_common(key, free)
         if column not in names:
             what = f"that is plainly the {key}"
             if setting:
@@ -131,11 +133,10 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     return columns
 
 
-def _find_common(key: str, names: list[str], taken: str | None) -> str:
-    """The one column with a common name for `key`, other than the one that is taken; else ""."""
-    free = [name for name in names if name != taken]
-    exact = [name for name in free if name.lower() == key]
-    common = [name for name in free if name.lower() in COMMON[key]]
+def _find_common(key: str, names: list[str]) -> str:
+    """The one column with a common name for `key`; empty if there is none, or more than one."""
+    exact = [name for name in names if name.lower() == key]
+    common = [name for name in names if name.lower() in COMMON[key]]
     candidates = exact or common
     if len(candidates) == 1:
         return candidates[0]

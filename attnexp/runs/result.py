@@ -89,7 +89,8 @@ def _fits(model: type[BaseModel]) -> AfterValidator:
 
 
 def _check_epochs(rows: list[EpochRow]) -> list[EpochRow]:
-    if [row.epoch for row in rows] != list(range(1, len(rows) + 1)):
+    numbers = [row.epoch for row in rows]
+    if numbers != list(range(1, len(rows) + 1)):
         raise ValueError("the epochs are not 1, 2, ...")
     return rows
 
