@@ -103,7 +103,8 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     for f in fields(piece_spec):
         if "seam" in f.metadata:
             default = f.metadata.get("default_kind")
-            inner_allowed: dict[type | None, Any] = {f.metadata["seam"](): Piece}
+            seam = f.metadata["seam"]()
+            inner_allowed = {seam: Piece}
             if default is None:
                 inner_allowed[None] = Piece
             inner_key = f"{key}.{f.name}"
@@ -125,8 +126,9 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
         if isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
         names.append(seam.__name__)
+    listed = ", ".join(names)
     raise UserError(
-        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
+        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {listed}."
         f"{_describe_likeness(cls, str(kind), key)} docs/extending.md says how one is written."
     )
 
@@ -152,7 +154,8 @@ def _describe_likeness(cls: Any, kind: str, key: str) -> str:
     is_one, num_shared, _ = likeness(seam)
     article = "an" if seam is seams.Embedding else "a"
     name = f"{article} {seam.__name__}"
-    place = key if seam in PLACES.get(key, {}) else places[seam]
+    fits_here = seam in PLACES.get(key, {})
+    place = key if fits_here else places[seam]
     choice = f"{place}={kind}"
     if is_one:
         return f" It is {name}, chosen by {choice}."

@@ -51,8 +51,9 @@ class _OwnOptions(ConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         group, _, name = config_path.partition("/")
-        is_class = group in PIECES and CLASS.fullmatch(name.rpartition("/")[2])
-        return is_file(group, name) or bool(is_class)
+        kind = name.rpartition("/")[2]
+        is_class = group in PIECES and bool(CLASS.fullmatch(kind))
+        return is_class or is_file(group, name)
 
     def load_config(self, config_path: str) -> ConfigResult:
         group, _, name = config_path.partition("/")

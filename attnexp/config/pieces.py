@@ -152,7 +152,8 @@ def load(kind: str) -> Any:
     module, _, name = kind.partition(":")
     is_attnexp = module.startswith("attnexp.")
     if not is_attnexp and os.getcwd() not in sys.path:
-        sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # it may hold an attnexp, too
+        ours = str(Path(__file__).parents[2])
+        sys.path += [ours, os.getcwd()]  # which may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:

@@ -19,8 +19,9 @@ from pydantic.dataclasses import dataclass
 from attnexp.config.options import Tree, conf_dir
 from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
 
-Count = Annotated[int, Ge(1), Lt(2**63)]
-Natural = Annotated[int, Ge(0), Lt(2**63)]
+FITS_64_BITS = Lt(2**63)
+Count = Annotated[int, Ge(1), FITS_64_BITS]
+Natural = Annotated[int, Ge(0), FITS_64_BITS]
 Positive = Annotated[float, Gt(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]

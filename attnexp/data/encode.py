@@ -15,7 +15,7 @@ from attnexp.config.schema import DataConfig
 from attnexp.data import text
 from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, find_problems, number_texts
 from attnexp.data.load import load_corpus, read_corpus
-from attnexp.data.text import Ids, Texts
+from attnexp.data.text import Ids, Texts, TextsAndWords
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 
@@ -135,7 +135,7 @@ def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]:
+def number_corpus(corpus: Corpus, config: DataConfig) -> TextsAndWords:
     """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
     no words."""
     texts = corpus.rows.text

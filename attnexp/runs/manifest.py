@@ -105,14 +105,12 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
 
 def _describe_shape(study: Manifest) -> dict[str, object]:
     """What makes a study besides its settings: its parts in words, with levels of variants."""
-    baseline, *_ = study.variants
-    variants = ", ".join(sorted(study.variants))
     data_sets = {*itertools.chain(*study.settings.values())}
     return {
         f"seeds by {study.seed_kind}": None,
-        f"baseline {baseline}": None,
+        f"baseline {next(iter(study.variants))}": None,
         f"--metric {study.metric}": None,
-        f"variants {variants}": study.variants,
+        f"variants {', '.join(sorted(study.variants))}": study.variants,
         f"data {', '.join(sorted(data_sets))}": None,
     }
 

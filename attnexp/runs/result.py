@@ -89,8 +89,7 @@ def _fits(model: type[BaseModel]) -> AfterValidator:
 
 
 def _check_epochs(rows: list[EpochRow]) -> list[EpochRow]:
-    numbers = [row.epoch for row in rows]
-    if numbers != list(range(1, len(rows) + 1)):
+    if [row.epoch for row in rows] != list(range(1, len(rows) + 1)):
         raise ValueError("the epochs are not 1, 2, ...")
     return rows
 
