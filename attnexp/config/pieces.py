@@ -178,7 +178,11 @@ def load(kind: str) -> Any:
     return loaded
 
 
-def sources_of(kind: str) -> Sources:
-    """What computes a user's `module:name`."""
-    load(kind)
-    return _imported[kind]
+def sources_of(*kinds: str) -> Sources:
+    """What computes all of these `module:name` of the user's."""
+    sources = Sources({}, {})
+    for kind in kinds:
+        load(kind)
+        sources.files.update(_imported[kind].files)
+        sources.code.update(_imported[kind].code)
+    return sources

@@ -220,20 +220,20 @@ def choose_test(
 def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
     """What is questionable in texts, with how often; nothing that does not occur. num_words,
     numbers: of each row, (n,). Texts of one number are the same to a model."""
-    rows = corpus.rows.assign(number=numbers, num_words=num_words)
-    with_words = rows[rows.num_words > 0]
+    rows = corpus.rows.assign(number=numbers)
+    with_words = rows[num_words > 0]
     counts = {}
-    num_copies = pd.crosstab(with_words.number, with_words.split)  # of each text in each split
-    num_copies = num_copies.reindex(columns=SPLITS, fill_value=0)
     for other, split in combinations(SPLITS, 2):
-        shared = num_copies[num_copies[other] > 0]
-        counts[f"{split} texts also occur in {other}"] = shared[split].sum()
+        texts = with_words.number[with_words.split == split]
+        other_texts = with_words.number[with_words.split == other]
+        is_shared = texts.isin(other_texts)
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "number"])
     counts["texts repeat another of their split"] = is_repeated.sum()
     has_several = with_words.groupby("number").label.nunique() > 1
     counts["texts have both labels"] = has_several.sum()
 
-    places = rows.place[rows.num_words == 0]
+    places = rows.place[num_words == 0]
     counts[f"texts hold no word: {join_names(places)}"] = len(places)
     for label, name in enumerate(corpus.written):
         if MISSING.fullmatch(name):
@@ -250,8 +250,8 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
 
     # as where Chinese, which has no spaces, is split at spaces
     num_characters = rows.text.str.len()
-    is_long = num_characters > 10 * rows.num_words.clip(1)
-    is_unsplit = is_long & (rows.num_words < 3)
+    is_long = num_characters > 10 * num_words.clip(1)
+    is_unsplit = is_long & (num_words < 3)
     if is_unsplit.mean() > 0.1:
         problem = "long texts have two tokens at most (is data.tokenizer right?)"
         counts[problem] = is_unsplit.sum()

@@ -47,9 +47,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     for source, number in seeds.items():
         if number is None and source != "resample":  # which does not follow `seed`
             seeds[source] = config.seed
-    code = dict(_code_of_attnexp())
-    for kind in foreign_code(tree):
-        code |= pieces.sources_of(kind).code
+    users = pieces.sources_of(*foreign_code(tree))
+    code = _code_of_attnexp() | users.code
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
 
 
@@ -62,10 +61,8 @@ def load_config(
     code has changed since, without `any_code`.
     """
     config = overlay(run.result.config, words, trust_code=trust_code)
-    code: dict[str, str] = {}
-    for kind in foreign_code(run.result.config):
-        code |= pieces.sources_of(kind).code
-    differences = run.result.code.items() ^ code.items()
+    users = pieces.sources_of(*foreign_code(run.result.config))
+    differences = run.result.code.items() ^ users.code.items()
     names = {name for name, _ in differences if name.startswith(PREFIX)}
     changed = sorted(name.removeprefix(PREFIX) for name in names)
     if changed and not any_code:

@@ -117,11 +117,11 @@ def create(path: Path, config: RunConfig) -> None:
     tree = to_dict(config)
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(tree, sort_keys=False).encode())
-    for kind in foreign_code(tree):
-        for name, source in pieces.sources_of(kind).files.items():
-            copy = path / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+    users = pieces.sources_of(*foreign_code(tree))
+    for name, source in users.files.items():
+        copy = path / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, copy)
 
 
 def load_vocabulary(run: Run) -> list[str]:
@@ -166,8 +166,7 @@ def describe_outdated_runs(out: str | Path, missing: Iterable[Identity]) -> list
     """Changes of the code since runs with these settings finished: a line for each change."""
     runs_by_change = defaultdict[str, set[Path]](set)
     for identity in missing:
-        newest = find_runs_of_other_code(out, identity)[:1]
-        for path in newest:
+        for path in find_runs_of_other_code(out, identity)[:1]:
             with suppress(UserError):  # a run that cannot be read says nothing
                 code = load_result(path).code
                 files = {file for file, _ in code.items() ^ identity.code.items()}
