@@ -63,7 +63,8 @@ def check_run(tree: Tree) -> RunConfig:
     Raises `UserError` for anything in it that is wrong."""
     pieces: dict[str, Piece] = {}
     for place in PIECES:
-        pieces[place] = choose_piece(tree.get(place), place, PLACES[place])
+        choice = tree.get(place)
+        pieces[place] = choose_piece(choice, place, PLACES[place])
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
@@ -243,8 +244,9 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
         keys = [name]
     if instead or not keys:
         return instead
-    settings = " or ".join(shlex.quote(f"{key}={value}") for key in keys[:2])
-    return f"{option}: settings have no dashes: {settings}"
+    settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
+    listed = " or ".join(settings)
+    return f"{option}: settings have no dashes: {listed}"
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:

@@ -59,7 +59,8 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
-    laid = _lay_over(escape(tree), [setting_of(word) for word in words])
+    values = [setting_of(word) for word in words]
+    laid = _lay_over(escape(tree), values)
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(_resolve(laid))
 

@@ -163,7 +163,8 @@ def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[Tree, Tree]:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
             config = hydra.compose("config", [search_path, *words], return_hydra_config=True)
     except MissingConfigException as error:
-        group, _, option = (error.missing_cfg_file or "").rpartition("/")
+        missing = error.missing_cfg_file or ""
+        group, _, option = missing.rpartition("/")
         raise no_such(group.replace("/", "."), option) from error
     except UserError:
         raise

@@ -183,6 +183,7 @@ def sources_of(*kinds: str) -> Sources:
     sources = Sources({}, {})
     for kind in kinds:
         load(kind)
-        sources.files.update(_imported[kind].files)
-        sources.code.update(_imported[kind].code)
+        imported = _imported[kind]
+        sources.files.update(imported.files)
+        sources.code.update(imported.code)
     return sources
