@@ -50,9 +50,15 @@ def check_name(name: str, what: str) -> str:
 
 def join_names(names: Iterable[object]) -> str:
     """First five names, of a length that can be read."""
-    texts = list(map(escape_name, names))
-    listed = ", ".join(text[:99] for text in texts[:5])
-    return f"{listed}, ..." if len(texts) > 5 else listed
+    listed = [escape_name(name)[:99] for name in names]
+    if len(listed) > 5:
+        listed[5:] = ["..."]
+    return ", ".join(listed)
+
+
+def on_one_line(message: object) -> str:
+    """The message of another program, such as an error."""
+    return " ".join(str(message).split())
 
 
 def require(package: str, what: str, extra: str) -> Any:

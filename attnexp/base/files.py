@@ -9,7 +9,7 @@ from typing import IO
 
 from pydantic_core import ValidationError
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 
 
 @contextmanager
@@ -46,8 +46,8 @@ def reading(file: Path, cure: str) -> Iterator[None]:
         place = ".".join(map(str, first["loc"]))
         raise UserError(f"{file} cannot be read ({place}: {first['msg']}). {cure}") from error
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise UserError(f"{file} cannot be read ({reason}). {cure}") from error
+        reason = on_one_line(f"{type(error).__name__}: {error}")
+        raise UserError(f"{file} cannot be read ({reason[:200]}). {cure}") from error
 
 
 @contextmanager

@@ -23,8 +23,8 @@ def settings(ctx: Context, incomplete: str) -> list[tuple[str, str]]:
             return [(f"{group}=", "") for group in groups]
         if groups:  # alone it would get a space behind it
             key = groups[0]
-    earlier_values = value[: value.rfind(",") + 1]
-    start = f"{key}={earlier_values}".removeprefix(split_off)
+    earlier, comma, _ = value.rpartition(",")
+    start = f"{key}={earlier}{comma}".removeprefix(split_off)
     return [(start + option, text) for option, text in options.get(key, {}).items()]
 
 

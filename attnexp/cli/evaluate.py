@@ -26,11 +26,10 @@ def evaluate(
     stored, measured = evaluate_run(
         find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
     )
-    rows = {"stored": stored, "measured": measured}
     if as_json:
-        emit({"schema": 1} | {name: asdict(metrics) for name, metrics in rows.items()})
+        emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
     else:
-        for name, metrics in rows.items():
+        for name, metrics in (("stored", stored), ("measured", measured)):
             accuracy = f"accuracy {metrics.accuracy:7.2%}"
             emit(f"{name:8}  {accuracy}   loss {metrics.loss:.6f}   n {metrics.n:,}")
     # earlier runs have stored no macro-F1

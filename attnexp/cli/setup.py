@@ -54,7 +54,8 @@ def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) ->
         return
     wrapper = TextWrapper(console().width, break_long_words=False, break_on_hyphens=False)
     path: list[str] = []
-    for line in yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000).splitlines():
+    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
+    for line in text.splitlines():
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
         wrapper.subsequent_indent = " " * (depth + 4)

@@ -107,4 +107,5 @@ def _stop_at_failures(entries: "list[SweepEntry]") -> None:
         f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
     ]
     if failures:
-        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
+        summary = f"{len(failures)} of {len(entries)} runs failed."
+        stop("\n".join([summary, *failures]), code=1)

@@ -58,16 +58,18 @@ class NotChosen(UserError):
         self.key = key
 
 
-def check_run(tree: Mapping[str, Any]) -> RunConfig:
+def check_run(tree: Tree) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
     pieces: dict[str, Piece] = {}
     for place in PIECES:
-        pieces[place] = choose_piece(tree.get(place), place, PLACES[place])
+        choice = tree.get(place)
+        pieces[place] = choose_piece(choice, place, PLACES[place])
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
-    if position.fills(seams.Rotation, seams.ScoreBias) and not config.model.fills(seams.Layers):
+    acts_on_attention = position.fills(seams.Rotation, seams.ScoreBias)
+    if acts_on_attention and not config.model.fills(seams.Layers):
         raise UserError(f"position={position.name} acts on attention, and this model has none.")
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
@@ -93,19 +95,22 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = OmegaConf.create(compose_options({key: str(name)}, []))
-        section = OmegaConf.select(tree, key)
+        tree = compose_options({key: str(name)}, [])
+        section = OmegaConf.select(OmegaConf.create(tree), key)
         option: Any = OmegaConf.to_container(section, resolve=True)
         settings = option | settings
         settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:
-            seam = f.metadata["seam"]()
             default = f.metadata.get("default_kind")
-            inner_allowed: Allowed = {seam: Piece} if default else {seam: Piece, None: Piece}
+            seam = f.metadata["seam"]()
+            inner_allowed = {seam: Piece}
+            if default is None:
+                inner_allowed[None] = Piece
+            inner_key = f"{key}.{f.name}"
             inner_choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner_choice, f"{key}.{f.name}", inner_allowed)
+            settings[f.name] = choose_piece(inner_choice, inner_key, inner_allowed)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -122,8 +127,9 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
         if isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
         names.append(seam.__name__)
+    listed = ", ".join(names)
     raise UserError(
-        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {', '.join(names)}."
+        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {listed}."
         f"{_describe_likeness(cls, str(kind), key)} docs/extending.md says how one is written."
     )
 
@@ -136,22 +142,26 @@ def _describe_likeness(cls: Any, kind: str, key: str) -> str:
     arguments: set[str] = set()
     for method in ("__init__", "forward", "__call__"):
         with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
-            arguments.update(inspect.signature(getattr(cls, method)).parameters)
+            signature = inspect.signature(getattr(cls, method))
+            arguments.update(signature.parameters)
     places = {seam: place for place, allowed in PLACES.items() for seam in allowed if seam}
 
     def likeness(seam: type) -> tuple[bool, int, int]:
         words = {*re.findall(r"\w+", str(seam.__doc__))}
-        return issubclass(cls, seam), len(arguments & words), -len(words)
+        shared = arguments & words
+        return issubclass(cls, seam), len(shared), -len(words)
 
     seam = max(places, key=likeness)
     is_one, num_shared, _ = likeness(seam)
     article = "an" if seam is seams.Embedding else "a"
     name = f"{article} {seam.__name__}"
-    place = key if seam in PLACES.get(key, {}) else places[seam]
+    fits_here = seam in PLACES.get(key, {})
+    place = key if fits_here else places[seam]
+    choice = f"{place}={kind}"
     if is_one:
-        return f" It is {name}, chosen by {place}={kind}."
+        return f" It is {name}, chosen by {choice}."
     if num_shared:
-        return f" It looks like {name}: make it a subclass, and choose it by {place}={kind}."
+        return f" It looks like {name}: make it a subclass, and choose it by {choice}."
     return ""
 
 
@@ -165,12 +175,12 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         # A key that is unknown says more than a value that is wrong.
         errors = validation.errors()
         unknown = [error for error in errors if error["type"] in UNKNOWN]
-        error = unknown[0] if unknown else errors[0]
+        error = (unknown + errors)[0]
         location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
         value = error["input"]
         if unknown:
-            innermost, *_ = [*flatten({key: value}), key]
+            innermost = next(iter(flatten({key: value})), key)
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
             key = innermost.removesuffix(".kind")
             raise _unknown_key(key, keys_of_section) from validation
@@ -184,7 +194,8 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
     """Error for a key that no chosen option has."""
     choices = choices_by_key()
     if choices.get(key):
-        return NotChosen(key, f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen.")
+        listed = ", ".join(choices[key])
+        return NotChosen(key, f"'{key}' belongs to {listed}, which is not chosen.")
     keys = [known for known in [*keys_of_section, *choices] if known != key]
     return NotChosen(
         key,
@@ -205,8 +216,11 @@ def choices_by_key() -> dict[str, list[str]]:
                 kind = read(group, option)["kind"]
                 section = _spec_in_place(kind, group, allowed)
                 for f in fields(section):
-                    choices[f"{group}.{f.name}"].append(f"{group}={option}")
-    return choices | {group: [] for group in groups()}
+                    key = f"{group}.{f.name}"
+                    choices[key].append(f"{group}={option}")
+    for group in groups():
+        choices[group] = []
+    return choices
 
 
 def option_as_setting(option: str, words: Sequence[str]) -> str:
@@ -228,10 +242,11 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
     keys = [key for key in choices if key.endswith(f".{name}")]
     if name in choices:
         keys = [name]
-    settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
-    if instead or not settings:
+    if instead or not keys:
         return instead
-    return f"{option}: settings have no dashes: {' or '.join(settings)}"
+    settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
+    listed = " or ".join(settings)
+    return f"{option}: settings have no dashes: {listed}"
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:

@@ -8,7 +8,7 @@ imported where it is needed since it imports torch, checks all values.
 import copy
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from typing import Any
@@ -16,14 +16,16 @@ from typing import Any
 from omegaconf import OmegaConf
 from omegaconf.errors import InterpolationKeyError, OmegaConfBaseException
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import pieces
 from attnexp.config.hydra_options import compose_options, escape
-from attnexp.config.options import Tree, groups, on_one_line
+from attnexp.config.options import Tree, groups
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import habit, setting_of
 
+Values = list[tuple[str, Any]]
+"""Keys of settings, with what they shall be."""
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
 
@@ -57,16 +59,17 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
-    laid = _lay_over(escape(tree), map(setting_of, words))
+    values = [setting_of(word) for word in words]
+    laid = _lay_over(escape(tree), values)
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(_resolve(laid))
 
 
-def foreign_code(config: Mapping[str, Any]) -> list[str]:
+def foreign_code(config: Tree) -> list[str]:
     """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
     tokenizer and loss."""
     names = []
-    for key, value in flatten(dict(config)).items():
+    for key, value in flatten(config).items():
         if not CLASS.fullmatch(str(value)):
             continue
         section, _, _ = key.partition(".")
@@ -78,18 +81,19 @@ def foreign_code(config: Mapping[str, Any]) -> list[str]:
 
 def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
     """The plain tree of what words choose, with their values. choices: what is chosen besides."""
+    choices = {**choices}
     experiments: list[str] = []
-    values: list[tuple[str, Any]] = []
+    values: Values = []
     known_groups = groups()
     for key, value in map(setting_of, words):
         if key == "experiment":
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
         elif key in known_groups and isinstance(value, str | list | None):
-            choices = choices | {key: str(value)}
+            choices[key] = str(value)
         elif key in known_groups and isinstance(value, dict) and "kind" in value:
             settings = {**value}
-            choices = choices | {key: str(settings.pop("kind"))}
+            choices[key] = str(settings.pop("kind"))
             values.append((key, settings))
         else:
             values.append((key, value))
@@ -101,19 +105,22 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
     return _resolve(_lay_over(tree, values))
 
 
-def _lay_over(tree: Tree, values: Iterable[tuple[str, Any]]) -> Tree:
+def _lay_over(tree: Tree, values: Values) -> Tree:
     """A copy of a tree with values put in by their keys, those of a section before those in it."""
     tree = copy.deepcopy(tree)
-    leaves: list[tuple[str, Any]] = []
+    leaves: Values = []
     for key, value in values:
         leaves += flatten({key: value}).items()
-    for key, value in sorted(leaves, key=lambda leaf: leaf[0].count(".")):
+    leaves.sort(key=lambda leaf: leaf[0].count("."))
+    for key, value in leaves:
         *sections, name = key.split(".")
         branch = tree
         for section in sections:
             inner = branch.get(section, {})
-            branch[section] = inner if isinstance(inner, dict) else {"kind": inner}
-            branch = branch[section]
+            if not isinstance(inner, dict):
+                inner = {"kind": inner}
+            branch[section] = inner
+            branch = inner
         branch[name] = value
     return tree
 
@@ -131,7 +138,8 @@ def _resolve(tree: Tree) -> Tree:
             return dict(resolved)
         leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
         config = check_run(_lay_over({}, leaves))
-        with_defaults = OmegaConf.merge(escape(asdict(config)), tree)
+        defaults = escape(asdict(config))
+        with_defaults = OmegaConf.merge(defaults, tree)
         resolved = OmegaConf.to_container(with_defaults, resolve=True)
         return dict(resolved)
     except OmegaConfBaseException as error:

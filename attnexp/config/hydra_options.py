@@ -21,17 +21,8 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from attnexp.base.errors import UserError
-from attnexp.config.options import (
-    Tree,
-    conf_dir,
-    folders,
-    groups,
-    is_file,
-    no_such,
-    on_one_line,
-    read,
-)
+from attnexp.base.errors import UserError, on_one_line
+from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_such, read
 from attnexp.config.pieces import CLASS
 from attnexp.config.schema import PIECES, flatten
 from attnexp.config.words import CHOICE_KEYS
@@ -60,8 +51,9 @@ class _OwnOptions(ConfigSource):
 
     def is_config(self, config_path: str) -> bool:
         group, _, name = config_path.partition("/")
-        is_class = group in PIECES and CLASS.fullmatch(name.rpartition("/")[2])
-        return is_file(group, name) or bool(is_class)
+        kind = name.rpartition("/")[2]
+        is_class = group in PIECES and bool(CLASS.fullmatch(kind))
+        return is_class or is_file(group, name)
 
     def load_config(self, config_path: str) -> ConfigResult:
         group, _, name = config_path.partition("/")
@@ -114,22 +106,25 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> T
         files += folder.rglob("*.yaml")
     times = tuple((file.absolute(), file.stat().st_mtime_ns) for file in files)
     words = [f"experiment={_quoted(experiments)}"]
-    words += [f"{group}={_quoted(choices[group])}" for group in LISTED if group in choices]
+    unlisted = {**choices}
+    for group in LISTED:
+        if group in choices:
+            option = unlisted.pop(group)
+            words.append(f"{group}={_quoted(option)}")
     tree, chosen = _compose(tuple(words), times)
-    unlisted = [group for group in choices if group not in LISTED]
-    for group in unlisted:
+    for group, option in unlisted.items():
         path = group.replace(".", "/")
         # A class, or an option of the user's, may list no pieces of its own.
         sign = "" if path in chosen else "+"
-        words.append(f"{sign}{path}={_quoted(choices[group])}")
+        words.append(f"{sign}{path}={_quoted(option)}")
     if unlisted:
         tree, _ = _compose(tuple(words), times)
     return tree
 
 
-def groups_chosen_by_value(tree: Mapping[str, Any]) -> set[str]:
+def groups_chosen_by_value(tree: Tree) -> set[str]:
     """Groups whose choice a tree holds as a value: `model.kind: ...`."""
-    keys = flatten(dict(tree))
+    keys = flatten(tree)
     choices = {CHOICE_KEYS.get(key, key.removesuffix(".kind")) for key in keys}
     return choices.intersection(groups()) - {*keys}
 
@@ -168,7 +163,8 @@ def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[Tree, Tree]:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
             config = hydra.compose("config", [search_path, *words], return_hydra_config=True)
     except MissingConfigException as error:
-        group, _, option = (error.missing_cfg_file or "").rpartition("/")
+        missing = error.missing_cfg_file or ""
+        group, _, option = missing.rpartition("/")
         raise no_such(group.replace("/", "."), option) from error
     except UserError:
         raise

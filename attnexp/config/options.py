@@ -10,11 +10,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 from attnexp.base.progress import note
 
 Tree = dict[str, Any]
 """Settings by name, those of a section in a tree of their own, as YAML holds them."""
+Groups = dict[str, dict[str, Path]]
+"""Files of options, by group, such as `position` or `model.pooling`, and name."""
 
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
@@ -22,8 +24,11 @@ own_dirs: list[Path] = []  # folders that `--config-dir` gave
 @cache
 def conf_dir() -> Path:
     """`conf/`: inside the package when installed, beside it in an editable install."""
-    inside = Path(__file__).parents[1] / "conf"
-    return inside if inside.is_dir() else Path(__file__).parents[2] / "conf"
+    package = Path(__file__).parents[1]
+    inside = package / "conf"
+    if inside.is_dir():
+        return inside
+    return package.parent / "conf"
 
 
 def folders() -> list[Path]:
@@ -34,21 +39,23 @@ def folders() -> list[Path]:
     return list(different)
 
 
-def groups() -> dict[str, dict[str, Path]]:
-    """Every group, such as `position` or `model.pooling`, with the files of its options by name."""
+def groups() -> Groups:
+    """Every group, with its options."""
     return _groups(*folders())
 
 
 @cache
-def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
+def _groups(*folders: Path) -> Groups:
     """Options of the first folder's groups, of all folders. What is hidden by its name is noted."""
-    options: dict[str, dict[str, Path]] = {}
+    options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
-            group = ".".join(path.parent.relative_to(folder).parts)
+            place = path.parent.relative_to(folder)
+            group = ".".join(place.parts)
             if folder != folders[0] and group not in options:
                 continue
-            first = options.setdefault(group, {}).setdefault(path.stem, path)
+            files = options.setdefault(group, {})
+            first = files.setdefault(path.stem, path)
             if first.read_bytes() != path.read_bytes():
                 note(f"{path} is not read, since {first} is. Give the file another name.")
     return options
@@ -96,21 +103,22 @@ def read(group: str, option: str) -> Tree:
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the comment that opens their files."""
-    descriptions: dict[str, dict[str, str]] = {}
+    descriptions = {}
     for group, options in groups().items():
-        descriptions[group] = {}
+        comments: dict[str, str] = {}
         for name, path in options.items():
             lines = path.read_text("utf-8").splitlines()
             # Below directives of Hydra's, such as `# @package _global_`.
             opening = next((line for line in lines if not line.startswith("# @")), "")
-            descriptions[group][name] = opening.lstrip("# ").rstrip(".")
+            comments[name] = opening.lstrip("# ").rstrip(".")
+        descriptions[group] = comments
     return descriptions
 
 
 @cache
 def names_of_kinds() -> dict[str, str]:
     """Name of each class of our options: of several that with the fewest settings, then letters."""
-    ranked: list[tuple[int, int, str, str]] = []
+    ranked = []
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
@@ -131,11 +139,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
     names = [*dict.fromkeys(names)]
     near = [key for key in names if key.endswith(f".{name}")]
-    near = near or difflib.get_close_matches(name, names, n=1)
+    if not near:
+        near = difflib.get_close_matches(name, names, n=1)
+    if not near:
+        return ""
     in_quotes = " or ".join(map(repr, near[:2]))
-    return f" Did you mean {in_quotes}?" if near else ""
-
-
-def on_one_line(error: Exception) -> str:
-    """The message of an error of another program."""
-    return " ".join(str(error).split())
+    return f" Did you mean {in_quotes}?"

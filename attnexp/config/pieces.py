@@ -26,7 +26,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import did_you_mean, name_of, names_of_kinds
+from attnexp.config.options import Tree, did_you_mean, name_of, names_of_kinds
 from attnexp.config.user_code import Sources, find_sources
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
@@ -67,7 +67,7 @@ class Piece:
         def __getattr__(self, name: str) -> Any: ...
 
 
-def _restore(base_spec: Any, values: dict[str, Any]) -> Any:
+def _restore(base_spec: Any, values: Tree) -> Any:
     return spec(values["kind"], base_spec)(**values)
 
 
@@ -91,7 +91,7 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
         taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
-        annotations: dict[str, Any] = {}
+        annotations: Tree = {}
         body = {"cls": cls, "base_spec": base_spec, "__module__": __name__}
         body["__annotations__"] = annotations
         for name, argument in inspect.signature(cls).parameters.items():
@@ -99,8 +99,10 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
                 continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-            annotations[name], body[name] = _type_and_field(argument, hints.get(name, Any))
-        return dataclass(type(cls.__name__, (base_spec,), body), kw_only=True, config=CHECKED)
+            hint = hints.get(name, Any)
+            annotations[name], body[name] = _type_and_field(argument, hint)
+        section = type(cls.__name__, (base_spec,), body)
+        return dataclass(section, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
         raise UserError(f"{kind}: its constructor cannot be read: {message}.") from error
@@ -150,7 +152,8 @@ def load(kind: str) -> Any:
     module, _, name = kind.partition(":")
     is_attnexp = module.startswith("attnexp.")
     if not is_attnexp and os.getcwd() not in sys.path:
-        sys.path += [str(Path(__file__).parents[2]), os.getcwd()]  # it may hold an attnexp, too
+        ours = str(Path(__file__).parents[2])
+        sys.path += [ours, os.getcwd()]  # which may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
@@ -175,7 +178,12 @@ def load(kind: str) -> Any:
     return loaded
 
 
-def sources_of(kind: str) -> Sources:
-    """What computes a user's `module:name`."""
-    load(kind)
-    return _imported[kind]
+def sources_of(*kinds: str) -> Sources:
+    """What computes all of these `module:name` of the user's."""
+    sources = Sources({}, {})
+    for kind in kinds:
+        load(kind)
+        imported = _imported[kind]
+        sources.files.update(imported.files)
+        sources.code.update(imported.code)
+    return sources

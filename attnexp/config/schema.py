@@ -19,25 +19,27 @@ from pydantic.dataclasses import dataclass
 from attnexp.config.options import Tree, conf_dir
 from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
 
-Count = Annotated[int, Ge(1), Lt(2**63)]
-Natural = Annotated[int, Ge(0), Lt(2**63)]
+FITS_64_BITS = Lt(2**63)
+Count = Annotated[int, Ge(1), FITS_64_BITS]
+Natural = Annotated[int, Ge(0), FITS_64_BITS]
 Positive = Annotated[float, Gt(0)]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 
 if TYPE_CHECKING:  # a checker of types cannot read the folder; code names these four
-    DataName = StrEnum("DataName", ["imdb", "contrast", "files", "hub"])
+    DataName = StrEnum("DataName", "imdb contrast files hub")
 else:
-    DataName = StrEnum("DataName", sorted(path.stem for path in conf_dir().glob("data/*.yaml")))
-Side = StrEnum("Side", ["pre", "post"])
-MaskMode = StrEnum("MaskMode", ["add", "mul"])
-Optimizer = StrEnum("Optimizer", ["adam", "adamw"])
-Protocol = StrEnum("Protocol", ["blog", "holdout"])
-Schedule = StrEnum("Schedule", ["constant", "linear", "cosine"])
-Device = StrEnum("Device", ["auto", "cpu", "cuda", "mps"])
-Precision = StrEnum("Precision", ["fp32", "bf16"])
-ExecutorKind = StrEnum("ExecutorKind", ["local", "slurm", "ray"])
+    files = sorted(conf_dir().glob("data/*.yaml"))
+    DataName = StrEnum("DataName", [file.stem for file in files])
+Side = StrEnum("Side", "pre post")
+MaskMode = StrEnum("MaskMode", "add mul")
+Optimizer = StrEnum("Optimizer", "adam adamw")
+Protocol = StrEnum("Protocol", "blog holdout")
+Schedule = StrEnum("Schedule", "constant linear cosine")
+Device = StrEnum("Device", "auto cpu cuda mps")
+Precision = StrEnum("Precision", "fp32 bf16")
+ExecutorKind = StrEnum("ExecutorKind", "local slurm ray")
 
 # Data sets whose files say where they lie on the hub.
 PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
@@ -222,7 +224,8 @@ class RunConfig:
 
     def sized(self, vocab_size: int) -> Self:
         """The config of a model of so many words, which may be fewer than `data.vocab_size`."""
-        return replace(self, data=replace(self.data, vocab_size=vocab_size))
+        data = replace(self.data, vocab_size=vocab_size)
+        return replace(self, data=data)
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)

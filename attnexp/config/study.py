@@ -8,21 +8,26 @@ from pydantic import BaseModel, ValidationError, model_validator
 from attnexp.base.errors import UserError, check_name
 from attnexp.config.options import read
 
+Words = list[str]  # of the command line, such as position=rotary
+
 
 class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     """Variants that are compared with a baseline, each a list of words. Of two crossed factors each
     pair of levels is a variant `LEVEL_LEVEL`, the first the baseline."""
 
     baseline: str = ""
-    variants: dict[str, list[str]] = {}  # words of each, the baseline first
-    factors: dict[str, dict[str, list[str]]] = {}  # words of each level of each factor
-    overrides: list[str] = []  # words for all of them
+    variants: dict[str, Words] = {}  # the baseline first
+    factors: dict[str, dict[str, Words]] = {}  # the levels of each factor
+    overrides: Words = []  # for all of them
 
     @property
     def levels(self) -> dict[str, dict[str, str]]:
         """Levels of the two factors, keyed by variant; empty without factors."""
-        pairs = itertools.product(*self.factors.values()) if self.factors else []
-        return {"_".join(pair): dict(zip(self.factors, pair, strict=True)) for pair in pairs}
+        levels = {}
+        if self.factors:
+            for pair in itertools.product(*self.factors.values()):
+                levels["_".join(pair)] = dict(zip(self.factors, pair, strict=True))
+        return levels
 
     @model_validator(mode="after")
     def _cross(self) -> Self:

@@ -46,7 +46,8 @@ def find_sources(module: str) -> Sources:
     root = file.parents[depth]
     name = module.partition(".")[0]
     if _is_installed(root):
-        files = {f"{PREFIX}{file.relative_to(root).as_posix()}": file}
+        place = file.relative_to(root)
+        files = {f"{PREFIX}{place.as_posix()}": file}
         return Sources(files, digest_files(files) | _versions([name]))
     package = root / name
     files_within = [*package.rglob("*.py")] if package.is_dir() else [file]
@@ -113,8 +114,9 @@ def _files_of(folder: Path, name: str) -> list[Path]:
     files: list[Path] = []
     for part in name.split("."):
         folder /= part
-        modules = [folder.with_name(f"{part}{suffix}") for suffix in all_suffixes()]
-        files += [file for file in (folder / "__init__.py", *modules) if file.is_file()]
+        candidates = [folder / "__init__.py"]
+        candidates += [folder.with_name(f"{part}{suffix}") for suffix in all_suffixes()]
+        files += filter(Path.is_file, candidates)
     return files
 
 
@@ -136,7 +138,10 @@ def _versions(modules: Iterable[str]) -> dict[str, str]:
 def digest_files(files: dict[str, Path]) -> dict[str, str]:
     """Sixteen hex digits for each file, by its name, which change with its code and docstrings, not
     with comments and layout."""
-    return {name: _digest(files[name], files[name].stat().st_mtime_ns) for name in sorted(files)}
+    digests = {}
+    for name, path in sorted(files.items()):
+        digests[name] = _digest(path, path.stat().st_mtime_ns)
+    return digests
 
 
 @cache

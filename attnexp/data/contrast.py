@@ -34,8 +34,8 @@ def generate_corpus(order_fraction: float) -> Corpus:
     """The corpus, the same in every run: reviews in pairs, the negative one first; no review of
     test stands in train."""
     random = Random(0)
-    seen: set[tuple[str, ...]] = set()
-    rows: list[tuple[str, str, int, str]] = []
+    seen = set()
+    rows = []
     files = {}
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
         files[split] = {"files": ["generated"], "texts": size, "files_not_read": 0}
@@ -45,23 +45,23 @@ def generate_corpus(order_fraction: float) -> Corpus:
             first, second = random.sample(ASPECTS, 2)
             opening = random.choice(OPENINGS)
             closing = random.choice(CLOSINGS)
-            praise = random.sample(PRAISE, 2)
-            blame = random.sample(BLAME, 2)
-            key = (first, second, opening, closing, praise[0], blame[0])
+            good, better = random.sample(PRAISE, 2)
+            bad, worse = random.sample(BLAME, 2)
+            key = (first, second, opening, closing, good, bad)
             if key in seen:
                 continue
             seen.add(key)
-            joint = "and"
-            pair = blame, praise
             if num_rows < num_with_order:
                 joint = "but"
-                pair = [praise[0], blame[0]], [blame[0], praise[0]]
-            for label, adjectives in enumerate(pair):
-                clauses = (
-                    f"the {first} was {adjectives[0]} {joint} the {second} was {adjectives[1]}"
-                )
+                pair = (good, bad), (bad, good)
+            else:
+                joint = "and"
+                pair = (bad, worse), (good, better)
+            for label, (adjective, last) in enumerate(pair):
+                clauses = f"the {first} was {adjective} {joint} the {second} was {last}"
                 text = f"{opening} {clauses} {closing}".strip()
                 num_rows += 1
-                rows.append((split, text, label, f"row {num_rows} of {split}"))
+                place = f"row {num_rows} of {split}"
+                rows.append((split, text, label, place))
     frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
     return Corpus(rows=frame.astype({"label": np.int8}), files=files)

@@ -1,9 +1,11 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +32,10 @@ NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
 """A label that programs write where there is none; a class may be called so all the same."""
 
+Classes = tuple[str, ...]
+"""Names of classes, in the order of their labels."""
+FilesRead = dict[str, Any]
+"""By split: files, texts and files_not_read, as a result keeps them."""
 Numbers = NDArray[np.integer]
 Order = NDArray[np.intp]  # (n,), row by row the place that it had before
 Mask = NDArray[np.bool_]
@@ -42,10 +48,10 @@ class Corpus:
     rows: pd.DataFrame
     """A row for each text: split (train, then test, then val), text (of Keras's file an array of
     word ranks), label (0 to C - 1; int8 where C fits), place (where it stands, for messages)."""
-    classes: tuple[str, ...] = SENTIMENTS  # C names, in the order of their labels
-    written: tuple[str, ...] = SENTIMENTS  # the labels as the files write them, such as 0 and 1
+    classes: Classes = SENTIMENTS
+    written: Classes = SENTIMENTS  # as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
-    files: dict[str, Any]  # by split: files, texts, files_not_read, as a result keeps them
+    files: FilesRead
 
     @property
     def parts(self) -> dict[str, slice]:
@@ -72,7 +78,8 @@ class Corpus:
     def draw_test(self, data: DataConfig) -> Self:
         """The corpus with a share of train, all that it has but for val, drawn as test."""
         train = self.rows[self.rows.split == "train"]
-        tokenized, _ = text.number_words(train.text, text.tokenizer_of(data))
+        tokenize = text.tokenizer_of(data)
+        tokenized, _ = text.number_words(train.text, tokenize)
         written, _ = pd.factorize(train.text)
         numbers = number_texts(tokenized)
         labels = train.label.to_numpy()
@@ -86,19 +93,19 @@ class Corpus:
         is_test: for all rows but those of val, which stand behind them."""
         split = self.rows.split.to_numpy(copy=True)
         split[: len(is_test)] = np.where(is_test, "test", "train")
-        order = np.argsort([SPLITS.index(name) for name in split], kind="stable")
-        rows = self.rows.assign(split=split).iloc[order]
-        return replace(self, rows=rows), order
+        order = pd.Categorical(split, SPLITS).argsort(kind="stable")
+        rows = self.rows.assign(split=split)
+        return replace(self, rows=rows.iloc[order]), order
 
 
-def make_corpus(rows: pd.DataFrame, source: str, files: dict[str, Any]) -> Corpus:
+def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label."""
     if rows.empty:
         raise UserError(f"{source} holds no texts.")
     labels = [_read_label(value) for value in rows.label]
     is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
-    is_label = [label is not None for label in labels]
+    is_label = pd.notna(labels)
     for column, kind, is_right in (
         ("text", "texts", is_text),
         ("label", "names or whole numbers", is_label),
@@ -112,11 +119,10 @@ def make_corpus(rows: pd.DataFrame, source: str, files: dict[str, Any]) -> Corpu
                 f"column: data.{column}=COLUMN."
             )
     names = _order_labels(set(labels), source)
-    number_of = {name: number for number, name in enumerate(names)}
+    numbers = pd.Categorical(labels, names).codes
     label_type = np.min_scalar_type(-len(names))
-    numbers = np.array([number_of[label] for label in labels], label_type)
+    rows = rows.assign(label=numbers.astype(label_type))
     classes = SENTIMENTS if names in SYNONYMS else names
-    rows = rows.assign(label=numbers)
     return Corpus(rows=rows, classes=classes, written=names, source=source, files=files)
 
 
@@ -130,7 +136,7 @@ def _read_label(value: Any) -> Any:
     return name if is_label else None
 
 
-def _order_labels(values: set[str], source: str) -> tuple[str, ...]:
+def _order_labels(values: set[str], source: str) -> Classes:
     """Labels by number where all are whole numbers, else by name. Raises `UserError` for more of
     them than classes can be, and for one that cannot be printed."""
     are_numbers = all(WHOLE.fullmatch(value) for value in values)
@@ -153,20 +159,19 @@ def check_classes(corpus: Corpus) -> None:
             f"{corpus.source}: all {len(corpus.rows):,} texts have the label {join_names(names)}; "
             f"two classes are needed. Name the column of classes: data.label=COLUMN."
         )
-    label = corpus.rows.label
-    train_labels = set(label[corpus.rows.split == "train"])
-    if "test" not in corpus.parts:
+    labels_of = corpus.rows.groupby("split", sort=False).label.agg(set)
+    train_labels = labels_of.get("train", set())
+    if "test" not in labels_of:
         raise UserError(
             f"{corpus.source}: too few texts differ, so that none is in test. Give more texts, or "
             f"a larger data.test_share."
         )
     advice = "add or relabel texts, or name other splits: data.train_split, data.test_split."
-    for split in corpus.parts:
-        split_labels = set(label[corpus.rows.split == split])
-        if len(split_labels) < 2 or split_labels - train_labels:
+    for split, labels in labels_of.items():
+        if len(labels) < 2 or labels - train_labels:
             if "-1" in names:  # as where the labels of a contest's test split are kept back
                 advice = f"where -1 hides them, take another split: data.{split}_split=validation."
-            listed = join_names(names[label] for label in sorted(split_labels))
+            listed = join_names(names[label] for label in sorted(labels))
             listed_of_train = join_names(names[label] for label in sorted(train_labels))
             raise UserError(
                 f"{split} of {corpus.source} has the classes {listed}, train {listed_of_train}. "
@@ -200,13 +205,14 @@ def choose_test(
     is_test = np.zeros(len(first_rows), bool)
     random = np.random.default_rng(seed)
     for label in np.unique(label_of_text):
-        shuffled = random.permutation(written_rows[labels[written_rows] == label])
+        rows_of_label = written_rows[labels[written_rows] == label]
+        shuffled = random.permutation(rows_of_label)
         texts = pd.unique(text_of_row[shuffled])  # in the order of their first row there
         texts = texts[label_of_text[texts] == label]
-        # the row count before each text; test ends before the text where it is nearest to the share
-        num_before = np.cumsum([0, *num_rows[texts]])
-        num_wanted = shares[label] * num_before[-1]
-        num_texts = np.abs(num_before[:-1] - num_wanted).argmin()
+        # test ends before the text where the number of its rows is nearest to the share
+        *num_before, num_in_all = np.cumsum([0, *num_rows[texts]])
+        distances = np.abs(num_before - shares[label] * num_in_all)
+        num_texts = distances.argmin()
         is_test[texts[:num_texts]] = True
     return is_test[text_of_row]
 
@@ -214,20 +220,20 @@ def choose_test(
 def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
     """What is questionable in texts, with how often; nothing that does not occur. num_words,
     numbers: of each row, (n,). Texts of one number are the same to a model."""
-    rows = corpus.rows.assign(number=numbers, num_words=num_words)
-    with_words = rows[rows.num_words > 0]
+    rows = corpus.rows.assign(number=numbers)
+    with_words = rows[num_words > 0]
     counts = {}
-    for split, other in (("test", "train"), ("val", "train"), ("val", "test")):
-        split_rows = with_words[with_words.split == split]
-        other_rows = with_words[with_words.split == other]
-        is_shared = split_rows.number.isin(other_rows.number)
+    for other, split in combinations(SPLITS, 2):
+        texts = with_words.number[with_words.split == split]
+        other_texts = with_words.number[with_words.split == other]
+        is_shared = texts.isin(other_texts)
         counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "number"])
     counts["texts repeat another of their split"] = is_repeated.sum()
-    num_labels = with_words.groupby("number").label.nunique()
-    counts["texts have both labels"] = (num_labels > 1).sum()
+    has_several = with_words.groupby("number").label.nunique() > 1
+    counts["texts have both labels"] = has_several.sum()
 
-    places = rows.place[rows.num_words == 0]
+    places = rows.place[num_words == 0]
     counts[f"texts hold no word: {join_names(places)}"] = len(places)
     for label, name in enumerate(corpus.written):
         if MISSING.fullmatch(name):
@@ -235,26 +241,28 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
 
+    classes = pd.Series(corpus.classes)
     num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
     for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
-        few = num_texts.index[num_texts[split] <= most]
-        listed = join_names(corpus.classes[label] for label in few)
-        problem = f"of {len(num_texts)} classes with {amount} in {split}: {listed}"
+        few = classes[num_texts[split] <= most]
+        problem = f"of {len(classes)} classes with {amount} in {split}: {join_names(few)}"
         counts[problem] = len(few)
 
     # as where Chinese, which has no spaces, is split at spaces
     num_characters = rows.text.str.len()
-    is_long = num_characters > 10 * rows.num_words.clip(1)
-    is_unsplit = is_long & (rows.num_words < 3)
+    is_long = num_characters > 10 * num_words.clip(1)
+    is_unsplit = is_long & (num_words < 3)
     if is_unsplit.mean() > 0.1:
         problem = "long texts have two tokens at most (is data.tokenizer right?)"
         counts[problem] = is_unsplit.sum()
-    names = pd.Series(corpus.classes)
-    for _, similar in names.groupby(names.map(_simplify), sort=False):
-        if len(similar) > 1:
-            listed = ", ".join(map(repr, similar))
+    names_of = defaultdict[str, list[str]](list)
+    for name in corpus.classes:
+        names_of[_simplify(name)].append(name)
+    for names in names_of.values():
+        if len(names) > 1:
+            listed = ", ".join(map(repr, names))
             problem = f"names of classes differ in space, case or zeros alone ({listed})"
-            counts[problem] = len(similar)
+            counts[problem] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
 
 

@@ -15,7 +15,7 @@ from attnexp.config.schema import DataConfig
 from attnexp.data import text
 from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, find_problems, number_texts
 from attnexp.data.load import load_corpus, read_corpus
-from attnexp.data.text import Ids, Texts
+from attnexp.data.text import Ids, Texts, TextsAndWords
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 
@@ -48,8 +48,9 @@ class Dataset:
 
     def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
-        ranks = ids - text.INDEX_FROM - 1
-        return " ".join(self.words[rank] for rank in ranks if 0 <= rank < len(self.words))
+        ranks = ids - text.FIRST_WORD
+        known = [rank for rank in ranks if 0 <= rank < len(self.words)]
+        return " ".join(self.words[rank] for rank in known)
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
@@ -75,11 +76,11 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
         split: _limit(ids[part], labels[part], split, limits[split])
         for split, part in corpus.parts.items()
     }
-    words = words[: config.vocab_size - text.INDEX_FROM - 1]  # ranks count from 1
+    words = words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
         words=words,
-        vocab_size=len(words) + text.INDEX_FROM + 1 if words else config.vocab_size,
+        vocab_size=len(words) + text.FIRST_WORD if words else config.vocab_size,
         classes=corpus.classes,
         source=corpus.source,
         files=corpus.files,
@@ -92,12 +93,15 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     """Other texts for a finished run, with its words and classes: a test split, or else all. They
     may be few, and of one class."""
     corpus = read_corpus(config)
-    rows = corpus.rows[corpus.parts["test"]] if "test" in corpus.parts else corpus.rows
+    rows = corpus.rows
+    if "test" in corpus.parts:
+        rows = rows[corpus.parts["test"]]
     names = corpus.written
     if tuple(classes) == SENTIMENTS:
         names = tuple(SENTIMENT_OF.get(name, name) for name in names)
     has_texts = isinstance(rows.text.iloc[0], str)
-    if not words or not has_texts or not set(names) <= set(classes):
+    fits = words and has_texts and set(names) <= set(classes)
+    if not fits:
         raise UserError(
             f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
             f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "
@@ -119,17 +123,19 @@ def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
             f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use {len(labels)} or "
             f"less, or data.limit_{split}=null for all."
         )
-    ends = limit * np.cumsum(np.bincount(labels)) // len(labels)
+    num_up_to = np.cumsum(np.bincount(labels))  # each class
+    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)  # which add up to the limit
     random = np.random.default_rng(0)
     rows: list[int] = []
-    for label, num_rows in enumerate(np.diff(ends, prepend=0)):  # which add up to the limit
-        shuffled = random.permutation(np.flatnonzero(labels == label))
-        rows.extend(shuffled[:num_rows])
+    for label, quota in enumerate(quotas):
+        rows_of_label = np.flatnonzero(labels == label)
+        shuffled = random.permutation(rows_of_label)
+        rows.extend(shuffled[:quota])
     rows.sort()
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]:
+def number_corpus(corpus: Corpus, config: DataConfig) -> TextsAndWords:
     """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
     no words."""
     texts = corpus.rows.text
@@ -143,7 +149,7 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> tuple[Texts, list[str]]
     tracked = progress.track(list(texts), "encoding")
     numbered, words = text.number_words(tracked, text.tokenizer_of(config))
     for split, part in corpus.parts.items():
-        if not any(map(len, numbered[part])):
+        if not any(row.size for row in numbered[part]):
             raise UserError(
                 f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
                 f"Give texts of words, or another tokenizer."
@@ -160,7 +166,8 @@ def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> s
         texts = ranks[part]
         # where each text begins, so that the same words in other texts are other data
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        for numbers in (np.concatenate(texts), offsets, labels[part]):
+        tokens = np.concatenate(texts)
+        for numbers in (tokens, offsets, labels[part]):
             digest.update(numbers.tobytes())
     digest.update("\n".join(words).encode())  # no word holds a line break
     if corpus.classes != SENTIMENTS:

@@ -1,23 +1,21 @@
 """Load a data set: locate its source, read its splits, and join their rows."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError, join_names
+from attnexp.base.errors import UserError, join_names, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
-from attnexp.data.corpus import Corpus, check_classes, make_corpus
+from attnexp.data.corpus import Corpus, FilesRead, check_classes, make_corpus
 from attnexp.data.records import LINE
 from attnexp.data.sources import locate_source, open_source
 from attnexp.data.splits import Splits, choose_splits, find_splits
 from attnexp.data.tables import choose_columns, read_rows
 
-Tables = dict[str, dict[str, pd.DataFrame]]
-"""Rows of each file, by split and name."""
+Frames = dict[str, pd.DataFrame]
+"""Rows of each file, by its name."""
 
 
 def load_corpus(data: DataConfig) -> Corpus:
@@ -47,51 +45,54 @@ def read_corpus(data: DataConfig) -> Corpus:
         raise
     except Exception as error:  # of pandas, datasets, tarfile and others, with no base in common
         raise UserError(
-            f"{path} cannot be read ({' '.join(str(error).split())[:300]}). Where it has several "
+            f"{path} cannot be read ({on_one_line(error)[:300]}). Where it has several "
             f"configurations, choose one: data.config=NAME. Where it is damaged, fetch it again."
         ) from error
     if columns not in ([data.text, data.label], ["text", "label"]):
-        text, label = map(join_names, ([column] for column in columns))
+        text, label = (join_names([column]) for column in columns)
         progress.note(f"Column {text} is the text, {label} the label.")
     return make_corpus(rows, title, files)
 
 
-def read_splits(splits: Splits, *, has_header: bool) -> tuple[Tables, dict[str, Any]]:
-    """Rows of all files, and what is read, by split, as a result keeps it; a note says it."""
-    tables: Tables = {}
+def read_splits(splits: Splits, *, has_header: bool) -> tuple[dict[str, Frames], FilesRead]:
+    """Rows of all files, by split, and what is read; a note says it."""
+    tables = {}
     files = {}
     parts = []
+    skipped: list[str] = []
     for key, split in splits.items():
-        tables[key] = {}
+        frames: Frames = {}
         for name, file in split.files.items():
             if isinstance(file, Path):
                 file = read_rows(file, has_header=has_header)
-            tables[key][name] = file
-        num_texts = sum(map(len, tables[key].values()))
+            frames[name] = file
+        tables[key] = frames
+        num_texts = sum(map(len, frames.values()))
         files[key] = {
-            "files": list(split.files),
+            "files": list(frames),
             "texts": num_texts,
             "files_not_read": len(split.skipped),
         }
-        parts.append(f"{key}: {join_names(tables[key])}, {num_texts:,} texts")
+        parts.append(f"{key}: {join_names(frames)}, {num_texts:,} texts")
+        skipped += split.skipped
     progress.note(f"Read {'; '.join(parts)}.")
-    skipped = [name for split in splits.values() for name in split.skipped]
     if skipped:
         progress.note(f"Not read: {len(skipped):,} files of other names, {join_names(skipped)}.")
     return tables, files
 
 
-def join_tables(tables: Tables, columns: Sequence[str]) -> pd.DataFrame:
+def join_tables(tables: dict[str, Frames], columns: list[str]) -> pd.DataFrame:
     """Rows of all files: split, text and label, None where a cell is empty or its column is not
     there, and place, for messages. columns: names of that of texts and that of labels."""
     parts = []
     for split, files in tables.items():
         for name, rows in files.items():
-            named = rows.loc[:, rows.columns != ""]  # several may have no name
-            part = named.reindex(columns=list(columns)).astype(object)
+            named = rows.drop(columns="", errors="ignore")  # several may have no name
+            part = named.reindex(columns=columns).astype(object)
             part.columns = ["text", "label"]
             part["split"] = split
-            part["place"] = [f"row {number} of {name}" for number in range(1, len(rows) + 1)]
+            numbers = range(1, len(rows) + 1)
+            part["place"] = [f"row {number} of {name}" for number in numbers]
             if rows.index.name == LINE:
                 part["place"] += [f" (line {line})" for line in rows.index]
             parts.append(part)

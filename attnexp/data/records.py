@@ -32,22 +32,25 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     if has_header:
         names = [name.strip() for name in rows.pop(0)]
         lines.pop(0)
-        if all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows):
+        num_cells = len(names) + 1
+        if all(len(row) == num_cells and row[0].isdigit() for row in rows):
             names = ["", *names]  # R numbered the rows
     else:
         names = list(map(str, range(len(rows[0]))))
     columns = pd.Index(names)
-    repeated = columns[columns.duplicated() & (columns != "")]
-    if len(repeated):
+    repeated = {*columns[columns.duplicated()]} - {""}
+    if repeated:
         raise ValueError(
-            f"it has more than one column {join_names(sorted(set(repeated)))}; leave one, or write "
+            f"it has more than one column {join_names(sorted(repeated))}; leave one, or write "
             f"{guess_columns(pd.DataFrame(rows))} if its first row holds no names"
         )
     for row, line in zip(rows, lines, strict=True):
-        if len(row) > len(names):
+        num_missing = len(names) - len(row)
+        if num_missing < 0:
             raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
-        row.extend([""] * (len(names) - len(row)))  # a spreadsheet leaves out empty cells at an end
-    return pd.DataFrame(rows, columns=columns, index=pd.Index(lines, name=LINE), dtype=str)
+        row += [""] * num_missing  # a spreadsheet leaves out empty cells at an end
+    index = pd.Index(lines, name=LINE)
+    return pd.DataFrame(rows, columns=columns, index=index, dtype=str)
 
 
 def guess_columns(rows: pd.DataFrame) -> str:
@@ -74,7 +77,8 @@ def split_records(text: str, kind: str) -> Records:
         return by_line
     num_cells = {len(row) for row in by_line.cells}
     # only a writer of csv sets names in quotes, and so its texts, too
-    has_quoted_name = any(re.fullmatch('".*"', name.strip()) for name in by_line.cells[0])
+    header = by_line.cells[0]
+    has_quoted_name = any(re.fullmatch('".*"', name.strip()) for name in header)
     is_table = len(num_cells) == 1 and num_cells != {1} and not has_quoted_name
     try:
         by_quotes = _split_by_quotes(text, dialect)
@@ -97,7 +101,8 @@ def split_records(text: str, kind: str) -> Records:
 def _guess_dialect(text: str, kind: str) -> dict[str, Any]:
     """Delimiter of a csv, and whether spaces follow it. Raises `ValueError` for Excel's `sep=`."""
     # names in quotes may hold delimiters and line breaks
-    header = re.sub('"[^"]*"', "", text[:100_000]).partition("\n")[0]
+    beginning = re.sub('"[^"]*"', "", text[:100_000])
+    header, _, _ = beginning.partition("\n")
     if header.lower().startswith("sep="):
         raise ValueError(f"remove its first line, {header.strip()!r}, which only Excel reads")
     delimiter = "\t"
@@ -144,10 +149,11 @@ def parse_json(text: str) -> pd.DataFrame:
     """Rows of JSON: objects one after the other, a list of objects, or an object as pandas'
     `to_json` writes it. Raises `ValueError`, with the line, for anything else."""
     values, lines = _decode_values(text)
-    if len(values) == 1 and isinstance(values[0], dict):
-        return _parse_object(values[0], is_row="\n" not in text.strip())
-    if len(values) == 1 and isinstance(values[0], list):
-        values = values[0]
+    match values:
+        case [dict(tree)]:
+            return _parse_object(tree, is_row="\n" not in text.strip())
+        case [list(listed)]:
+            values = listed
     if not _are_objects(values):
         raise ValueError("what it lists are not objects; give one object a line")
     frame = pd.DataFrame(values, dtype=object)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 
 DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
@@ -14,8 +14,8 @@ FORMATS = (
     "train-*.parquet as on the hub), what save_to_disk of `datasets` wrote, the aclImdb folder, "
     "aclImdb_v1.tar.gz, or Keras's imdb.npz"
 )
-REVIEWS = "t*/[np][eo][gs]"
-"""The four folders of reviews in aclImdb: train/neg, train/pos, test/neg, test/pos."""
+REVIEWS = ("t*/[np][eo][gs]/*", "aclImdb/t*/[np][eo][gs]/*")
+"""The reviews in the four folders of aclImdb, such as train/neg, or in a folder with it."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ def locate_source(data: DataConfig) -> Source:
         folder = Path(home, data.name).expanduser()
         if folder.exists():
             return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
-    return Source("stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or "")
+    if data.name is DataName.imdb:
+        return Source("stanfordnlp/imdb")
+    return Source(data.hub or "")
 
 
 def open_source(source: Source) -> tuple[Path, str]:
@@ -56,7 +58,8 @@ def open_source(source: Source) -> tuple[Path, str]:
     name and commit. Raises `UserError`, which says what to do, where there is none."""
     if source.path is None:
         folder = download_snapshot(source.title)
-        return folder, f"hub: {source.title}@{folder.name[:12]}"
+        commit = folder.name[:12]
+        return folder, f"hub: {source.title}@{commit}"
     path = Path(source.path).expanduser().absolute()
     if not path.exists():
         raise UserError(f"{source.title}={source.path} does not exist. Give {FORMATS}.")
@@ -68,9 +71,10 @@ def open_source(source: Source) -> tuple[Path, str]:
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
     """Path, size and time of change of every file that may be read for a config; of a data set of
     the hub, which its commit names, and of a generated one none."""
-    path = Path(locate_source(data).path or "no/such/file").expanduser()
+    source = locate_source(data)
+    path = Path(source.path or "no/such/file").expanduser()
     files = [path]
-    for pattern in ("*", "*/*", f"{REVIEWS}/*", f"aclImdb/{REVIEWS}/*"):
+    for pattern in ("*", "*/*", *REVIEWS):
         files += path.glob(pattern)
     stamps = []
     for file in files:
@@ -92,7 +96,7 @@ def download_snapshot(name: str) -> Path:
     except Exception as error:  # two libraries and what they stand on: no common base
         raise UserError(
             f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
-            f"{constants.ENDPOINT} ({' '.join(str(error).split())[:300]}). Check its name, and try "
+            f"{constants.ENDPOINT} ({on_one_line(error)[:300]}). Check its name, and try "
             f"again when online (HF_ENDPOINT names a mirror). Or give data.path=PATH, "
             f"$ATTNEXP_IMDB or $ATTNEXP_DATA/NAME: {FORMATS}. Or do without: data=contrast."
         ) from error

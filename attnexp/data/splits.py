@@ -32,6 +32,10 @@ SAVED = ("dataset_dict.json", "state.json")
 """Files of which `save_to_disk` of `datasets` writes one."""
 
 
+Files = dict[str, Path]
+"""Files by their names."""
+
+
 class Split(NamedTuple):
     """Texts of one split by the names of their files."""
 
@@ -50,11 +54,11 @@ def find_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Splits:
     if is_hub or is_saved:
         return _find_in_datasets(str(path), data, is_saved=is_saved)
     if path.is_dir():
-        return _sort_reviews(_read_reviews(path)) or _find_tables(path, data)
+        return _find_reviews(path) or _find_tables(path, data)
     if kind_of(path):
         return {data.train_split: Split({path.name: path})}
     if tarfile.is_tarfile(path):
-        return _sort_reviews(_read_reviews(path))
+        return _find_reviews(path)
     return _find_in_keras(path)
 
 
@@ -77,7 +81,8 @@ def choose_splits(splits: Splits, source: str, data: DataConfig) -> Splits:
                     f"already. Name another split, or leave data.{key}_split out."
                 )
             key_of_file[file] = key
-    unused = {file for split in splits.values() for file in split.files} - key_of_file.keys()
+    files = {file for split in splits.values() for file in split.files}
+    unused = files - key_of_file.keys()
     if unused:
         progress.note(f"Not read: {join_names(sorted(unused))}.")
     return chosen
@@ -122,22 +127,22 @@ def _is_whole(files: Sequence[str]) -> bool:
 def _find_tables(path: Path, data: DataConfig) -> Splits:
     """Tables of a folder by split: by their names without a number, or by their folders where only
     those name train. A split of several files must turn out to be shards."""
-    tables = {}
-    for file in sorted([*path.glob("*"), *path.glob("*/*")]):
+    tables: Files = {}
+    by_name = defaultdict[str, Files](dict)
+    by_folder = defaultdict[str, Files](dict)
+    files = [*path.glob("*"), *path.glob("*/*")]
+    for file in sorted(files):
         if kind_of(file) and file.is_file():
             name = str(file.relative_to(path))
+            stem = re.sub(r"[-_]\d.*", "", stem_of(name))
             tables[name] = file
-    if len(tables) == 1 and not data.test_split:
-        return {data.train_split: Split(tables)}
-    by_name = defaultdict[str, dict[str, Path]](dict)
-    by_folder = defaultdict[str, dict[str, Path]](dict)
-    for name, file in tables.items():
-        stem = re.sub(r"[-_]\d.*", "", stem_of(name))
-        by_name[stem][name] = file
-        by_folder[file.parent.name][name] = file
+            by_name[stem][name] = file
+            by_folder[file.parent.name][name] = file
     groups = by_name
     if data.train_split in by_folder and data.train_split not in by_name:
         groups = by_folder
+    if len(tables) == 1 and not data.test_split:
+        return {data.train_split: Split(tables)}
     return {name: Split(group) for name, group in groups.items()}
 
 
@@ -150,8 +155,8 @@ def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
     """Names and contents of the files of an archive, or of the reviews of an aclImdb folder, or of
     a folder with one."""
     if path.is_dir():
-        for file in [*path.glob(f"{REVIEWS}/*"), *path.glob(f"aclImdb/{REVIEWS}/*")]:
-            if file.is_file():
+        for pattern in REVIEWS:
+            for file in filter(Path.is_file, path.glob(pattern)):
                 yield file.as_posix(), file.read_bytes()
         return
     with tarfile.open(path) as archive:
@@ -161,28 +166,30 @@ def _read_reviews(path: Path) -> Iterable[tuple[str, bytes]]:
                 yield member.name, content.read()
 
 
-def _sort_reviews(files: Iterable[tuple[str, bytes]]) -> Splits:
+def _find_reviews(path: Path) -> Splits:
     """Reviews (Maas et al. 2011) by name, ordered as in the hub's parquet: by side and number.
     Files of other names in their folders are skipped."""
-    texts: dict[tuple[str, str, int, str], str | None] = {}
+    place = ["split", "label", "number", "file"]
+    reviews = []
     skipped = defaultdict[str, list[str]](list)
-    for name, content in files:
-        place = REVIEW.fullmatch(name)
-        if place is None:
+    for name, content in _read_reviews(path):
+        match = REVIEW.fullmatch(name)
+        if match is None:
             continue
-        split, side, file = place.groups()
+        split, side, file = match.groups()
         number = NUMBERED.fullmatch(file)
         if number is None:
             skipped[split].append(f"{split}/{side}/{file}")
         else:
-            texts[split, side, int(number[1]), file] = content.decode() or None
-    rows = defaultdict[str, list[tuple[str | None, str]]](list)
-    for (split, side, *_), text in sorted(texts.items()):
-        rows[split].append((text, side))
+            text = content.decode() or None
+            reviews.append((split, side, int(number[1]), file, text))
+    frame = pd.DataFrame(reviews, columns=[*place, "text"])
+    # an archive may hold a file twice: the last one counts
+    frame = frame.drop_duplicates(place, keep="last").sort_values(place)
     splits = {}
-    for split, reviews in rows.items():
-        frame = pd.DataFrame(reviews, columns=["text", "label"])
-        splits[split] = Split({f"{split}/neg and {split}/pos": frame}, sorted(skipped[split]))
+    for split, rows in frame.groupby("split"):
+        name = f"{split}/neg and {split}/pos"
+        splits[split] = Split({name: rows}, sorted(skipped[split]))
     return splits
 
 
@@ -200,7 +207,8 @@ def _find_in_keras(path: Path) -> Splits:
     with np.load(io.BytesIO(content), allow_pickle=True) as arrays:
         for split in ("train", "test"):
             texts = [np.array(ranks, np.int32) for ranks in arrays[f"x_{split}"]]
-            rows = pd.DataFrame({"text": texts, "label": arrays[f"y_{split}"]})
+            labels = arrays[f"y_{split}"]
+            rows = pd.DataFrame({"text": texts, "label": labels})
             splits[split] = Split({f"{split} of {path.name}": rows})
     return splits
 
@@ -216,9 +224,10 @@ def _find_in_datasets(path: str, data: DataConfig, *, is_saved: bool) -> Splits:
     else:
         with TemporaryDirectory() as cache:
             content = datasets.load_dataset(path, data.config, cache_dir=cache, keep_in_memory=True)
-    sets = content if isinstance(content, dict) else {data.train_split: content}
+    if not isinstance(content, dict):
+        content = {data.train_split: content}
     splits = {}
-    for name, dataset in sets.items():
+    for name, dataset in content.items():
         rows = convert_arrow(dataset.with_format("arrow")[:])
         splits[name] = Split({f"split {name}": rows})
     return splits

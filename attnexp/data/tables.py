@@ -41,7 +41,8 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
             raise ValueError(f"data.header=false is for csv and tsv, and this is {kind}")
         content = _read_content(file)
         if kind == "parquet":
-            return convert_arrow(parquet.read_table(pa.BufferReader(content)))
+            table = parquet.read_table(pa.BufferReader(content))
+            return convert_arrow(table)
         text = _decode(content)
         if kind in ("csv", "tsv"):
             frame = parse_csv(text, kind, has_header=has_header)
@@ -98,8 +99,10 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     features = about.get("info", {}).get("features", {})
     for column, feature in features.items():
         names = feature.get("names") if isinstance(feature, dict) else None
-        if names and (frame[column] != -1).any():  # else the hub does not show its labels
-            frame[column] = frame[column].astype(object).map(dict(enumerate(names)))
+        numbers = frame[column]
+        if names and (numbers != -1).any():  # else the hub does not show its labels
+            name_of = dict(enumerate(names))
+            frame[column] = numbers.astype(object).map(name_of)
     return frame
 
 
@@ -108,8 +111,10 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     tables: the rows of train by file. Raises `UserError` where there is none, or more than one."""
     names = list(dict.fromkeys(name for rows in tables.values() for name in rows if name))
     columns = []
-    for key, setting, taken in (("text", data.text, data.label), ("label", data.label, data.text)):
-        column = setting or _find_common(key, names, taken)
+    settings = {"text": data.text, "label": data.label}
+    free = [name for name in names if name not in settings.values()]
+    for key, setting in settings.items():
+        column = setting or _find_common(key, free)
         if column not in names:
             what = f"that is plainly the {key}"
             if setting:
@@ -128,8 +133,11 @@ def choose_columns(tables: Mapping[str, pd.DataFrame], source: str, data: DataCo
     return columns
 
 
-def _find_common(key: str, names: list[str], taken: str | None) -> str:
-    """The one column with a common name for `key`, other than the one that is taken; else ""."""
-    common = [name for name in names if name.lower() in COMMON[key] and name != taken]
-    candidates = [name for name in common if name.lower() == key] or common
-    return candidates[0] if len(candidates) == 1 else ""
+def _find_common(key: str, names: list[str]) -> str:
+    """The one column with a common name for `key`; empty if there is none, or more than one."""
+    exact = [name for name in names if name.lower() == key]
+    common = [name for name in names if name.lower() in COMMON[key]]
+    candidates = exact or common
+    if len(candidates) == 1:
+        return candidates[0]
+    return ""

@@ -11,6 +11,7 @@ import re
 import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import count
 
 import numpy as np
@@ -23,12 +24,16 @@ from attnexp.config.schema import DataConfig, Side
 PAD = 0  # these four are Keras's
 START = 1
 UNKNOWN = 2
-INDEX_FROM = 3  # so the most frequent word has id 4
+INDEX_FROM = 3  # a word's id is its rank and this
+FIRST_WORD = INDEX_FROM + 1
+"""Id of the most frequent word, for ranks count from 1."""
 
 Tokenize = Callable[[str], list[str]]
 Ids = NDArray[np.int32]
 Texts = list[Ids]
 """The tokens of each text, as numbers or ranks."""
+TextsAndWords = tuple[Texts, list[str]]
+"""Texts, and the words that their numbers or ranks from 1 stand for."""
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 FULL_WIDTH = "".join(chr(ord(mark) + 0xFEE0) for mark in KERAS_FILTERS if mark > " ")
 CJK_FILTERS = FULL_WIDTH + (
@@ -75,8 +80,10 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
     is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
-    is_own = ":" not in kind
-    function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_own else kind)
+    if ":" not in kind:
+        ours: Tokenize = pieces.load(f"{__name__}:{kind}")
+        return ours
+    function: Tokenize = pieces.load(kind)
 
     def tokenize(text: str) -> list[str]:
         try:
@@ -94,10 +101,10 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
             )
         return tokens
 
-    return function if is_own else tokenize
+    return tokenize
 
 
-def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[str]]:
+def number_words(texts: Iterable[str], tokenize: Tokenize) -> TextsAndWords:
     """Words of texts as numbers from 1 in the order of their first appearance, and the words."""
     # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
     number_of: defaultdict[str, int] = defaultdict(count(1).__next__)
@@ -108,7 +115,7 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[
     return rows, list(number_of)
 
 
-def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tuple[Texts, list[str]]:
+def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> TextsAndWords:
     """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
     first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
     first, which is the order of Keras; 0 stays the unknown word. Ranks without words stay too."""
@@ -123,7 +130,8 @@ def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tupl
     rank_of = np.zeros(len(counts), np.int32)
     rank_of[by_frequency] = np.arange(1, num_ranks + 1)
     ranks = [rank_of[row] for row in rows]
-    return ranks, [words[number - 1] for number in by_frequency]
+    words_by_rank = [words[number - 1] for number in by_frequency]
+    return ranks, words_by_rank
 
 
 def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) -> Texts:
@@ -146,10 +154,11 @@ def kept_part(config: DataConfig) -> slice:
 def to_ids(rows: Texts, config: DataConfig) -> Ids:
     """Ranks as Keras's ids, cut and padded: (n, max_len). Raises `UserError` where they are more
     than the machine's memory holds, which the system may notice only when it ends the process."""
-    size = 4 * len(rows) * config.max_len / 2**30
-    memory = math.inf  # GiB, where the system tells
-    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    size = 4 * len(rows) * config.max_len / 2**30  # GiB, as of `memory`
+    memory = math.inf
+    with suppress(AttributeError, ValueError):  # on a system that does not tell
+        num_pages = os.sysconf("SC_PHYS_PAGES")
+        memory = num_pages * os.sysconf("SC_PAGE_SIZE") / 2**30
     if size > memory:
         raise UserError(
             f"data.max_len={config.max_len} for {len(rows):,} texts does not fit in memory: "
@@ -163,5 +172,7 @@ def to_ids(rows: Texts, config: DataConfig) -> Ids:
             padded[len(padded) - len(text) :] = text
         else:
             padded[: len(text)] = text
-    ids[(ids == INDEX_FROM) | (ids >= config.vocab_size)] = UNKNOWN  # ranks 0, and too rare ones
+    has_rank_0 = ids == INDEX_FROM
+    is_rare = ids >= config.vocab_size
+    ids[has_rank_0 | is_rare] = UNKNOWN
     return ids

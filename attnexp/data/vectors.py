@@ -4,7 +4,7 @@ import gzip
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,16 +34,17 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
     """Vectors of `words` from a file of lines with a word and its numbers, separated by spaces.
     Raises `UserError` if it has none of the words, or not `d_model` finite numbers for each."""
     file = Path(path).expanduser()
+    open_file: Any = gzip.open if file.suffix == ".gz" else open
     row_of = {word.encode(): row for row, word in enumerate(words)}
     rows = torch.zeros(len(words), d_model)
     in_file = torch.zeros(len(words), dtype=torch.bool)
     try:
-        with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as lines:
+        with open_file(file, "rb") as lines:
             for line_number, line in enumerate(lines, start=1):
                 word, *numbers = line.rstrip().split(b" ")
-                row = row_of.get(word)
                 is_header = line_number == 1 and len(numbers) == 1  # how many words, how wide
-                if row is not None and not is_header:
+                if word in row_of and not is_header:
+                    row = row_of[word]
                     vector = torch.tensor(list(map(float, numbers)))
                     rows[row] = vector.reshape(d_model)
                     in_file[row] = True

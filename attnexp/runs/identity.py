@@ -47,9 +47,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     for source, number in seeds.items():
         if number is None and source != "resample":  # which does not follow `seed`
             seeds[source] = config.seed
-    code = dict(_code_of_attnexp())
-    for kind in foreign_code(tree):
-        code |= pieces.sources_of(kind).code
+    users = pieces.sources_of(*foreign_code(tree))
+    code = _code_of_attnexp() | users.code
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
 
 
@@ -62,11 +61,10 @@ def load_config(
     code has changed since, without `any_code`.
     """
     config = overlay(run.result.config, words, trust_code=trust_code)
-    code: dict[str, str] = {}
-    for kind in foreign_code(run.result.config):
-        code |= pieces.sources_of(kind).code
-    names = {name for name, _ in run.result.code.items() ^ code.items()}
-    changed = sorted(name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX))
+    users = pieces.sources_of(*foreign_code(run.result.config))
+    differences = run.result.code.items() ^ users.code.items()
+    names = {name for name, _ in differences if name.startswith(PREFIX)}
+    changed = sorted(name.removeprefix(PREFIX) for name in names)
     if changed and not any_code:
         raise UserError(
             f"{join_names(changed)} changed since {run.path} was trained, which kept its code in "
@@ -79,9 +77,12 @@ def load_config(
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs: an edit counts in the next process."""
     package = Path(__file__).parents[1]
-    rooms = ("model", "network", "training", "data")
-    paths = [path for room in rooms for path in (package / room).rglob("*.py")]
-    return digest_files({path.relative_to(package).as_posix(): path for path in paths})
+    files = {}
+    for room in ("model", "network", "training", "data"):
+        for path in package.glob(f"{room}/**/*.py"):
+            name = path.relative_to(package).as_posix()
+            files[name] = path
+    return digest_files(files)
 
 
 def _digest(tree: Any) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, foreign_code
-from attnexp.config.options import name_of
+from attnexp.config.options import Tree, name_of
 from attnexp.config.schema import DataConfig, DataName, flatten, is_seed, to_dict
 
 NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
@@ -16,13 +16,13 @@ data.test_share""".split()
 alone), and the source of the data, whose fingerprint is in the id."""
 
 
-def settings(config: dict[str, Any]) -> dict[str, Any]:
+def settings(config: Tree) -> Tree:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
     flat = flatten(config)
     return {key: flat[key] for key in flat if key not in NOT_OF_A_VARIANT and not is_seed(key)}
 
 
-def replicate(config: dict[str, Any]) -> str:
+def replicate(config: Tree) -> str:
     """Name of a run among those of its variant: its seed, and the seeds of sources that do not
     follow it, as in `0`, `0-init3` or `0-resample0`."""
     seed = config["seed"]
@@ -34,27 +34,34 @@ def replicate(config: dict[str, Any]) -> str:
     return "-".join(parts)
 
 
-def default_label(config: dict[str, Any]) -> str:
+def default_label(config: Tree) -> str:
     """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
     model and position, then every other piece, and every setting, that is not the default one."""
     values = settings(config)
     words = [data_of(config).title]
-    named_keys = [key for key in ("model.kind", "position.kind") if key in values]
-    words += [name_of(values[key]) for key in named_keys]
-    words += [as_word(key, values[key]) for key in departures(config) if key not in named_keys]
+    named_keys = ("model.kind", "position.kind")
+    for key in named_keys:
+        if key in values:
+            words.append(name_of(values[key]))
+    for key in departures(config):
+        if key not in named_keys:
+            words.append(as_word(key, values[key]))
     return " ".join(words)
 
 
-def departures(config: dict[str, Any]) -> list[str]:
+def departures(config: Tree) -> list[str]:
     """Keys of the choices that are not the default ones, and of the settings that differ from the
     defaults of what is chosen. A user's piece is not imported for this: all its settings count."""
     data = data_of(config)
     values = settings(config)
-    words = [f"data={data.name}", "data.path=any"] if data.path else [f"data={data.name}"]
+    words = [f"data={data.name}"]
+    if data.path:
+        words.append("data.path=any")
     defaults = default_settings(*words)
     chosen: list[str] = []
     for key, value in values.items():
-        if key.endswith((".kind", "train.protocol")) and (key, value) not in defaults.items():
+        is_choice = key.endswith((".kind", "train.protocol"))
+        if is_choice and (key, value) not in defaults.items():
             chosen.append(key)
             if value not in foreign_code(config):
                 words.append(as_word(key, value))
@@ -63,13 +70,13 @@ def departures(config: dict[str, Any]) -> list[str]:
     return [key for key, value in items if key in chosen or (key, value) not in defaults.items()]
 
 
-def data_of(config: dict[str, Any]) -> DataConfig:
+def data_of(config: Tree) -> DataConfig:
     """Name and path of the data set of a config as `to_dict` gives it."""
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 
 @functools.cache
-def default_settings(*words: str) -> dict[str, Any]:
+def default_settings(*words: str) -> Tree:
     """Settings of a run of these words, or of as many of the first as compose."""
     try:
         return settings(to_dict(compose(words)))
@@ -84,4 +91,6 @@ def as_word(key: str, value: Any) -> str:
         return f"{section}={name_of(value)}"
     if key == "train.protocol":
         return f"train={value}"
-    return f"{key}={value if isinstance(value, str) else json.dumps(value)}"
+    if not isinstance(value, str):
+        value = json.dumps(value)
+    return f"{key}={value}"

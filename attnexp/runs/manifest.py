@@ -105,12 +105,13 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
 
 def _describe_shape(study: Manifest) -> dict[str, object]:
     """What makes a study besides its settings: its parts in words, with levels of variants."""
+    data_sets = {*itertools.chain(*study.settings.values())}
     return {
         f"seeds by {study.seed_kind}": None,
         f"baseline {next(iter(study.variants))}": None,
         f"--metric {study.metric}": None,
         f"variants {', '.join(sorted(study.variants))}": study.variants,
-        f"data {', '.join(sorted({*itertools.chain(*study.settings.values())}))}": None,
+        f"data {', '.join(sorted(data_sets))}": None,
     }
 
 
@@ -180,7 +181,8 @@ def forget_run(folder: Path, run_id: str) -> Path:
     (holder,) = holders
     with store.lock(holder, wait=LOCK_SECONDS):
         study = load_manifest(holder) or studies[holder]  # a sweep may have added runs
-        _write(holder, replace(study, runs=[run for run in study.runs if run.run_id != run_id]))
+        runs = [run for run in study.runs if run.run_id != run_id]
+        _write(holder, replace(study, runs=runs))
     return holder
 
 
@@ -210,7 +212,8 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
     labels: dict[str, str] = {}
     declared_ids: set[str] = set()
     # Beside the folder's parent, beside it and in it; the nearest comes last, and counts.
-    for out in [*reversed(folder.absolute().parents[:2]), folder]:
+    places = [*reversed(folder.absolute().parents[:2]), folder]
+    for out in places:
         for study in _load_studies(out, left_out).values():
             labels_in_study = {run.run_id: run.variant for run in study.runs}
             labels |= labels_in_study
@@ -253,7 +256,7 @@ def find_run(path: Path) -> Path:
     else:
         out = path.parent if len(path.parts) > 1 else Path("outputs", store.RUNS)
         folders = [*out.glob(f"{glob.escape(path.name)}*")]
-    finished = [folder for folder in folders if store.has_finished(folder)]
+    finished = list(filter(store.has_finished, folders))
     if len(finished) == 1:
         return finished[0]
     number = f"{len(finished)} finished runs" if finished else "no finished run"
@@ -267,7 +270,9 @@ def check_folder(folder: Path) -> Path:
         return find_run(folder)
     if not folder.is_dir():
         raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-    return Path(os.path.abspath(folder)) if folder.name in ("", "..") else folder
+    if folder.name in ("", ".."):
+        return Path(os.path.abspath(folder))
+    return folder
 
 
 def _write(folder: Path, study: Manifest) -> None:

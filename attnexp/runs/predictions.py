@@ -43,7 +43,8 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
 
 def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """(n,) to bytes: eight bits each, then compressed by zlib."""
-    return np.frombuffer(bytearray(zlib.compress(np.packbits(bits).tobytes())), np.uint8)
+    content = zlib.compress(np.packbits(bits).tobytes())
+    return np.frombuffer(bytearray(content), np.uint8)
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -52,8 +53,7 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     names = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
     with reading(run.path / FILE, "Train again."):
         arrays = load_arrays(run, FILE)
-        logits = arrays[names[0]]
-        labels = arrays[names[1]]
+        logits, labels = (arrays[name] for name in names)
         if logits.shape[:1] != labels.shape or logits.ndim > 2:
             raise ValueError(f"{labels.shape} labels of {logits.shape} logits")
         return logits, labels
@@ -72,10 +72,12 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
         return {}
     if run.result.config["train"]["protocol"] == "holdout":
         logits, labels = at_endpoint(run, "chosen")
-        return {run.result.best.epoch: np.packbits(most_probable(logits) == labels).tobytes()}
+        is_right = most_probable(logits) == labels
+        return {run.result.best.epoch: np.packbits(is_right).tobytes()}
+    bits = {}
     with reading(run.path / FILE, "Train again."):
-        return {
-            int(name.removeprefix(CORRECT)): zlib.decompress(packed.tobytes())
-            for name, packed in load_arrays(run, FILE).items()
-            if name.startswith(CORRECT)
-        }
+        for name, packed in load_arrays(run, FILE).items():
+            if name.startswith(CORRECT):
+                epoch = int(name.removeprefix(CORRECT))
+                bits[epoch] = zlib.decompress(packed.tobytes())
+    return bits

@@ -117,11 +117,11 @@ def create(path: Path, config: RunConfig) -> None:
     tree = to_dict(config)
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(tree, sort_keys=False).encode())
-    for kind in foreign_code(tree):
-        for name, source in pieces.sources_of(kind).files.items():
-            copy = path / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, copy)
+    users = pieces.sources_of(*foreign_code(tree))
+    for name, source in users.files.items():
+        copy = path / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, copy)
 
 
 def load_vocabulary(run: Run) -> list[str]:
@@ -145,8 +145,10 @@ def load_result(path: Path) -> RunResult:
     with reading(file, f"Delete {path}; train again."):
         tree = json.loads(file.read_bytes())
         if tree["schema"] == SCHEMA_WITHOUT_LABEL:
-            label = default_label(tree["config"])
-            tree |= {"schema": SCHEMA, "label": label, "departures": departures(tree["config"])}
+            config = tree["config"]
+            tree["label"] = default_label(config)
+            tree["departures"] = departures(config)
+            tree["schema"] = SCHEMA
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
         return CHECKED_RESULT.validate_python(tree)
@@ -154,9 +156,10 @@ def load_result(path: Path) -> RunResult:
 
 def find_runs_of_other_code(out: str | Path, identity: Identity) -> list[Path]:
     """Folders of finished runs that differ in code alone, the newest first."""
-    files = (Path(out) / RUNS).glob(f"{identity.settings}-*/{RESULT}")
+    files = Path(out, RUNS).glob(f"{identity.settings}-*/{RESULT}")
     newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    return [file.parent for file in newest_first if file.parent.name != identity.run_id]
+    folders = [file.parent for file in newest_first]
+    return [folder for folder in folders if folder.name != identity.run_id]
 
 
 def describe_outdated_runs(out: str | Path, missing: Iterable[Identity]) -> list[str]:
@@ -165,8 +168,9 @@ def describe_outdated_runs(out: str | Path, missing: Iterable[Identity]) -> list
     for identity in missing:
         for path in find_runs_of_other_code(out, identity)[:1]:
             with suppress(UserError):  # a run that cannot be read says nothing
-                digests = load_result(path).code.items() ^ identity.code.items()
-                files = sorted({file for file, _ in digests})
-                runs_by_change[", ".join(files)].add(path)
+                code = load_result(path).code
+                files = {file for file, _ in code.items() ^ identity.code.items()}
+                change = ", ".join(sorted(files))
+                runs_by_change[change].add(path)
     changes = runs_by_change.items()
     return [f"{files} changed since {len(paths)} of these runs." for files, paths in changes]
