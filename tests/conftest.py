@@ -29,6 +29,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
 pytest_plugins = ["sweeping"]
 ROOT = Path(__file__).parent.parent
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
+PUBLISHED = ROOT / "outputs" / "published"
 IMDB = ROOT.parent / "shared" / "imdb"
 
 settings.register_profile("attnexp", deadline=None)  # the first example of a test may import

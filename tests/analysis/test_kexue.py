@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from conftest import PUBLISHED
 
 import attnexp
 from attnexp.analysis import kexue
@@ -14,7 +15,6 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs.labels import default_settings, settings
 
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 IMDB = {"n_train": 25_000, "n_test": 25_000}
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import Command, Json, Refused
+from conftest import PUBLISHED, Command, Json, Refused
 from samples import result, save_study
 
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 BLOG = str(PUBLISHED / "blog")
 
 

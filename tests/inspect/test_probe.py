@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from conftest import Patch, Refused
+from conftest import PUBLISHED, Patch, Refused
 from torch import Tensor, nn
 from typer.testing import CliRunner
 
@@ -19,8 +19,6 @@ from attnexp.inspect.probe import measure_heads, probe_studies
 from attnexp.network.build import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
-
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 
 IDS = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))
 IDS[0], IDS[1, :4] = 0, 0  # padding alone, and before a text

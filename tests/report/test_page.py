@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from conftest import Patch, Refused
+from conftest import PUBLISHED, Patch, Refused
 from made_up import made_answer, made_group, made_reading
 from samples import result
 
@@ -29,7 +29,6 @@ from attnexp.training.run import train_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 Theme = Literal["light", "dark"]
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
