@@ -77,10 +77,6 @@ class Mixing(Bag):
         logits = super().forward(ids)
         return logits - logits.mean(0)
 
-class Infinite(Bag):
-    def forward(self, ids: Tensor) -> Tensor:
-        return super().forward(ids) / 0
-
 class WithoutPlace(Network):
     def __init__(self, vocab_size: int) -> None:
         super().__init__()
@@ -165,7 +161,6 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
         ("model=NET:Shaped", "NET:Shaped (Network) returned (2, 1), wanted (2,) or (2, 2)."),
         ("model=NET:Double", "returned torch.float64, wanted torch.float32."),
         ("model=NET:Mixing", "NET:Mixing (Network) mixes the texts of a batch"),
-        ("model=NET:Infinite", "NET:Infinite (Network) returned logits that are not finite."),
         ("model=NET:WithoutPlace", "NET:WithoutPlace cannot be built"),
         ("model=NET:Loose", "It looks like a Network: make it a subclass, and choose it by model="),
         ("model=NET:Bag model.width=3", "There is no key 'model.width'."),
