@@ -19,7 +19,7 @@ from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import store
 from attnexp.runs.labels import default_label, departures
-from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, record_runs
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 
@@ -70,6 +70,12 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
         entries.append(PlannedRun(variant=run.label, seed=str(run.result.seed), run_id=run_id))
     variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
     record_runs(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
+
+
+def stored_study(folder: Path) -> Manifest:
+    study = load_manifest(folder)
+    assert study is not None
+    return study
 
 
 SMALL_MODEL = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 train.device=cpu

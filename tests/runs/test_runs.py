@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, Patch
-from samples import but, result
+from samples import but, result, stored_study
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.config.compose import compose
@@ -33,12 +33,6 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
     entries = [PlannedRun(variant=name, seed=str(seed), run_id=id_) for name, seed, id_ in runs]
     variants: dict[str, dict[str, str]] = {name: {} for name, _, _ in runs}
     return Manifest(variants=variants, commands=[command], runs=entries)
-
-
-def stored_study(folder: Path) -> Manifest:
-    study = manifest.load_manifest(folder)
-    assert study is not None
-    return study
 
 
 @pytest.mark.parametrize(

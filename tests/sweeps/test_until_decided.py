@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from conftest import Capture, Patch
+from samples import stored_study
 from sweeping import Pretend, finished
 
 from attnexp.analysis.families import difference
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.runs import manifest
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
@@ -50,8 +50,7 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Cap
     """With the statistics of today."""
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
     assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 2
-    study = manifest.load_manifest(tmp_path / "mine")
-    assert study is not None
+    study = stored_study(tmp_path / "mine")
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
     assert Counter(run.variant for run in study.runs) == {"slow": 9, "noisy": 9, "fast": 8}
     assert study.commands[-1].endswith("'seed=range(9)' --until decided --margin 0.25")
