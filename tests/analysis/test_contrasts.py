@@ -108,15 +108,6 @@ def test_answers_give_an_interval_for_other_texts_never_narrower() -> None:
     assert row.interval.mean == pytest.approx(d.mean())
 
 
-def test_other_texts_are_unknown_where_seeds_answered_different_ones() -> None:
-    text, _ = answers(3)
-    header, *rows = text.splitlines()
-    moved = [f"{v},{s},{s}-{t},{c}" for v, s, t, c in (row.split(",") for row in rows)]
-    row = differences(group("\n".join([header, *moved])))["b"]
-    assert row.texts is None
-    assert row.interval.n == 3
-
-
 def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored() -> None:
     text, right = answers(5)
     whole = group(text)

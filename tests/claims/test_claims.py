@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import PUBLISHED, ROOT, Command, Patch
 from torch import Tensor, nn
-from typer.testing import CliRunner
 
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.families import difference
@@ -21,7 +21,6 @@ from attnexp.analysis.kexue import METRICS, Agreement
 from attnexp.claims import costs, finding, layer, positions, studies, trials
 from attnexp.claims.definitions import DEFINITIONS
 from attnexp.claims.table import CLAIMS, check_claim
-from attnexp.cli.app import app
 from attnexp.model import attention as model_attention
 from attnexp.model import mixers
 from attnexp.model import positions as model_positions
@@ -34,9 +33,7 @@ BY_ID = {claim.id: claim for claim in CLAIMS}
 OF_STUDIES = [claim.id for claim in CLAIMS if claim.study]
 TRAINED = {"C25": "not supported", "C29": "supported"}
 AT_ONCE = [name for name in BY_ID if name not in (*OF_STUDIES, *TRAINED)]
-ROOT = Path(__file__).parents[2]
 
-Patch = pytest.MonkeyPatch
 Breakage = Callable[[Patch], None]
 """Makes a piece wrong until the test ends."""
 
@@ -164,7 +161,7 @@ def test_a_difference_of_shapes_or_a_nan_is_never_within_tolerance() -> None:
 
 @pytest.mark.parametrize("name", OF_STUDIES)
 def test_published_studies_give_the_documented_verdict(name: str) -> None:
-    record = check_claim(BY_ID[name], ROOT / "outputs" / "published")
+    record = check_claim(BY_ID[name], PUBLISHED)
     row = f"| {record['refuted_by']} | {record['measured']} | {record['n']} | {record['verdict']} |"
     assert row in (ROOT / "docs" / "reproduction.md").read_text()
 
@@ -289,18 +286,17 @@ def test_trained_on_the_spot(name: str) -> None:
 
 
 def test_the_command_prints_a_table_and_exits_1_where_a_claim_is_refuted_or_lacks_runs(
-    monkeypatch: Patch, tmp_path: Path
+    here: Command, monkeypatch: Patch
 ) -> None:
-    shown = CliRunner().invoke(app, ["claims", "c07", "C13"], env={"COLUMNS": "80"})
-    assert shown.exit_code == 0
-    assert "construction" in shown.output
-    assert max(map(len, shown.output.splitlines())) <= 80
+    shown = here("claims", "c07", "C13")
+    assert shown.returncode == 0
+    assert "construction" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
     assert shown.stderr == "Checking C07, 1 of 2\nChecking C13, 2 of 2\n"
     wrong = change_table(lambda table, layout: table * len(layout))
     wrong(monkeypatch)
-    words = ["claims", "C07", "C22", "--json", "--out", str(tmp_path)]
-    failed = CliRunner().invoke(app, words)
-    assert failed.exit_code == 1
+    failed = here("claims", "C07", "C22", "--json", "--out", ".")
+    assert failed.returncode == 1
     assert "refuted: C07; missing runs: C22" in failed.stderr
     record, missing = json.loads(failed.stdout)["claims"]
     assert (record["id"], record["source"], record["verdict"]) == ("C07", "K", "refuted")

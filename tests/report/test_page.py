@@ -57,6 +57,7 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     groups = [made_group("none", HOSTILE), made_group("alone", data=HOSTILE)]
     text = written(tmp_path, *groups, readings=[(HOSTILE, made_reading(HOSTILE))])
     assert text.count("{{ 7 * 7 }}") > 4
+    assert "Over all data sets" not in text
     assert "There is no verdict: no two variants share a seed." in text
     assert "default-src 'none'" in text
     assert not re.search(r"<(script|iframe|object|embed|base|link)|@import|url\(", text)
@@ -64,16 +65,10 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
 
 
-def test_several_data_sets_end_with_their_mean(tmp_path: Path) -> None:
-    one, other = made_group("none", "pe"), made_group("none", "pe", data="cr")
-    for groups in ([one], [one, other], [one, made_group("a", "b", data="cr")]):
-        page.write_page(tmp_path / "p.html", made_answer(*groups))
-        text = (tmp_path / "p.html").read_text()
-        assert ("Over all data sets" in text) == (other in groups)
-
-
-def test_models_stand_side_by_side(tmp_path: Path) -> None:
-    text = written(tmp_path, made_group("none", "pe"), readings=READINGS)
+def test_data_sets_end_with_their_mean_and_models_stand_side_by_side(tmp_path: Path) -> None:
+    groups = [made_group("none", "pe"), made_group("none", "pe", data="cr")]
+    text = written(tmp_path, *groups, readings=READINGS)
+    assert "Over all data sets" in text
     assert text.count("<p>padding: 50 %</p>") == 2
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
     assert text.count("positive, with probability 0.7500") == 2
@@ -108,9 +103,6 @@ def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme)
     assert tab.title() != "taken"
     tab.close()
 
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
 
 SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
 model.heads=2 model.d_head=4 train.threads=1""".split()

@@ -69,12 +69,6 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
 
 
-@pytest.mark.parametrize("name", ["runs", "a/b", "", ".a", "a b", "a,b"])
-def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="a sweep's name has letters"):
-        small(tmp_path, AXIS, f"name={name}")
-
-
 @pytest.mark.parametrize(
     ("words", "kind"),
     [

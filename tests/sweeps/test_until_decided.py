@@ -14,7 +14,7 @@ from samples import stored_study
 from sweeping import Pretend, finished
 
 from attnexp.analysis.families import difference
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import RunFailed
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
@@ -89,22 +89,7 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
     assert seeds(sweep(tmp_path)) == {"slow": 8}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["seed=range(5)"], "With 5 seeds nothing can be decided; 8 are the fewest"),
-        (["seeds.init=3"], "by seed= alone"),
-        (["train=blog,holdout"], "one data set with one protocol"),
-    ],
-)
-def test_what_cannot_be_decided_is_told(tmp_path: Path, words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        sweep(tmp_path, *words)
-
-
 def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> None:
-    with pytest.raises(UserError, match="--until decided compares variants"):
-        plan_until_decided(["data=contrast"], margin=0.01)
     words = ["data=contrast", "position=none,sinusoidal", "train=holdout"]
     planned = plan_until_decided(words, margin=0.01)
     assert planned.declaration == Declaration(metric="chosen", margin=0.01)
@@ -163,19 +148,3 @@ def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
         entry.outcome = "the loss is nan"
     with pytest.raises(RunFailed, match="no_pe: every setting of the search has a failed run"):
         choose_settings(tuning, entries)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["tune=train.lr=1e-3,1e-2", "tune.seeds=range(3)"], "other seeds than those"),
-        (["tune=position=none,rotary"], "varies this setting itself"),
-        (["tune.seeds=range(3)"], "Write tune=KEY=V1,V2"),
-        (["tune.seed=3", "tune=train.lr=1,2"], "Write tune=KEY=V1,V2"),
-        (["tune=train.rate=1,2"], "train.rate"),
-        (["tune=seed=5,6"], "tune=seed: the sweep itself sets this"),
-    ],
-)
-def test_a_wrong_search_is_told_at_once(tmp_path: Path, words: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        tuning_of(tmp_path, *words)
