@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.error import HTTPError
@@ -140,7 +141,10 @@ def test_a_picture_has_the_full_colour_at_its_largest_weight() -> None:
     attention = Attention(weights=weights, to_padding=np.zeros((1, 2), np.float32))
     pixels = np.asarray(explore.picture(attention))
     orange = [240, 130, 20]
-    assert pixels.tolist() == [[orange, [247, 192, 137]], [[255, 255, 255], orange]]
+    white = [255, 255, 255]
+    assert pixels.tolist() == [[orange, [247, 192, 137]], [white, orange]]
+    nothing = replace(attention, weights=0 * weights)
+    assert np.asarray(explore.picture(nothing)).tolist() == [[white] * 2] * 2
 
 
 @pytest.mark.slow

@@ -63,20 +63,6 @@ def test_without_variation_or_with_one_seed_there_is_none() -> None:
     assert crossed(np.zeros((3, 5))) is None
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-def test_it_holds_the_mean_of_crossed_effects(share: float) -> None:
-    """share: of the variance of the mean that is due to seeds."""
-    rng = np.random.default_rng(0)
-    held = 0
-    for _ in range(600):
-        seeds = rng.normal(size=(10, 1)) * math.sqrt(10 * share)
-        texts = rng.normal(size=40) * math.sqrt(40 * (1 - share))
-        interval = crossed(seeds + texts + rng.normal(size=(10, 40)))
-        assert interval is not None
-        held += interval.low <= 0 <= interval.high
-    assert held / 600 == pytest.approx(0.95, abs=0.03)
-
-
 def test_equal_errors_give_the_t_interval_over_data_sets() -> None:
     """Then the weights are equal, and τ² + se² is the variance of the differences."""
     d = [0.01, 0.03, -0.02, 0.05]

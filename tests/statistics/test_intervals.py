@@ -37,13 +37,6 @@ def test_t_interval_and_p_are_scipys_at_the_level_of_m_comparisons(d: list[float
     assert p_value(d, m=m) == pytest.approx(min(1, m * tested.pvalue))
 
 
-@given(differences, st.permutations(range(12)))
-def test_the_order_of_the_seeds_changes_nothing(d: list[float], order: list[int]) -> None:
-    shuffled = [d[i] for i in order if i < len(d)]
-    assert t_interval(shuffled) == t_interval(d)
-    assert anytime_interval(shuffled) == anytime_interval(d)
-
-
 def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
     """On 100 texts three seeds that all gain one point may differ by less than a step."""
     interval = t_interval([0.01] * 3, step=0.01)
