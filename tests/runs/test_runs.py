@@ -39,8 +39,6 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
     ("content", "message"),
     [
         (None, "holds no finished run"),
-        ("", "cannot be read"),
-        ("[]", "cannot be read"),
         (json.dumps({"schema": 0}), "it has schema 0"),
         (json.dumps({"schema": SCHEMA}), "cannot be read .run_id: Field required"),
     ],

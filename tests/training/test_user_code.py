@@ -91,12 +91,14 @@ def own(tmp_path: Path, monkeypatch: Patch) -> Make:
     return make
 
 
-def test_what_a_baseline_changes_in_place_is_its_own(own: Make) -> None:
+def test_a_baseline_is_fitted_and_what_it_changes_in_place_is_its_own(own: Make) -> None:
     config = own("model=own:Signs")
     data = load_data(config.data)
     arrays = [data.train.ids, data.train.labels, data.test.ids]
     copies = [array.copy() for array in arrays]
-    _, result = train_run(config)
+    path, result = train_run(config)
+    assert evaluate_run(path, trust_code=True) == (result.test, result.test)
+    assert (len(result.epochs), result.parameters) == (1, 4 + len(data.words))
     assert all((array == copy).all() for array, copy in zip(arrays, copies, strict=True))
     assert result.final.train_accuracy > 0.5  # labels are 0 and 1, not -1
 
