@@ -3,7 +3,7 @@
 import copy
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -70,6 +70,13 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
         entries.append(PlannedRun(variant=run.label, seed=str(run.result.seed), run_id=run_id))
     variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
     record_runs(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
+
+
+def message_of(call: Callable[..., object], *given: Any, **named: Any) -> str:
+    """The message of the `UserError` that a call must raise."""
+    with pytest.raises(UserError) as caught:
+        call(*given, **named)
+    return str(caught.value)
 
 
 def stored_study(folder: Path) -> Manifest:

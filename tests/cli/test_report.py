@@ -18,6 +18,8 @@ def csv(tmp_path: Path) -> str:
     frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": [s for s in range(12) for _ in "abc"]})
     frame["accuracy"] = 0.8 + 0.02 * (frame["variant"] == "b") + frame["seed"] % 3 / 1000
     frame.assign(loss=0.5).to_csv(tmp_path / "r.csv", index=False)
+    for name in ("r.xlsx", "r.pkl"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
     return "r.csv"
 
 
@@ -84,9 +86,7 @@ def test_runs_show_the_accuracy_of_the_last_epoch(here_json: Json, tmp_path: Pat
     assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
 
 
-def test_a_study_is_judged_by_the_metric_that_it_declares(
-    here: Command, here_json: Json, study: str, tmp_path: Path
-) -> None:
+def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_path: Path) -> None:
     earlier = here("report", study, "--metric", "macro_f1").stdout
     assert "imdb: these results hold no macro_f1." in earlier
     assert re.search(r"none +– +80.10 ± 0.10", earlier)
@@ -169,11 +169,8 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["runs", "nowhere"], "There is no folder nowhere"),
     ],
 )
-def test_what_people_get_wrong(
-    refused: Refused, csv: str, words: list[str], said: str, tmp_path: Path
-) -> None:
-    for name in ("r.xlsx", "r.pkl"):
-        (tmp_path / name).write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
+@pytest.mark.usefixtures("csv")
+def test_what_people_get_wrong(refused: Refused, words: list[str], said: str) -> None:
     assert said in refused(*words)
 
 

@@ -16,7 +16,7 @@ from conftest import Capture, Patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from samples import each_once
+from samples import each_once, message_of
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -92,10 +92,8 @@ WRONG = {
 
 @pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[one[:60] for one in WRONG])
 def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
-    with pytest.raises(UserError) as caught:
-        compose(words.split())
-    for part in message:
-        assert part in str(caught.value)
+    told = message_of(compose, words.split())
+    assert all(part in told for part in message), told
 
 
 @pytest.mark.parametrize(
@@ -183,7 +181,6 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
         compose("data=short")
     app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
     assert compose("position=rotary").position.name == "rotary"
-    compose("position=rotary")
     out, err = capsys.readouterr()
     assert '"max_len": 7' in out
     assert "conf/position/rotary.yaml is not read" in err
@@ -259,14 +256,6 @@ def test_an_executor_composes() -> None:
     assert compose_executor(["executor.workers=2"]).kind == "local"
     for kind in groups()["executor"]:
         assert compose_executor([f"executor={kind}"]).kind == kind
-    for word, message in {
-        "executor.gpu=2": "less than or equal to 1",
-        "executor.slurm={mem: 2GB}": "executor.slurm would do nothing.*executor=slurm",
-        "executor.wrokers=2": "executor.workers",
-        "executor=rya": "no such executor.*'ray'",
-    }.items():
-        with pytest.raises(UserError, match=message):
-            compose_executor([word])
 
 
 STORED = to_dict(compose([]))

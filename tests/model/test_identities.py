@@ -39,7 +39,7 @@ def test_only_the_cpu_in_fp32_goes_by_hand(words: str) -> None:
     assert take_fast_path(build_model(config).to("meta")) == "pooled"
 
 
-@pytest.mark.parametrize("words", ["", "mask=causal", "mask=padding position=learned"])
+@pytest.mark.parametrize("words", ["", "mask=causal", "mask=padding_causal position=learned"])
 def test_scores_whose_exponentials_no_float64_holds_go_by_hand_too(words: str) -> None:
     config = compose([*SMALL, *words.split()])
     reference, by_hand = (redrawn(build_model(config), std=6) for _ in range(2))

@@ -45,9 +45,7 @@ def test_seeds_and_texts_play_the_same_part(num_seeds: int, num_texts: int, seed
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=8), st.integers(2, 9), st.integers(1, 4))
-def test_where_texts_are_alike_it_is_the_interval_of_seeds(
-    d: list[int], copies: int, m: int
-) -> None:
+def test_with_texts_alike_it_is_the_interval_of_seeds(d: list[int], copies: int, m: int) -> None:
     assume(len(set(d)) > 1)
     same_for_all_texts = np.repeat(np.array(d, float)[:, None], copies, axis=1)
     texts = crossed(same_for_all_texts, m=m)

@@ -59,9 +59,7 @@ def test_less_of_a_loss_helps() -> None:
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
-def test_no_verdict_beats_its_interval(
-    low: float, width: float, wider: float, margin: float
-) -> None:
+def test_no_word_beats_its_interval(low: float, width: float, wider: float, margin: float) -> None:
     high = low + width
     texts = (low - wider, high + wider)
     _, words = judge_interval(interval(low, high), MetricSpec(margin=margin), texts)

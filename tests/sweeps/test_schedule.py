@@ -121,9 +121,7 @@ def test_what_a_run_raises_is_its_why(tmp_path: Path, monkeypatch: Patch, capsys
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_run_of_another_sweep_is_awaited(
-    tmp_path: Path, monkeypatch: Patch, done: list[str]
-) -> None:
+def test_a_run_elsewhere_is_awaited(tmp_path: Path, monkeypatch: Patch, done: list[str]) -> None:
     sweep = small(tmp_path, "seed=0,1")
     held = scan(sweep)[0]
     lock = store.lock(held.path)

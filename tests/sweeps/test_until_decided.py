@@ -124,10 +124,9 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("protocol", "best"), [("blog", "0.01"), ("holdout", "0.003")])
-def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
-    tmp_path: Path, template: Run, protocol: str, best: str
-) -> None:
-    """The mean of the last epoch counts, or of the best one where the study chooses epochs."""
+def test_the_best_mean_is_chosen(tmp_path: Path, template: Run, protocol: str, best: str) -> None:
+    """On held-out data, without failed runs: the mean of the last epoch, or of the best one where
+    the study chooses epochs."""
     tuning = tuning_of(tmp_path, "tune=train.lr=1e-3,3e-3,1e-2,3e-2", f"train={protocol}")
     entries = scan(tuning.search)
     first_row, last_row = template.result.epochs

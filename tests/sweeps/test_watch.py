@@ -22,10 +22,8 @@ from attnexp.sweeps.schedule import scan
 from attnexp.sweeps.watch import Watch, preview_sweep
 
 
-def test_without_a_terminal_a_run_has_a_line(
-    tmp_path: Path, template: Run, monkeypatch: Patch
-) -> None:
-    """Two of five took 5.2 s, so three more take 7.8 s."""
+def test_each_run_is_told_in_a_line(tmp_path: Path, template: Run, monkeypatch: Patch) -> None:
+    """Without a terminal. Two of five took 5.2 s, so three more take 7.8 s."""
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
     final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
     result = replace(template.result, final=final, wall_seconds=45.2)
@@ -90,9 +88,7 @@ def sweep(here: Command) -> Command:
     return partial(here, "sweep", *SMOKE, "executor.workers=1")
 
 
-def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(
-    tmp_path: Path, sweep: Command
-) -> None:
+def test_a_dry_run_says_what_is_wrong_and_what_slurm_gets(tmp_path: Path, sweep: Command) -> None:
     words = [f"out={tmp_path}", "position=none,sinusoidal", "seed=0,1", "--dry-run"]
     done = sweep(*words)
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 3)
@@ -103,9 +99,7 @@ def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_sweep_ends_with_the_answer_and_fails_with_runs(
-    tmp_path: Path, pretend: Pretend, sweep: Command
-) -> None:
+def test_a_sweep_ends_with_the_answer(tmp_path: Path, pretend: Pretend, sweep: Command) -> None:
     words = [f"out={tmp_path}", "study=blog", "seed=range(3)"]
     pretend(fails=lambda config: config.seed == 0)  # the first to end
     failed = sweep(*words)
