@@ -88,6 +88,8 @@ def stored_study(folder: Path) -> Manifest:
 SMALL_MODEL = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 train.device=cpu
 train.threads=1""".split()
 NARROW = ["model.heads=2", "model.d_head=4"]
+FEW_TEXTS = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
+train.threads=1""".split()
 
 
 def composed(words: str) -> RunConfig:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PUBLISHED, ROOT, Capture, Patch
-from samples import but, result, save_study
+from samples import FEW_TEXTS, NARROW, but, result, save_study
 
 import attnexp
 from attnexp.analysis import kexue
@@ -48,10 +48,6 @@ def test_a_damaged_published_file_leaves_itself_out(tmp_path: Path, capsys: Capt
         assert "cut.parquet cannot be read" in capsys.readouterr().err
 
 
-FEW = """data=contrast data.limit_train=64 data.limit_test=40 model.d_model=8 model.heads=2
-model.d_head=4 train.epochs=2 train.threads=1""".split()
-
-
 @pytest.fixture
 def publish(tmp_path: Path, monkeypatch: Patch) -> Any:
     publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
@@ -61,11 +57,12 @@ def publish(tmp_path: Path, monkeypatch: Patch) -> Any:
 
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
 def test_a_published_study_equals_its_folder(tmp_path: Path, publish: Any, protocol: str) -> None:
+    small = [*FEW_TEXTS, *NARROW, "train.epochs=2", f"train={protocol}", f"out={tmp_path}"]
     entries = []
     for number in (0, 1):
         for position in ("none", "sinusoidal"):
-            words = [f"position={position}", f"seed={number}", f"train={protocol}"]
-            _, trained = train_run(compose([*FEW, f"out={tmp_path}", *words]))
+            config = compose([*small, f"position={position}", f"seed={number}"])
+            _, trained = train_run(config)
             entries.append(PlannedRun(variant=position, seed=str(number), run_id=trained.run_id))
     record_runs(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
     publish(tmp_path / "s", "p")

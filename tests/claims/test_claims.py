@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 import torch
 from conftest import PUBLISHED, ROOT, Command, Patch
+from made_up import made_group
 from torch import Tensor, nn
 
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.families import difference
-from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import METRICS, Agreement
 from attnexp.claims import costs, finding, layer, positions, studies, trials
 from attnexp.claims.definitions import DEFINITIONS
@@ -183,17 +183,15 @@ def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
     ]
     final = pd.DataFrame(rows)
     epochs = [final.assign(metric="val_accuracy"), final.assign(metric="train_accuracy", value=0.9)]
-    group = Group(
-        data="imdb",
-        protocol="blog",
-        variants=[*finals],
-        source="imdb",
+    group = made_group(
+        *finals,
         points=list(ENDPOINTS["blog"]),
-        families=[],
         endpoints=pd.concat([final.assign(point=point) for point in ("final", "best")]),
         epochs=pd.concat(epochs),
         published=pd.DataFrame({"variant": [*finals], "epoch": 5, **dict.fromkeys(METRICS, 0.8)}),
         configs=dict.fromkeys(finals, K),
+        families=[],
+        num_texts={},
     )
     return put(studies, "load_groups", lambda _: [group])
 

@@ -34,16 +34,6 @@ def study(tmp_path: Path) -> str:
     return "outputs/blog"
 
 
-def test_report_prints_the_answer_of_a_study(here: Command, study: str) -> None:
-    done = here("report", study)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Accuracy on imdb" in done.stdout
-    assert "Difference from none at final in points, margin ±0.25" in done.stdout
-    assert re.search(r"pe +\+2.00", done.stdout)
-    names = here("report", "outputs/runs")
-    assert names.stdout == done.stdout  # the names that the study gave
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

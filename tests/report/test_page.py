@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from conftest import PUBLISHED, Patch, Refused
 from made_up import made_answer, made_group, made_reading
-from samples import result
+from samples import FEW_TEXTS, NARROW, result
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
@@ -105,16 +105,12 @@ def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme)
     tab.close()
 
 
-SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
-model.heads=2 model.d_head=4 train.threads=1""".split()
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Two runs, one layer without and two layers with positions."""
     out = tmp_path_factory.mktemp("runs")
     words: tuple[list[str], list[str]] = [], ["position=learned", "model.layers=2"]
-    return [str(train_run(compose([*SMALL, f"out={out}", *own]))[0]) for own in words]
+    return [str(train_run(compose([*FEW_TEXTS, *NARROW, f"out={out}", *own]))[0]) for own in words]
 
 
 @pytest.fixture
