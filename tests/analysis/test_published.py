@@ -13,7 +13,6 @@ from conftest import PUBLISHED, ROOT, Capture, Patch
 from samples import FEW_TEXTS, NARROW, but, result, save_study
 
 import attnexp
-from attnexp.analysis import kexue
 from attnexp.analysis.kexue import agreements_with_k, k_rows_like
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
@@ -162,5 +161,5 @@ def test_compare_is_the_difference_of_the_document() -> None:
 
 
 def test_the_settings_beside_ks_table_are_those_of_today() -> None:
-    stored = json.loads((Path(kexue.__file__).parent / "kexue.json").read_bytes())
+    stored = json.loads((ROOT / "attnexp/analysis/kexue.json").read_bytes())
     assert stored == {name: default_settings(f"position={name}") for name in stored}

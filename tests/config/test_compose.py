@@ -53,9 +53,6 @@ def test_types_are_those_of_the_schema() -> None:
     assert (config.out, config.train.lr, config.seed, config.train.fast) == ("2024", 1.0, 3, False)
     assert isinstance(config.train.lr, float)
     assert compose("data.limit_test=null").data.limit_test is None
-
-
-def test_paths_become_absolute() -> None:
     for path in ("/a b/c", "../x", "/a=b", "~/reviews"):
         full = os.path.abspath(os.path.expanduser(path))
         assert compose(f'data.path="{path}"').data.path == full

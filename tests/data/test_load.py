@@ -183,16 +183,11 @@ def test_reviews_of_other_names_are_told(tmp_path: Path, capsys: Capture, place:
     assert all(name in message for name in others)
 
 
-def test_a_path_is_named_by_its_file(tmp_path: Path) -> None:
-    for name in ("mine.csv", "mine"):
-        assert compose(["data=files", f"data.path={tmp_path}/{name}"]).data.title == name
-    assert compose([f"data.path={tmp_path}/mine.csv"]).data.title == "mine.csv"
-    assert DataConfig().title == "imdb"
-
-
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: Capture) -> None:
     rows = [(f"a \x1b[31m text {i}", ("no", "no ", "yes")[i % 3]) for i in range(30)]
     write_csv(tmp_path / "mine.csv", rows)
+    for name in ("files", "imdb"):
+        assert on_disk(tmp_path / "mine.csv", name).title == "mine.csv"
     words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]
     app(words, standalone_mode=False)
     shown = capsys.readouterr().out

@@ -19,7 +19,6 @@ from attnexp.cli.predict import read_lines
 from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight
-from attnexp.inspect.insight import Attention
 from attnexp.report.cells import describe_padding
 from attnexp.report.reading import as_line
 from attnexp.runs import predictions
@@ -68,8 +67,8 @@ def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
 def test_the_share_of_padding_is_never_said_to_be_all_or_nothing() -> None:
     lines = {0: "", 0.001: "padding: below 1 %", 1: "padding: 50 %", 999: "padding: above 99 %"}
     for to_padding, line in lines.items():
-        one = np.ones((1, 1, 1), np.float32)
-        attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
+        padding = np.full((1, 1), to_padding, np.float32)
+        attention = insight.Attention(weights=np.ones((1, 1, 1), np.float32), to_padding=padding)
         assert describe_padding(attention.padding_share) == line
 
 

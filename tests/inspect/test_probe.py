@@ -219,9 +219,7 @@ def test_effects_are_a_table_or_a_document(runs: list[Path], here: Command) -> N
     assert averaged not in here("probe", "outputs", "--do", "uniform").stdout
 
 
-def test_a_published_study_is_read_with_and_without_its_endings(
-    here_json: Json, refused: Refused
-) -> None:
+def test_a_published_study_is_read_by_any_of_its_names(here_json: Json, refused: Refused) -> None:
     document = here_json("probe", PUBLISHED / "blog", "--do", "shuffle,no_head")
     effects = {(row["variant"], row["intervention"]): row for row in document["effects"]}
     assert len(effects) == 2 * 9

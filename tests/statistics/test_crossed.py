@@ -52,8 +52,9 @@ def test_with_texts_alike_it_is_the_interval_of_seeds(d: list[int], copies: int,
     seeds = t_interval(d, m=m)
     assert texts is not None
     assert (texts.low, texts.high) == pytest.approx((seeds.low, seeds.high))
-    narrow = seeds._replace(low=texts.low + 1, high=texts.high + 1)
-    assert widen(texts, narrow) == (texts.low, texts.high + 1)
+    for shift in (-1, 1):
+        shifted = seeds._replace(low=texts.low + shift, high=texts.high + shift)
+        assert widen(texts, shifted) == (texts.low + min(shift, 0), texts.high + max(shift, 0))
 
 
 def test_without_variation_or_with_one_seed_there_is_none() -> None:

@@ -82,9 +82,6 @@ def test_chance_is_judged_by_the_texts() -> None:
     assert not is_above_chance(0.5, 0.5, 1_000_000)
 
 
-# The warning on differences that are not normal
-
-
 @pytest.mark.parametrize(
     ("d", "expected"),
     [

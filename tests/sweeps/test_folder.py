@@ -59,13 +59,8 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     assert study.settings["position=sinusoidal"]["contrast"]["train.epochs"] == 1
     more = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
     assert {entry.seed for entry in more.runs} == set("01234")
-    for other, difference in {
-        "train.lr=1": "train.lr=",
-        "data.limit_test=9": "data.limit_test=",
-        "seeds.init=range(3)": "seeds by seed",
-    }.items():
-        with pytest.raises(UserError, match=rf"mine holds another plan \({difference}"):
-            choose_folder(small(tmp_path, *words, other))
+    with pytest.raises(UserError, match=r"mine holds another plan \(train\.lr="):
+        choose_folder(small(tmp_path, *words, "train.lr=1"))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
 
 

@@ -20,7 +20,6 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
-from attnexp.sweeps.sequential import plan_until_decided, rounds
 from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 STUDY = """
@@ -37,11 +36,11 @@ overrides: [data=contrast, train.epochs=2]
 def sweep(tmp_path: Path, *words: str) -> Sweep:
     (tmp_path / "mine.yaml").write_text(STUDY)
     start = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
-    return plan_until_decided([*start, *(words or ["seed=range(12)"])], margin=0.0025)
+    return sequential.plan_until_decided([*start, *(words or ["seed=range(12)"])], margin=0.0025)
 
 
 def seeds(planned: Sweep) -> dict[str, int]:
-    entries = run_sweep(planned, choose=partial(rounds, planned))
+    entries = run_sweep(planned, choose=partial(sequential.rounds, planned))
     return Counter(run.label for run in finished(entries))
 
 
@@ -91,7 +90,7 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
 
 def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> None:
     words = ["data=contrast", "position=none,sinusoidal", "train=holdout"]
-    planned = plan_until_decided(words, margin=0.01)
+    planned = sequential.plan_until_decided(words, margin=0.01)
     assert planned.declaration == Declaration(metric="chosen", margin=0.01)
     assert len(planned.jobs) == 128
 

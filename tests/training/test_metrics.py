@@ -44,8 +44,6 @@ def test_large_logits_do_not_overflow() -> None:
     assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
 
 
-pytest.importorskip("sklearn", reason="scikit-learn is an extra")
-
 VOCAB = 60
 
 

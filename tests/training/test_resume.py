@@ -98,8 +98,6 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, monkeypatch: Patch, pl
     assert len(result.epochs) == 3
 
 
-# Kills
-
 KILLS = int(os.environ.get("KILLS", "6"))
 """Number of kills, of all three signals in turn; docs/reliability.md has the counts of 60."""
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)
