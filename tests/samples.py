@@ -108,18 +108,15 @@ Module = TypeVar("Module", bound=nn.Module)
 
 
 def redrawn(module: Module, std: float = 0.7) -> Module:
-    """The module in float64, with weights of its own that are the same every time and, by default,
-    large enough that attention is far from uniform."""
+    """The module in float64, with weights so large that attention is far from uniform."""
     for seed, parameter in enumerate(module.double().parameters()):
         nn.init.normal_(parameter, std=std, generator=torch.Generator().manual_seed(seed))
     return module
 
 
 def each_once(*places: str) -> list[str]:
-    """Combinations that have every option of these groups, those of shorter groups more than once.
-
-    Every other group goes from its last option to its first, so that no two clash.
-    """
+    """Combinations that have every option of these groups; every other group goes from its last
+    option to its first, so that no two clash."""
     chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
     columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
     return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]

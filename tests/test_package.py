@@ -18,6 +18,9 @@ from attnexp import __version__
 from attnexp.config.compose import compose
 from attnexp.runs.identity import identify
 
+BENCH = ROOT / "benchmarks"
+PAGE = BENCH / "README.md"
+
 
 def test_a_folder_named_like_the_package_does_not_hide_it(tmp_path: Path) -> None:
     """A clone is such a folder for scripts and notebooks beside it."""
@@ -59,10 +62,6 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
         files = [path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob(kind)]
         assert files
         assert all((site / name).read_bytes() == (ROOT / name).read_bytes() for name in files)
-
-
-BENCH = ROOT / "benchmarks"
-PAGE = BENCH / "README.md"
 
 
 def test_the_published_page_says_what_was_measured(tmp_path: Path, monkeypatch: Patch) -> None:

@@ -108,8 +108,7 @@ def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored(lost: list
     row = differences(replace(whole, right=stored))["b"]
     d = right["b"].astype(float) - right["a"].astype(float)
     seeds = t_interval(d.mean(1), step=1 / 30)
-    texts = crossed(d[len(lost) :])
-    assert texts is not None
+    texts: Any = crossed(d[len(lost) :])
     assert row.interval == pytest.approx(seeds)
     assert row.error == pytest.approx(texts.se)
     assert row.texts == pytest.approx((min(texts.low, seeds.low), max(texts.high, seeds.high)))

@@ -18,6 +18,7 @@ from attnexp.base.errors import UserError
 FRAME = pd.DataFrame({"variant": [*"aaaabbbb"], "seed": [0, 1, 2, 3] * 2})
 FRAME["accuracy"] = 0.8 + 0.02 * (FRAME["variant"] == "b") + 0.001 * FRAME["seed"]
 FRAME["loss"] = 0.5 - 0.01 * FRAME["seed"]
+MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
 
 
 def judged(frame: pd.DataFrame, **more: Any) -> list[str]:
@@ -194,9 +195,6 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
     frame = pd.concat([FRAME.assign(dataset="x"), FRAME[::-1].assign(dataset="y")])
     assert {*attnexp.judge(frame, columns=["accuracy"])["baseline"]} == {"a"}
     assert len(attnexp.judge(FRAME.assign(value=1), columns=["accuracy"])) == 1  # any name will do
-
-
-MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
 
 
 @pytest.mark.parametrize(

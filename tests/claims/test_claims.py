@@ -25,7 +25,6 @@ from attnexp.model import attention as model_attention
 from attnexp.model import mixers
 from attnexp.model import positions as model_positions
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.mixers import LSTM, Convolution
 from attnexp.model.positions import sinusoidal_table
 from attnexp.model.scores import Causal, DotProduct, Window, attention_weights, grid
 
@@ -137,8 +136,8 @@ WRONG: list[tuple[str, str, Breakage]] = [
     ("C19", "`add` after softmax", MASK_AFTER),
     ("C19", "mean over padding", put(layer, "MaskedMean", mixers.Mean)),
     ("C23", "the window makes the whole map", put(costs, "window_attention", whole_map)),
-    ("C27", "a wider convolution", force(Convolution, kernel=5)),
-    ("C27", "an LSTM that sees the end", change_output(LSTM, lambda x: x + x[:, -1:])),
+    ("C27", "a wider convolution", force(mixers.Convolution, kernel=5)),
+    ("C27", "an LSTM that sees the end", change_output(mixers.LSTM, lambda x: x + x[:, -1:])),
     ("C27", "attention looks back only", change_softmax(causal_anyway)),
 ]
 

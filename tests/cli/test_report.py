@@ -13,11 +13,16 @@ from samples import result, save_study
 BLOG = str(PUBLISHED / "blog")
 
 
+def write_results(path: Path, variants: str, num_seeds: int) -> None:
+    seeds = [seed for seed in range(num_seeds) for _ in variants]
+    frame = pd.DataFrame({"variant": [*variants] * num_seeds, "seed": seeds})
+    frame["accuracy"] = 0.8 + 0.02 * (frame["variant"] == "b") + frame["seed"] % 3 / 1000
+    frame.assign(loss=0.5).to_csv(path, index=False)
+
+
 @pytest.fixture
 def csv(tmp_path: Path) -> str:
-    frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": [s for s in range(12) for _ in "abc"]})
-    frame["accuracy"] = 0.8 + 0.02 * (frame["variant"] == "b") + frame["seed"] % 3 / 1000
-    frame.assign(loss=0.5).to_csv(tmp_path / "r.csv", index=False)
+    write_results(tmp_path / "r.csv", "abc", num_seeds=12)
     for name in ("r.xlsx", "r.pkl"):
         (tmp_path / name).write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
     return "r.csv"
@@ -129,11 +134,7 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
 
 
 def test_many_rows_end(here: Command, tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {"variant": ["a", "b"] * 9000, "seed": [s for s in range(9000) for _ in "ab"]}
-    )
-    frame["accuracy"] = 0.8 + 0.01 * (frame["variant"] == "b") + frame["seed"] % 7 / 1000
-    frame.to_csv(tmp_path / "s.csv", index=False)
+    write_results(tmp_path / "s.csv", "ab", num_seeds=9000)
     assert "helps by at least 0.25" in here("judge", "s.csv").stdout
 
 

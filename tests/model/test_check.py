@@ -122,8 +122,7 @@ UNFIT = [
     ("", "noise = np.random.default_rng().random() * self.training", "x + noise",
      "draws at random in training by something else than torch"),
 ]  # fmt: skip
-"""What cannot be trained, stored or repeated: of a constructor, two lines of forward, and the
-message."""
+"""What cannot be trained, stored or repeated: constructor, two lines of forward, message."""
 FIT = [
     ("self.w = nn.Parameter(torch.tensor(np.random.rand() + random.random()))", "", "x + self.w"),
     ("self.register_buffer('n', torch.tensor(0))", "positions += 1", "x + self.n"),

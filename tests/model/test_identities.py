@@ -55,6 +55,8 @@ def test_rotary_knows_sixteen_thousand_positions() -> None:
     torch.testing.assert_close(turned.flatten().double(), torch.stack([angle.cos(), angle.sin()]))
 
 
+T, D, H, K = 80, 128, 8, 16
+aten = torch.ops.aten
 SMALLER = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 seed=5".split()
 GOLDEN = json.loads((Path(__file__).parent / "start_weights.json").read_text())
 """As the code of January 2026 drew them: a fingerprint of each parameter by name and shape, and the
@@ -74,9 +76,6 @@ def test_a_model_starts_from_the_weights_that_it_always_had(words: str) -> None:
         assert float(fingerprint) == pytest.approx(expected, rel=1e-4, abs=1e-6), name
 
 
-T, D, H, K = 80, 128, 8, 16
-
-
 @pytest.mark.parametrize(
     ("words", "parameters", "flops"),
     [  # three projections, two score products, the logit: 2 for a multiply and an add
@@ -93,9 +92,6 @@ def test_cost_by_formula(words: str, parameters: int, flops: int) -> None:
     cost = cost_of(model, config.data.max_len)
     assert cost == {"parameters": 20_000 * D + parameters, "flops_per_example": flops}
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(0))
-
-
-aten = torch.ops.aten
 
 
 class Watch(TorchDispatchMode):

@@ -107,17 +107,14 @@ def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
     assert list(tabulate_differences(answer.differences).frame["n"]) == ["4", "5"]
 
 
-LOSS = MetricSpec(name="loss", is_share=False)
-PER_CENT = MetricSpec(is_share=False, is_percent=True)
-
-
-@pytest.mark.parametrize(
-    ("value", "metric", "text"),
-    [(0.81584, ACCURACY, "81.58"), (0.51349, LOSS, "0.5135"), (12.345678, LOSS, "12.35"),
-     (81.5, PER_CENT, "81.50"), (float("nan"), ACCURACY, "–")],
-)  # fmt: skip
-def test_numbers(value: float, metric: MetricSpec, text: str) -> None:
-    assert cells.format_number(value, metric) == text
+def test_numbers_have_two_decimals_in_per_cent_and_four_digits_else() -> None:
+    loss = MetricSpec(name="loss", is_share=False)
+    per_cent = MetricSpec(is_share=False, is_percent=True)
+    assert cells.format_number(0.51349, loss) == "0.5135"
+    assert cells.format_number(12.345678, loss) == "12.35"
+    assert cells.format_number(81.5, per_cent) == "81.50"
+    assert cells.format_number(0.81584, ACCURACY) == "81.58"
+    assert cells.format_number(np.nan, ACCURACY) == "–"
 
 
 def test_a_difference_has_one_interval_wherever_it_is_shown() -> None:

@@ -32,15 +32,13 @@ if TYPE_CHECKING:
 
 Theme = Literal["light", "dark"]
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
+READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
 
 
 def written(folder: Path, *groups: Group, **shown: Any) -> str:
     page.write_page(folder / "page.html", made_answer(*groups), **shown)
     return (folder / "page.html").read_text("utf-8")
-
-
-READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 
 
 def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from attnexp.statistics.planning import (
     smallest_difference,
 )
 
+MARGIN = 0.25  # points, as all numbers of seeds
+
 differences = st.lists(
     st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=12
 ).filter(lambda d: len({*d}) > 1)  # the sd of equal values is not exactly 0
@@ -93,9 +95,6 @@ def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponen
     d = round_to_scale(ours - baseline, [ours, baseline])
     assert d[-1] == d[-2]
     assert d == pytest.approx(ours - baseline, rel=1e-9)
-
-
-MARGIN = 0.25  # points, as all numbers of this file
 
 
 @pytest.mark.parametrize(

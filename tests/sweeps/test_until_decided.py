@@ -22,6 +22,7 @@ from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
+GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
 STUDY = """
 baseline: slow
 variants:
@@ -93,9 +94,6 @@ def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> 
     planned = sequential.plan_until_decided(words, margin=0.01)
     assert planned.declaration == Declaration(metric="chosen", margin=0.01)
     assert len(planned.jobs) == 128
-
-
-GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
 
 
 def tuning_of(tmp_path: Path, *words: str) -> Tuning:
