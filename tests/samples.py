@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
@@ -104,10 +104,7 @@ def composed(words: str) -> RunConfig:
         return compose([*SMALL_MODEL, *more, *given])
 
 
-Module = TypeVar("Module", bound=nn.Module)
-
-
-def redrawn(module: Module, std: float = 0.7) -> Module:
+def redrawn(module: nn.Module, std: float = 0.7) -> Any:
     """The module in float64, with weights so large that attention is far from uniform."""
     for seed, parameter in enumerate(module.double().parameters()):
         nn.init.normal_(parameter, std=std, generator=torch.Generator().manual_seed(seed))

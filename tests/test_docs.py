@@ -21,6 +21,8 @@ from attnexp.config.options import groups
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.tuning import is_tuning, plan_tuning
 
+ELSEWHERE = re.compile(r"data=hub|data=imdb|slurm|ray|explore|--to mlflow|\$ATTNEXP")
+"""What a command needs that no machine is sure to have: a data set, a cluster, a browser."""
 FEW = ["data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {page.name: page.read_text() for page in PAGES}
@@ -136,10 +138,6 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: Patch) -> None:
             words = [re.sub("^(data=[^,]+),.*", r"\1", word) for word in words]  # one will do
             plan_tuning(words) if any(map(is_tuning, words)) else plan(words)
     assert len(COMMANDS) > 40
-
-
-ELSEWHERE = re.compile(r"data=hub|data=imdb|slurm|ray|explore|--to mlflow|\$ATTNEXP")
-"""What a command needs that no machine is sure to have: a data set, a cluster, a browser."""
 
 
 @pytest.mark.slow

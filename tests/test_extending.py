@@ -54,10 +54,6 @@ class Shaped(Bag):
     def forward(self, ids: Tensor) -> Tensor:
         return super().forward(ids)[:, :1]
 
-class Double(Bag):
-    def forward(self, ids: Tensor) -> Tensor:
-        return super().forward(ids).double()
-
 class Mixing(Bag):
     def forward(self, ids: Tensor) -> Tensor:
         logits = super().forward(ids)
@@ -136,7 +132,6 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
     ("words", "message"),
     [
         ("model=NET:Shaped", "NET:Shaped (Network) returned (2, 1), wanted (2,) or (2, 2)."),
-        ("model=NET:Double", "returned torch.float64, wanted torch.float32."),
         ("model=NET:Mixing", "NET:Mixing (Network) mixes the texts of a batch"),
         ("model=NET:WithoutPlace", "NET:WithoutPlace cannot be built"),
         ("model=NET:Loose", "It looks like a Network: make it a subclass, and choose it by model="),

@@ -37,6 +37,7 @@ rotary,2,0.78,0.52
 rotary,3,0.78,0.52
 """
 PE = [0.03, 0.03, 0.02, 0.03]
+FACTORS = {f"{p}_{s}": {"position": p, "scale": s} for p in ("none", "pe") for s in ("raw", "big")}
 
 
 def group(text: str = TABLE, **more: Any) -> Group:
@@ -126,9 +127,6 @@ def test_there_is_no_verdict_on_half_a_study_or_at_chance(changes: Any, reason: 
     row = differences(replace(group(), **changes))["pe"]
     assert (row.reason, row.verdict == "") == (reason, bool(reason))
     assert row.words == (reason or "helps by at least 0.25 points on these texts")
-
-
-FACTORS = {f"{p}_{s}": {"position": p, "scale": s} for p in ("none", "pe") for s in ("raw", "big")}
 
 
 def crossed_group() -> Group:

@@ -23,12 +23,6 @@ from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
 from attnexp.training.run import train_run
 
 
-def test_variants_of_a_study_that_differ_by_seeds_alone_stay_apart() -> None:
-    (group,) = load_groups([PUBLISHED / "variance"])
-    seeds = group.values("final", "accuracy").count()
-    assert seeds.to_dict() == {"init": 18, "order": 18, "resample": 18}
-
-
 def test_a_path_that_is_given_twice_counts_once() -> None:
     (once,) = load_groups([PUBLISHED / "blog"])
     for paths in (["blog", "blog"], ["blog", "blog.parquet"], ["blog.parquet", "blog"]):

@@ -23,8 +23,7 @@ from attnexp.network.fast import take_fast_path
 from attnexp.network.trial import try_training
 
 SEAMS = {
-    "Joined": ("JoinedPosition", "max_len: int, d_model: int",
-              "self.d_output = d_model"),
+    "Joined": ("JoinedPosition", "max_len: int, d_model: int", "self.d_output = d_model"),
     "Lazy": ("Rotation", "d_head: int", "self.w = nn.LazyLinear(2)"),
     "Complex": ("Rotation", "d_head: int", "self.w = nn.Parameter(torch.zeros(1) + 0j)"),
     "Turned": ("Rotation", "d_head: int", ""),

@@ -18,7 +18,6 @@ from attnexp.runs import store
 from attnexp.runs.identity import load_config
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import OneByOne
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training.evaluate import evaluate_run
@@ -160,4 +159,4 @@ def test_a_job_with_user_code_has_a_process_of_its_own(own: Make, monkeypatch: P
         executor.submit([job])
     executor.close()
     assert [pool.submit.call_count for pool in pools] == [3, 1, 1]
-    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), OneByOne)
+    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), executors.OneByOne)
