@@ -136,7 +136,7 @@ def crossed_group() -> Group:
     for name, levels in FACTORS.items():
         effect = 0.03 if levels["scale"] == "big" else 0.02
         base = 0.7 + effect * (levels["position"] == "pe")
-        values[name] = base + rng.normal(0, 0.001, 6)
+        values[name] = [base + noise for noise in rng.normal(0, 0.001, 6)]
     return replace(group(table(**values)), families=[family_of_study(FACTORS)])
 
 
