@@ -29,6 +29,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
 pytest_plugins = ["sweeping"]
 ROOT = Path(__file__).parent.parent
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
+PUBLISHED = ROOT / "outputs" / "published"
 IMDB = ROOT.parent / "shared" / "imdb"
 
 settings.register_profile("attnexp", deadline=None)  # the first example of a test may import
@@ -59,10 +60,8 @@ def pytest_collection_finish() -> None:
 
 
 def _seed_the_cpu_alone() -> None:
-    """Let `torch.manual_seed` skip absent accelerators, for each of which it formats the stack.
-
-    Under pytest that takes a millisecond, and some tests seed thousands of times.
-    """
+    """Let `torch.manual_seed` skip absent accelerators, for each of which it formats the stack: a
+    millisecond under pytest, where some tests seed thousands of times."""
     for name in ("cuda", "xpu", "mtia"):
         accelerator: Any = importlib.import_module(f"torch.{name}")
         if not accelerator.is_available():

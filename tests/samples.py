@@ -3,10 +3,10 @@
 import copy
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import store
 from attnexp.runs.labels import default_label, departures
-from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, record_runs
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 
@@ -72,9 +72,24 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
     record_runs(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
 
 
+def message_of(call: Callable[..., object], *given: Any, **named: Any) -> str:
+    """The message of the `UserError` that a call must raise."""
+    with pytest.raises(UserError) as caught:
+        call(*given, **named)
+    return str(caught.value)
+
+
+def stored_study(folder: Path) -> Manifest:
+    study = load_manifest(folder)
+    assert study is not None
+    return study
+
+
 SMALL_MODEL = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 train.device=cpu
 train.threads=1""".split()
 NARROW = ["model.heads=2", "model.d_head=4"]
+FEW_TEXTS = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
+train.threads=1""".split()
 
 
 def composed(words: str) -> RunConfig:
@@ -89,22 +104,16 @@ def composed(words: str) -> RunConfig:
         return compose([*SMALL_MODEL, *more, *given])
 
 
-Module = TypeVar("Module", bound=nn.Module)
-
-
-def redrawn(module: Module, std: float = 0.7) -> Module:
-    """The module in float64, with weights of its own that are the same every time and, by default,
-    large enough that attention is far from uniform."""
+def redrawn(module: nn.Module, std: float = 0.7) -> Any:
+    """The module in float64, with weights so large that attention is far from uniform."""
     for seed, parameter in enumerate(module.double().parameters()):
         nn.init.normal_(parameter, std=std, generator=torch.Generator().manual_seed(seed))
     return module
 
 
 def each_once(*places: str) -> list[str]:
-    """Combinations that have every option of these groups, those of shorter groups more than once.
-
-    Every other group goes from its last option to its first, so that no two clash.
-    """
+    """Combinations that have every option of these groups; every other group goes from its last
+    option to its first, so that no two clash."""
     chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
     columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
     return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]

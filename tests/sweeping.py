@@ -18,8 +18,7 @@ from attnexp.runs import predictions, store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Outcome
-from attnexp.sweeps.plan import Job
+from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.run import read_inputs, train_run
 
@@ -45,7 +44,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     def begin(fails: Callable[[RunConfig], Any] = lambda config: False) -> list[str]:
         done = list[str]()
 
-        def train_job(job: Job) -> Outcome:
+        def train_job(job: Job) -> executors.Outcome:
             done.append(f"{job.config.position.name} {job.config.seed}")
             if fails(job.config):
                 return "the loss is nan"
@@ -74,6 +73,10 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
 def done(pretend: Pretend) -> list[str]:
     """Positions and seeds of the runs that a sweep does, as they come; nothing is trained."""
     return pretend()
+
+
+def small(folder: Path, *words: str) -> Sweep:
+    return plan([*SMOKE, f"out={folder}", "executor.workers=1", *words])
 
 
 def finished(entries: list[SweepEntry]) -> list[Run]:

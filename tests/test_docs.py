@@ -12,7 +12,7 @@ from unittest.mock import MagicMock, call
 
 import pandas as pd
 import pytest
-from conftest import Capture, Command, Patch
+from conftest import PUBLISHED, ROOT, Capture, Command, Patch
 from typer.main import get_command
 
 from attnexp.claims.table import CLAIMS
@@ -21,7 +21,9 @@ from attnexp.config.options import groups
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.tuning import is_tuning, plan_tuning
 
-ROOT = Path(__file__).parents[1]
+ELSEWHERE = re.compile(r"data=hub|data=imdb|slurm|ray|explore|--to mlflow|\$ATTNEXP")
+"""What a command needs that no machine is sure to have: a data set, a cluster, a browser."""
+FEW = ["data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TEXTS = {page.name: page.read_text() for page in PAGES}
 MAKE = runpy.run_path(str(ROOT / "docs" / "make.py"))
@@ -57,7 +59,7 @@ def test_a_part_is_what_its_command_makes(how: str, monkeypatch: Patch, capsys: 
 def test_pictures_are_those_of_the_published_runs(
     here: Command, tmp_path: Path, picture: str, studies: list[str], words: list[str]
 ) -> None:
-    folders = [ROOT / "outputs" / "published" / study for study in studies]
+    folders = [PUBLISHED / study for study in studies]
     done = here("report", *folders, "--figure", picture, *words)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / picture).read_bytes() == (ROOT / "docs" / picture).read_bytes()
@@ -136,12 +138,6 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: Patch) -> None:
             words = [re.sub("^(data=[^,]+),.*", r"\1", word) for word in words]  # one will do
             plan_tuning(words) if any(map(is_tuning, words)) else plan(words)
     assert len(COMMANDS) > 40
-
-
-ELSEWHERE = re.compile(r"data=hub|data=imdb|slurm|ray|explore|--to mlflow|\$ATTNEXP")
-"""What a command needs that no machine is sure to have: a data set, a cluster, a browser."""
-
-FEW = ["data.limit_train=64", "data.limit_test=64", "train.epochs=1"]
 
 
 @pytest.mark.slow

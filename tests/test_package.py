@@ -18,6 +18,9 @@ from attnexp import __version__
 from attnexp.config.compose import compose
 from attnexp.runs.identity import identify
 
+BENCH = ROOT / "benchmarks"
+PAGE = BENCH / "README.md"
+
 
 def test_a_folder_named_like_the_package_does_not_hide_it(tmp_path: Path) -> None:
     """A clone is such a folder for scripts and notebooks beside it."""
@@ -32,14 +35,8 @@ def test_a_folder_named_like_the_package_does_not_hide_it(tmp_path: Path) -> Non
 @pytest.mark.slow  # pip builds the package
 def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    listed = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    for name in listed.stdout.splitlines():
-        if (ROOT / name).is_file():
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
+    left_out = shutil.ignore_patterns(".*", "outputs", "__pycache__")
+    shutil.copytree(ROOT, source, ignore=left_out)
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q"]
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
@@ -65,10 +62,6 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
         files = [path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob(kind)]
         assert files
         assert all((site / name).read_bytes() == (ROOT / name).read_bytes() for name in files)
-
-
-BENCH = ROOT / "benchmarks"
-PAGE = BENCH / "README.md"
 
 
 def test_the_published_page_says_what_was_measured(tmp_path: Path, monkeypatch: Patch) -> None:

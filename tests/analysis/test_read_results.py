@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from samples import message_of
 
 import attnexp
 from attnexp.analysis.answer import compare
@@ -17,6 +18,7 @@ from attnexp.base.errors import UserError
 FRAME = pd.DataFrame({"variant": [*"aaaabbbb"], "seed": [0, 1, 2, 3] * 2})
 FRAME["accuracy"] = 0.8 + 0.02 * (FRAME["variant"] == "b") + 0.001 * FRAME["seed"]
 FRAME["loss"] = 0.5 - 0.01 * FRAME["seed"]
+MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
 
 
 def judged(frame: pd.DataFrame, **more: Any) -> list[str]:
@@ -163,9 +165,7 @@ def test_names_of_columns_may_differ_in_case_alone() -> None:
 def test_what_a_message_suggests_works_when_it_is_typed() -> None:
     for name in ("f1", "val_loss", "energy"):
         frame = FRAME[["variant", "seed"]].assign(**{name: FRAME["accuracy"]})
-        with pytest.raises(UserError) as error:
-            read_results(frame)
-        *directions, margin = re.findall(rf"--\w+ \S*{name}\S*", str(error.value))
+        *directions, margin = re.findall(rf"--\w+ \S*{name}\S*", message_of(read_results, frame))
         assert len(directions) == 1 + (name == "energy")
         for option, _ in map(str.split, directions):
             words: dict[str, Any] = {option.strip("-"): [name], "margins": [margin.split()[1]]}
@@ -178,9 +178,9 @@ def test_a_wide_table_is_told_how_to_become_long(tmp_path: Path) -> None:
     wide = long.pivot(index="seed", columns="variant", values="accuracy").reset_index()
     for frame in (wide, wide[["a", "b"]]):
         frame.to_csv(tmp_path / "wide.csv", index=False)
-        with pytest.raises(UserError, match="If a, b hold accuracies") as error:
-            read_results([tmp_path / "wide.csv"])
-        command = str(error.value).partition("long: ")[2]
+        message = message_of(read_results, [tmp_path / "wide.csv"])
+        assert "If a, b hold accuracies" in message
+        command = message.partition("long: ")[2]
         made = eval(command, {"pandas": pd, "FILE": tmp_path / "wide.csv"})
         assert judged(made) == judged(long)
 
@@ -195,9 +195,6 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
     frame = pd.concat([FRAME.assign(dataset="x"), FRAME[::-1].assign(dataset="y")])
     assert {*attnexp.judge(frame, columns=["accuracy"])["baseline"]} == {"a"}
     assert len(attnexp.judge(FRAME.assign(value=1), columns=["accuracy"])) == 1  # any name will do
-
-
-MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
 
 
 @pytest.mark.parametrize(
@@ -230,6 +227,5 @@ MIXED = FRAME.assign(accuracy=[*(100 * FRAME["accuracy"][:7]), 0.823])
     ],
 )  # fmt: skip
 def test_a_mistake_is_told(frame: pd.DataFrame, options: dict[str, Any], words: list[str]) -> None:
-    with pytest.raises(UserError) as error:
-        attnexp.judge(frame, **options)
-    assert all(word in str(error.value) for word in words), str(error.value)
+    message = message_of(attnexp.judge, frame, **options)
+    assert all(word in message for word in words), message

@@ -3,16 +3,14 @@
 import json
 import math
 import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import safetensors.numpy
-from conftest import Capture, Patch
+from conftest import Capture
 from samples import but, result, save_study
 
 import attnexp
@@ -20,15 +18,9 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
-from attnexp.base.errors import UserError
-from attnexp.config.compose import compose
 from attnexp.runs import predictions
 from attnexp.runs.manifest import Declaration, Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
-from attnexp.training.run import train_run
-
-ROOT = Path(__file__).parents[2]
-PUBLISHED = ROOT / "outputs" / "published"
 
 
 def groups(*runs: Run, study: str = "s", plan: Manifest | None = None) -> list[Group]:
@@ -120,20 +112,6 @@ def test_a_bare_run_like_those_of_a_study_is_one_of_theirs_wherever_it_stands(se
         (group,) = make_groups(rows, {})
         values = group.values("final", "accuracy")["no_pe"].to_dict()
         assert values == {"0": 0.8, str(seed): 0.8}
-
-
-def test_variants_of_a_study_that_differ_by_seeds_alone_stay_apart() -> None:
-    (group,) = load_groups([PUBLISHED / "variance"])
-    seeds = group.values("final", "accuracy").count()
-    assert seeds.to_dict() == {"init": 18, "order": 18, "resample": 18}
-
-
-def test_a_path_that_is_given_twice_counts_once() -> None:
-    (once,) = load_groups([PUBLISHED / "blog"])
-    for paths in (["blog", "blog"], ["blog", "blog.parquet"], ["blog.parquet", "blog"]):
-        (twice,) = load_groups([PUBLISHED / path for path in paths])
-        pd.testing.assert_frame_equal(once.endpoints, twice.endpoints)
-        assert (once.planned, once.variants) == (twice.planned, twice.variants)
 
 
 def test_other_data_and_protocols_are_groups_of_their_own() -> None:
@@ -271,86 +249,3 @@ def test_a_damaged_run_is_left_out(tmp_path: Path, capsys: Capture, place: str, 
     assert {*attnexp.results(tmp_path / "blog")[0]["seed"]} == {0}
     (message,) = capsys.readouterr().err.splitlines()
     assert re.match(r".*/bloga1-0/(result.json|predictions.safetensors) cannot be read", message)
-
-
-def test_a_damaged_published_file_leaves_itself_out(tmp_path: Path, capsys: Capture) -> None:
-    whole = (PUBLISHED / "contrast.parquet").read_bytes()
-    for content in (b"", b"nope", whole[: len(whole) // 2]):
-        (tmp_path / "cut.parquet").write_bytes(content)
-        with pytest.raises(UserError, match=r"cut.parquet cannot be read .*attnexp judge"):
-            load_groups([tmp_path / "cut.parquet"])
-        assert len(load_groups([tmp_path / "cut", PUBLISHED / "contrast"])) == 1
-        assert "cut.parquet cannot be read" in capsys.readouterr().err
-
-
-FEW = """data=contrast data.limit_train=64 data.limit_test=40 model.d_model=8 model.heads=2
-model.d_head=4 train.epochs=2 train.threads=1""".split()
-
-
-@pytest.fixture
-def publish(tmp_path: Path, monkeypatch: Patch) -> Any:
-    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
-    monkeypatch.setitem(publish.__globals__, "PUBLISHED", tmp_path)
-    return publish
-
-
-@pytest.mark.parametrize("protocol", ["blog", "holdout"])
-def test_a_published_study_equals_its_folder(tmp_path: Path, publish: Any, protocol: str) -> None:
-    entries = []
-    for number in (0, 1):
-        for position in ("none", "sinusoidal"):
-            words = [f"position={position}", f"seed={number}", f"train={protocol}"]
-            _, trained = train_run(compose([*FEW, f"out={tmp_path}", *words]))
-            entries.append(PlannedRun(variant=position, seed=str(number), run_id=trained.run_id))
-    record_runs(tmp_path / "s", Manifest(variants={"none": {}, "sinusoidal": {}}, runs=entries))
-    publish(tmp_path / "s", "p")
-    (folder,), (file,) = load_groups([tmp_path / "s"]), load_groups([tmp_path / "p"])
-    assert (folder.variants, folder.planned) == (file.variants, file.planned)
-    for name in ("endpoints", "epochs"):
-        frames = [
-            getattr(group, name).sort_values([*getattr(group, name)], ignore_index=True)
-            for group in (folder, file)
-        ]
-        pd.testing.assert_frame_equal(*frames, check_dtype=False)
-    assert folder.right.keys() == file.right.keys()
-    for place, bits in folder.right.items():
-        variant, seed, point = place
-        assert np.array_equal(bits, file.right[place])
-        assert bits.mean() == folder.values(point, "accuracy").loc[seed, variant]
-    assert str(tmp_path) not in (tmp_path / "p.parquet").read_bytes().decode("latin-1")
-    started = pd.read_parquet(tmp_path / "p.parquet")["started"]
-    assert started.str.match(r"\d{4}-\d\d-\d\dT").all()
-    (bare,) = load_groups([tmp_path / "runs"])
-    assert bare.variants == ["none", "sinusoidal"]  # the names of the study beside it
-
-
-@pytest.mark.parametrize("what", ["config", "code"])
-def test_a_label_of_two_configs_is_not_published(tmp_path: Path, publish: Any, what: str) -> None:
-    words = ["model.heads=4"] if what == "config" else []
-    code = {"model/scores.py": "1"} if what == "code" else {}
-    other = but(result("a", 1, [0.8], *words), code=code)
-    save_study(tmp_path, [result("a", 0, [0.8]), other], what)
-    with pytest.raises(UserError, match=r"a on imdb .* different settings or code"):
-        publish(tmp_path / what, what)
-
-
-def test_results_have_a_column_for_every_setting_that_varies() -> None:
-    endpoints, epochs = attnexp.results(PUBLISHED / "position_x_scale.parquet")
-    varying = ["model.score.scale", "position"]
-    assert {*varying} < {*endpoints} & {*epochs}
-    assert "train.lr" not in endpoints
-    assert endpoints.groupby("variant")["model.score.scale"].nunique().eq(1).all()
-    accuracies = endpoints[endpoints["metric"] == "accuracy"]
-    assert len(accuracies) == 4 * 20 * 2
-    assert set(accuracies.groupby("position")["value"].count().index) == {"none", "sinusoidal"}
-    assert set(endpoints["seed"]) == set(range(100, 120))
-
-
-@pytest.mark.parametrize(
-    "file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda file: file.stem
-)
-def test_every_published_study_is_complete_and_says_when_its_runs_started(file: Path) -> None:
-    for group in load_groups([file.with_suffix("")]):
-        assert not group.missing()
-        assert len(group.variants) > 1
-    assert pd.read_parquet(file, columns=["started"])["started"].notna().all()

@@ -11,22 +11,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from conftest import PUBLISHED, ROOT, Command, Patch
+from made_up import made_group
 from torch import Tensor, nn
-from typer.testing import CliRunner
 
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.families import difference
-from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import METRICS, Agreement
 from attnexp.claims import costs, finding, layer, positions, studies, trials
 from attnexp.claims.definitions import DEFINITIONS
 from attnexp.claims.table import CLAIMS, check_claim
-from attnexp.cli.app import app
 from attnexp.model import attention as model_attention
 from attnexp.model import mixers
 from attnexp.model import positions as model_positions
 from attnexp.model.attention import MultiHeadSelfAttention
-from attnexp.model.mixers import LSTM, Convolution
 from attnexp.model.positions import sinusoidal_table
 from attnexp.model.scores import Causal, DotProduct, Window, attention_weights, grid
 
@@ -34,9 +32,7 @@ BY_ID = {claim.id: claim for claim in CLAIMS}
 OF_STUDIES = [claim.id for claim in CLAIMS if claim.study]
 TRAINED = {"C25": "not supported", "C29": "supported"}
 AT_ONCE = [name for name in BY_ID if name not in (*OF_STUDIES, *TRAINED)]
-ROOT = Path(__file__).parents[2]
 
-Patch = pytest.MonkeyPatch
 Breakage = Callable[[Patch], None]
 """Makes a piece wrong until the test ends."""
 
@@ -140,8 +136,8 @@ WRONG: list[tuple[str, str, Breakage]] = [
     ("C19", "`add` after softmax", MASK_AFTER),
     ("C19", "mean over padding", put(layer, "MaskedMean", mixers.Mean)),
     ("C23", "the window makes the whole map", put(costs, "window_attention", whole_map)),
-    ("C27", "a wider convolution", force(Convolution, kernel=5)),
-    ("C27", "an LSTM that sees the end", change_output(LSTM, lambda x: x + x[:, -1:])),
+    ("C27", "a wider convolution", force(mixers.Convolution, kernel=5)),
+    ("C27", "an LSTM that sees the end", change_output(mixers.LSTM, lambda x: x + x[:, -1:])),
     ("C27", "attention looks back only", change_softmax(causal_anyway)),
 ]
 
@@ -164,7 +160,7 @@ def test_a_difference_of_shapes_or_a_nan_is_never_within_tolerance() -> None:
 
 @pytest.mark.parametrize("name", OF_STUDIES)
 def test_published_studies_give_the_documented_verdict(name: str) -> None:
-    record = check_claim(BY_ID[name], ROOT / "outputs" / "published")
+    record = check_claim(BY_ID[name], PUBLISHED)
     row = f"| {record['refuted_by']} | {record['measured']} | {record['n']} | {record['verdict']} |"
     assert row in (ROOT / "docs" / "reproduction.md").read_text()
 
@@ -186,17 +182,15 @@ def accuracies(wobble: float = 0.001, **finals: float) -> Breakage:
     ]
     final = pd.DataFrame(rows)
     epochs = [final.assign(metric="val_accuracy"), final.assign(metric="train_accuracy", value=0.9)]
-    group = Group(
-        data="imdb",
-        protocol="blog",
-        variants=[*finals],
-        source="imdb",
+    group = made_group(
+        *finals,
         points=list(ENDPOINTS["blog"]),
-        families=[],
         endpoints=pd.concat([final.assign(point=point) for point in ("final", "best")]),
         epochs=pd.concat(epochs),
         published=pd.DataFrame({"variant": [*finals], "epoch": 5, **dict.fromkeys(METRICS, 0.8)}),
         configs=dict.fromkeys(finals, K),
+        families=[],
+        num_texts={},
     )
     return put(studies, "load_groups", lambda _: [group])
 
@@ -265,9 +259,7 @@ MEASURED: list[tuple[str, str, Breakage]] = [
 
 
 @pytest.mark.parametrize(("name", "verdict", "results"), MEASURED)
-def test_measurements_decide(
-    monkeypatch: Patch, name: str, verdict: str, results: Breakage
-) -> None:
+def test_results_decide(monkeypatch: Patch, name: str, verdict: str, results: Breakage) -> None:
     results(monkeypatch)
     assert check_claim(BY_ID[name], Path())["verdict"] == verdict
 
@@ -288,19 +280,16 @@ def test_trained_on_the_spot(name: str) -> None:
     assert check_claim(BY_ID[name], Path())["verdict"] == TRAINED[name]
 
 
-def test_the_command_prints_a_table_and_exits_1_where_a_claim_is_refuted_or_lacks_runs(
-    monkeypatch: Patch, tmp_path: Path
-) -> None:
-    shown = CliRunner().invoke(app, ["claims", "c07", "C13"], env={"COLUMNS": "80"})
-    assert shown.exit_code == 0
-    assert "construction" in shown.output
-    assert max(map(len, shown.output.splitlines())) <= 80
+def test_the_command_exits_1_where_a_claim_fails(here: Command, monkeypatch: Patch) -> None:
+    shown = here("claims", "c07", "C13")
+    assert shown.returncode == 0
+    assert "construction" in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
     assert shown.stderr == "Checking C07, 1 of 2\nChecking C13, 2 of 2\n"
     wrong = change_table(lambda table, layout: table * len(layout))
     wrong(monkeypatch)
-    words = ["claims", "C07", "C22", "--json", "--out", str(tmp_path)]
-    failed = CliRunner().invoke(app, words)
-    assert failed.exit_code == 1
+    failed = here("claims", "C07", "C22", "--json", "--out", ".")
+    assert failed.returncode == 1
     assert "refuted: C07; missing runs: C22" in failed.stderr
     record, missing = json.loads(failed.stdout)["claims"]
     assert (record["id"], record["source"], record["verdict"]) == ("C07", "K", "refuted")

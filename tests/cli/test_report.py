@@ -7,18 +7,24 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import Command, Json, Refused
+from conftest import PUBLISHED, Command, Json, Refused
 from samples import result, save_study
 
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 BLOG = str(PUBLISHED / "blog")
+
+
+def write_results(path: Path, variants: str, num_seeds: int) -> None:
+    seeds = [seed for seed in range(num_seeds) for _ in variants]
+    frame = pd.DataFrame({"variant": [*variants] * num_seeds, "seed": seeds})
+    frame["accuracy"] = 0.8 + 0.02 * (frame["variant"] == "b") + frame["seed"] % 3 / 1000
+    frame.assign(loss=0.5).to_csv(path, index=False)
 
 
 @pytest.fixture
 def csv(tmp_path: Path) -> str:
-    frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": [s for s in range(12) for _ in "abc"]})
-    frame["accuracy"] = 0.8 + 0.02 * (frame["variant"] == "b") + frame["seed"] % 3 / 1000
-    frame.assign(loss=0.5).to_csv(tmp_path / "r.csv", index=False)
+    write_results(tmp_path / "r.csv", "abc", num_seeds=12)
+    for name in ("r.xlsx", "r.pkl"):
+        (tmp_path / name).write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
     return "r.csv"
 
 
@@ -31,16 +37,6 @@ def study(tmp_path: Path) -> str:
     ]
     save_study(tmp_path / "outputs", runs)
     return "outputs/blog"
-
-
-def test_report_prints_the_answer_of_a_study(here: Command, study: str) -> None:
-    done = here("report", study)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Accuracy on imdb" in done.stdout
-    assert "Difference from none at final in points, margin ±0.25" in done.stdout
-    assert re.search(r"pe +\+2.00", done.stdout)
-    names = here("report", "outputs/runs")
-    assert names.stdout == done.stdout  # the names that the study gave
 
 
 @pytest.mark.parametrize(
@@ -85,9 +81,7 @@ def test_runs_show_the_accuracy_of_the_last_epoch(here_json: Json, tmp_path: Pat
     assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
 
 
-def test_a_study_is_judged_by_the_metric_that_it_declares(
-    here: Command, here_json: Json, study: str, tmp_path: Path
-) -> None:
+def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_path: Path) -> None:
     earlier = here("report", study, "--metric", "macro_f1").stdout
     assert "imdb: these results hold no macro_f1." in earlier
     assert re.search(r"none +– +80.10 ± 0.10", earlier)
@@ -140,11 +134,7 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
 
 
 def test_many_rows_end(here: Command, tmp_path: Path) -> None:
-    frame = pd.DataFrame(
-        {"variant": ["a", "b"] * 9000, "seed": [s for s in range(9000) for _ in "ab"]}
-    )
-    frame["accuracy"] = 0.8 + 0.01 * (frame["variant"] == "b") + frame["seed"] % 7 / 1000
-    frame.to_csv(tmp_path / "s.csv", index=False)
+    write_results(tmp_path / "s.csv", "ab", num_seeds=9000)
     assert "helps by at least 0.25" in here("judge", "s.csv").stdout
 
 
@@ -170,11 +160,8 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["runs", "nowhere"], "There is no folder nowhere"),
     ],
 )
-def test_what_people_get_wrong(
-    refused: Refused, csv: str, words: list[str], said: str, tmp_path: Path
-) -> None:
-    for name in ("r.xlsx", "r.pkl"):
-        (tmp_path / name).write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
+@pytest.mark.usefixtures("csv")
+def test_what_people_get_wrong(refused: Refused, words: list[str], said: str) -> None:
     assert said in refused(*words)
 
 

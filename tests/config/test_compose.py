@@ -16,7 +16,7 @@ from conftest import Capture, Patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from samples import each_once
+from samples import each_once, message_of
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -43,19 +43,13 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_defaults_are_the_schemas() -> None:
+def test_defaults_and_types_are_those_of_the_schema() -> None:
     config, schema = compose([]), RunConfig()
     assert (config.data, config.train, config.seeds) == (schema.data, schema.train, schema.seeds)
-
-
-def test_types_are_those_of_the_schema() -> None:
     config = compose("out=2024", "train.lr=1", "seed='3'", "train.fast=false", "data.limit_test=5")
     assert (config.out, config.train.lr, config.seed, config.train.fast) == ("2024", 1.0, 3, False)
     assert isinstance(config.train.lr, float)
     assert compose("data.limit_test=null").data.limit_test is None
-
-
-def test_paths_become_absolute() -> None:
     for path in ("/a b/c", "../x", "/a=b", "~/reviews"):
         full = os.path.abspath(os.path.expanduser(path))
         assert compose(f'data.path="{path}"').data.path == full
@@ -78,6 +72,7 @@ WRONG = {
     "position=rotary position.dropout=0.1": ["it is for a position table"],
     "data.order_fraction=0.5": ["data.order_fraction would", "data=contrast"],
     "data=files": ["data=files needs data.path"],
+    "experiment=yours.yaml": ["yours.yaml cannot be read"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
     "train.loss=nowhere:loss": ["nowhere:loss cannot be imported"],
@@ -92,10 +87,8 @@ WRONG = {
 
 @pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[one[:60] for one in WRONG])
 def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
-    with pytest.raises(UserError) as caught:
-        compose(words.split())
-    for part in message:
-        assert part in str(caught.value)
+    told = message_of(compose, words.split())
+    assert all(part in told for part in message), told
 
 
 @pytest.mark.parametrize(
@@ -138,12 +131,11 @@ def test_what_hydras_users_type_is_understood(words: str, monkeypatch: Patch) ->
     assert asdict(compose(words.split())) == expected
 
 
+STORED = to_dict(compose([]))
 ALL_OPTIONS = [
     *(words for words in each_once("data", "train") if not re.search("data=(files|hub)", words)),
     *each_once("position", "mask", "model.pooling", "model.before"),
-    *each_once("model"),
-    *each_once("experiment"),
-    *each_once("model.score"),
+    *(words for group in ("model", "experiment", "model.score") for words in each_once(group)),
 ]
 
 
@@ -170,7 +162,6 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     write(here / "conf/data/half.yaml", "name: contrast\norder_fraction: 0.5")
     with pytest.raises(UserError, match="Two different runs are called"):
         plan(["data=contrast,half", "position=none,rotary"])
-    assert "four" in groups()["position"]
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
     config = compose("experiment=mine", "position.scale=3")
@@ -183,7 +174,6 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
         compose("data=short")
     app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
     assert compose("position=rotary").position.name == "rotary"
-    compose("position=rotary")
     out, err = capsys.readouterr()
     assert '"max_len": 7' in out
     assert "conf/position/rotary.yaml is not read" in err
@@ -231,8 +221,6 @@ def test_what_is_wrong_with_a_file_is_said(here: Path, content: str, wrong: str)
     write(here / "mine.yaml", content)
     with pytest.raises(UserError, match=wrong):
         compose("experiment=mine.yaml")
-    with pytest.raises(UserError, match=r"yours\.yaml cannot be read"):
-        compose("experiment=yours.yaml")
 
 
 def test_axes_expand_as_hydra_writes_them() -> None:
@@ -259,17 +247,6 @@ def test_an_executor_composes() -> None:
     assert compose_executor(["executor.workers=2"]).kind == "local"
     for kind in groups()["executor"]:
         assert compose_executor([f"executor={kind}"]).kind == kind
-    for word, message in {
-        "executor.gpu=2": "less than or equal to 1",
-        "executor.slurm={mem: 2GB}": "executor.slurm would do nothing.*executor=slurm",
-        "executor.wrokers=2": "executor.workers",
-        "executor=rya": "no such executor.*'ray'",
-    }.items():
-        with pytest.raises(UserError, match=message):
-            compose_executor([word])
-
-
-STORED = to_dict(compose([]))
 
 
 def stored_but(key: str, value: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Patch
+from samples import message_of
 
 from attnexp.base.errors import UserError
 from attnexp.config.choose import option_as_setting
@@ -83,9 +84,7 @@ def answer(typed: str) -> str:
     if typed.startswith("-"):
         words = typed.split()
         return option_as_setting(words[0].partition("=")[0], ["train", *words])
-    with pytest.raises(UserError) as caught:
-        plan(["data=contrast", typed])
-    return str(caught.value)
+    return message_of(plan, ["data=contrast", typed])
 
 
 @pytest.mark.parametrize("typed", CURES)

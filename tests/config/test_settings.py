@@ -19,6 +19,7 @@ from attnexp.network.build import build_model, try_to_build
 from attnexp.sweeps.plan import plan
 from attnexp.training.run import load_data, train_run
 
+Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]
 PLACES = {"out", "data.path", "data.config", "data.header", "data.text", "data.label",
           "data.train_split", "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip
 """Settings that say where content lies; the content counts, its place does not."""
@@ -69,9 +70,6 @@ def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
             other = overlay(to_dict(config), [f"{key}={value}"])
             try_to_build(other)
             yield value, other
-
-
-Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]
 
 
 def behaviour(config: RunConfig) -> Behaviour:

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pytest
+from samples import message_of
 
-from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.load import load_corpus
 
@@ -62,7 +61,4 @@ def rows_of(config: DataConfig) -> dict[str, Rows]:
 
 
 def refusal(config: DataConfig) -> str:
-    """The message of the `UserError` that reading must raise."""
-    with pytest.raises(UserError) as caught:
-        load_corpus(config)
-    return str(caught.value)
+    return message_of(load_corpus, config)

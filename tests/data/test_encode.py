@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from attnexp.data.encode import load_dataset
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
+LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
 
 
 def write(home: Path, **splits: list[str]) -> DataConfig:
@@ -52,9 +54,6 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
         load_dataset(on_disk(tmp_path, limit_test=41))
 
 
-LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
-
-
 @given(train=LABELS, test=LABELS, seed=st.integers(0, 2**63 - 1))
 def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], seed: int) -> None:
     labels = [0, 1, 2, *train, *test, 0]
@@ -84,8 +83,7 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
     config = write(tmp_path, train=TRAIN, test=TEST, validation=[TEXTS[0], "unheard words"])
     without = load_dataset(config)
     config.val_split = "validation"
-    dataset = load_dataset(config)
-    assert dataset.val is not None
+    dataset: Any = load_dataset(config)
     assert dataset.val.ids.tolist()[1] == [0, 0, 0, 1, 2, 2]
     assert np.array_equal(dataset.val.ids[0], without.train.ids[0])
     assert np.array_equal(dataset.test.ids, without.test.ids)

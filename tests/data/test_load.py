@@ -132,6 +132,9 @@ def test_files_are_splits_by_their_names(tmp_path: Path, capsys: Capture) -> Non
         (["train-0-of-2.csv"], {}, ["1 files are no whole split"]),
         (["train-0-of-2.csv", "train-0-of-2.csv.gz"], {}, ["train-0-of-2.csv.gz: 2 files"]),
         (["train-0-of-2.csv", "train_old-1-of-2.csv"], {"train_split": "train"}, ["1 files"]),
+        (["train.csv", "test.csv"], {"val_split": "test"}, ["val_split=test is the test split"]),
+        (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["train.csv is the train split"]),
+        (["train.csv"], {"test_split": "train"}, ["data.test_split=train is the train split"]),
         (["README.md"], {}, ["no split train, but nothing", "a csv, tsv"]),
     ],
 )
@@ -153,16 +156,6 @@ def test_of_two_versions_of_a_split_the_named_is_read(tmp_path: Path, capsys: Ca
         (first, *_) = rows_of(on_disk(tmp_path, train_split=name))["train"]
         assert first == (f"{stem} 0", "0")
         assert "Not read: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("key", "name", "purpose"),
-    [("val", "test", "test"), ("val", "train.csv", "train"), ("test", "train", "train")],
-)
-def test_a_split_serves_one_purpose(tmp_path: Path, key: str, name: str, purpose: str) -> None:
-    write_splits(tmp_path, train=4, test=4)
-    message = f"data.{key}_split={name} is the {purpose} split"
-    assert message in refusal(on_disk(tmp_path, **{f"{key}_split": name}))
 
 
 def test_what_was_read_is_said_and_kept(tmp_path: Path, capsys: Capture) -> None:
@@ -190,16 +183,11 @@ def test_reviews_of_other_names_are_told(tmp_path: Path, capsys: Capture, place:
     assert all(name in message for name in others)
 
 
-def test_a_path_is_named_by_its_file(tmp_path: Path) -> None:
-    for name in ("mine.csv", "mine"):
-        assert compose(["data=files", f"data.path={tmp_path}/{name}"]).data.title == name
-    assert compose([f"data.path={tmp_path}/mine.csv"]).data.title == "mine.csv"
-    assert DataConfig().title == "imdb"
-
-
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: Capture) -> None:
     rows = [(f"a \x1b[31m text {i}", ("no", "no ", "yes")[i % 3]) for i in range(30)]
     write_csv(tmp_path / "mine.csv", rows)
+    for name in ("files", "imdb"):
+        assert on_disk(tmp_path / "mine.csv", name).title == "mine.csv"
     words = ["data", "prepare", "data=files", f"data.path={tmp_path}/mine.csv"]
     app(words, standalone_mode=False)
     shown = capsys.readouterr().out

@@ -28,6 +28,7 @@ ROWS: dict[str, Rows] = {
     "test": [(f"test {i}", LABELS[i % 3]) for i in range(6)],
 }
 JSON: dict[str, Any] = {"orient": "records", "lines": True}
+TSV = st.lists(st.text('ab" \t\n', min_size=1), min_size=4, max_size=6)
 FRAMES = {split: frame(rows) for split, rows in ROWS.items()}
 
 
@@ -77,9 +78,6 @@ def test_every_format_reads_alike(tmp_path: Path, form: str) -> None:
     config = on_disk(tmp_path, max_len=4)
     assert rows_of(config) == ROWS
     assert encode.load_dataset(config).fingerprint == "b2d744893f769cc5"  # as ever
-
-
-TSV = st.lists(st.text('ab" \t\n', min_size=1), min_size=4, max_size=6)
 
 
 def read_tsv(content: str) -> Any:

@@ -56,6 +56,8 @@ def test_what_is_no_list_of_texts_is_said(own_module: OwnModule, function: str, 
         t.tokenizer_of(DataConfig(tokenizer=f"{module}:{function}"))("three")
 
 
+SIDES, LENGTHS, SIZES = st.sampled_from(Side), st.integers(1, 8), st.integers(4, 40)
+CONFIGS = st.builds(DataConfig, truncate=SIDES, pad=SIDES, max_len=LENGTHS, vocab_size=SIZES)
 word = st.text(alphabet="abcd", min_size=1, max_size=2)
 texts = st.lists(st.lists(word, max_size=8).map(" ".join), min_size=1, max_size=6)
 
@@ -78,10 +80,6 @@ def keras_ids(ranks: list[int], config: DataConfig) -> list[int]:
         ids = ids[-config.max_len :] if config.truncate is Side.pre else ids[: config.max_len]
     padding = [0] * (config.max_len - len(ids))
     return padding + ids if config.pad is Side.pre else ids + padding
-
-
-SIDES, LENGTHS, SIZES = st.sampled_from(Side), st.integers(1, 8), st.integers(4, 40)
-CONFIGS = st.builds(DataConfig, truncate=SIDES, pad=SIDES, max_len=LENGTHS, vocab_size=SIZES)
 
 
 @given(st.lists(st.lists(st.integers(0, 30), max_size=9), min_size=1, max_size=5), CONFIGS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Capture
+from conftest import Capture, Refused
 from made_up import made_reading
 from rich.console import Console
 from typer.testing import CliRunner
@@ -19,9 +19,8 @@ from attnexp.cli.predict import read_lines
 from attnexp.config.compose import compose
 from attnexp.data import contrast
 from attnexp.inspect import insight
-from attnexp.inspect.insight import Attention
 from attnexp.report.cells import describe_padding
-from attnexp.report.reading import as_line, shade
+from attnexp.report.reading import as_line
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
 from attnexp.training.run import train_run
@@ -65,21 +64,11 @@ def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
         trained.predict_proba(reviews[0])
 
 
-def test_the_largest_weight_that_is_shown_has_the_full_colour() -> None:
-    weights = np.array([[0.1, 0.2], [0.05, 0.0]])
-    assert shade(weights) == pytest.approx(np.array([[0.5, 1], [0.25, 0]]))
-    assert shade(np.zeros((2, 2))).tolist() == [[0, 0], [0, 0]]
-    assert (
-        "(darkest: 0.125, padding: 62 %)"
-        in as_line(made_reading("a b c", num_padding=5), None).plain
-    )
-
-
 def test_the_share_of_padding_is_never_said_to_be_all_or_nothing() -> None:
     lines = {0: "", 0.001: "padding: below 1 %", 1: "padding: 50 %", 999: "padding: above 99 %"}
     for to_padding, line in lines.items():
-        one = np.ones((1, 1, 1), np.float32)
-        attention = Attention(weights=one, to_padding=np.full((1, 1), to_padding, np.float32))
+        padding = np.full((1, 1), to_padding, np.float32)
+        attention = insight.Attention(weights=np.ones((1, 1, 1), np.float32), to_padding=padding)
         assert describe_padding(attention.padding_share) == line
 
 
@@ -158,8 +147,9 @@ def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capt
 def test_a_terminal_gets_colours() -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, color_system="truecolor", width=200)
-    console.print(as_line(replace(made_reading("a b"), num_cut=2), None))
-    assert "\x1b[30;48;2;240;130;20m" in file.getvalue()
+    console.print(as_line(replace(made_reading("a b", num_padding=6), num_cut=2), None))
+    assert "\x1b[30;48;2;240;130;20m" in file.getvalue()  # the largest that is shown
+    assert "(darkest: 0.125, padding: 75 %)" in file.getvalue()
     assert "without 2 words beyond what training saw" in file.getvalue()
 
 
@@ -172,7 +162,5 @@ def test_a_model_without_attention_reads_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [[TEXT, "--head", "99"], [TEXT, "--head", "0"], [" "]])
-def test_wrong_words_are_reported(run: Run, words: list[str]) -> None:
-    code, out, err = command("predict", run.path, *words)
-    assert (code, out) == (2, "")
-    assert "There is no" in err
+def test_wrong_words_are_reported(run: Run, refused: Refused, words: list[str]) -> None:
+    assert "There is no" in refused("predict", run.path, *words)

@@ -7,11 +7,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from conftest import Patch, Refused
+from conftest import PUBLISHED, Command, Json, Patch, Refused
+from samples import FEW_TEXTS, NARROW
 from torch import Tensor, nn
-from typer.testing import CliRunner
 
-from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.inspect.effects import EFFECTS, estimate_effects, load_rows
 from attnexp.inspect.interventions import INTERVENTIONS, choose_interventions, load_intervention
@@ -19,8 +18,6 @@ from attnexp.inspect.probe import measure_heads, probe_studies
 from attnexp.network.build import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
-
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 
 IDS = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))
 IDS[0], IDS[1, :4] = 0, 0  # padding alone, and before a text
@@ -150,15 +147,12 @@ def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
             assert 0 <= value <= 1
 
 
-SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
-model.heads=2 model.d_head=4 train.lr=0.05 train.threads=1""".split()
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     out = tmp_path_factory.mktemp("trained")
-    words = (["seed=0"], ["seed=1"], ["position=learned"])
-    return [train_run(compose([*SMALL, *more, f"out={out}"]))[0] for more in words]
+    small = [*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}"]
+    configs = [compose([*small, word]) for word in ("seed=0", "seed=1", "position=learned")]
+    return [train_run(config)[0] for config in configs]
 
 
 @pytest.fixture
@@ -169,11 +163,6 @@ def runs(trained: list[Path], tmp_path: Path, monkeypatch: Patch) -> list[Path]:
     return [Path(shutil.copytree(*pair)) for pair in zip(trained, places, strict=True)]
 
 
-def command(*words: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["probe", *map(str, words)])
-    return done.exit_code, done.stdout, " ".join(done.stderr.split())
-
-
 def nothing(ids: Tensor, model: nn.Module) -> Tensor:
     return ids
 
@@ -182,7 +171,7 @@ def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
 
 
-def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
+def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> None:
     do = ["shuffle", "test_probe:nothing", "no_positions", "attention"]
     with pytest.raises(ValueError, match="broken failed"):
         probe_studies([runs[0]], ["shuffle", "test_probe:broken"])
@@ -205,50 +194,51 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path]) -> None:
     again, _ = probe_studies([Path("outputs")], ["shuffle", "attention"])
     kept = found[found["intervention"].isin(["shuffle", "attention"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(estimate_effects(again), kept)
-    assert "model.safetensors" in command("outputs", "--do", "reverse")[2]
+    assert "model.safetensors" in here("probe", "outputs", "--do", "reverse").stderr
     (runs[0] / "hidden").rename(runs[0] / "model.safetensors")
     limited, _ = probe_studies(runs[:1], ["shuffle"], limit=10)
     assert {*limited["num_texts"]} == {10}
     assert {row["num_texts"] for row in load_rows(runs[0])} == {48, 10}
 
 
-def test_effects_are_a_table_or_a_document_that_names_averaged_heads(runs: list[Path]) -> None:
-    code, out, err = command("outputs", "--do", "uniform,attention")
-    assert (code, err) == (0, "")
-    assert "intervention" in out
-    assert max(map(len, out.splitlines())) <= 80
-    document = json.loads(command("outputs", "--do", "uniform,no_positions", "--json")[1])
+def test_effects_are_a_table_or_a_document(runs: list[Path], here: Command) -> None:
+    """It says where heads are averaged."""
+    done = here("probe", "outputs", "--do", "uniform,attention")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "intervention" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    words = ["probe", "outputs", "--do", "uniform,no_positions", "--json"]
+    document = json.loads(here(*words).stdout)
     assert document["schema"] == 6
     assert [*document["effects"][0]] == EFFECTS
     assert "no position piece" in document["notes"][0]
     averaged = "Heads are averaged over seeds"
     for do in ("no_head", "attention"):
-        assert averaged in command("outputs", "--do", do)[1]
-        assert averaged not in command(runs[0], "--do", do)[1]
-    assert averaged not in command("outputs", "--do", "uniform")[1]
+        assert averaged in here("probe", "outputs", "--do", do).stdout
+        assert averaged not in here("probe", runs[0], "--do", do).stdout
+    assert averaged not in here("probe", "outputs", "--do", "uniform").stdout
 
 
-def test_a_published_study_is_read_with_and_without_its_endings(refused: Refused) -> None:
-    code, out, _ = command(PUBLISHED / "blog", "--do", "shuffle,no_head", "--json")
-    assert code == 0
-    effects = {(row["variant"], row["intervention"]): row for row in json.loads(out)["effects"]}
+def test_a_published_study_is_read_by_any_of_its_names(here_json: Json, refused: Refused) -> None:
+    document = here_json("probe", PUBLISHED / "blog", "--do", "shuffle,no_head")
+    effects = {(row["variant"], row["intervention"]): row for row in document["effects"]}
     assert len(effects) == 2 * 9
     assert effects["pe", "shuffle"]["mean"] == pytest.approx(-0.0252, abs=5e-5)
     for name in ("blog.parquet", "blog.probe.parquet"):
-        assert command(PUBLISHED / name, "--do", "shuffle,no_head", "--json")[1] == out
+        assert here_json("probe", PUBLISHED / name, "--do", "shuffle,no_head") == document
     said = refused("probe", PUBLISHED / "blog", "--do", "reverse")
     assert "has none of reverse. It has shuffle" in said
     assert "A published study holds no models." in refused("probe", PUBLISHED / "blog_cells")
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_cannot_be_done_is_told(refused: Refused) -> None:
+def test_what_cannot_be_done_is_told(here: Command, refused: Refused) -> None:
     for word, message in {
         "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
         "reverse=3": "no such number. Write reverse,", "last=0": "Write last, or as in last=9",
         "unknown=2": "unknown=0.1", "shuffle=nan": "no such number",
     }.items():  # fmt: skip
         assert message in refused("probe", "outputs", "--do", word)
-    code, out, _ = command("outputs", "--do", "uniform,no_head=3")
-    assert (code, "uniform" in out) == (0, True)
-    assert "no_head=3: the model has 2 heads" in out
+    done = here("probe", "outputs", "--do", "uniform,no_head=3")
+    assert (done.returncode, "uniform" in done.stdout) == (0, True)
+    assert "no_head=3: the model has 2 heads" in done.stdout

@@ -1,8 +1,6 @@
 """The papers as Python loops, over combinations that pair every choice with every other, and what
-else holds by construction (`attnexp claims`; C06, C17, C24 and C28 are in the loops).
-
-Outputs and gradients, in float64, of the reference path and of the fast one: a text at a time, a
-head at a time, a query at a time, a key at a time; only vectors of a token are torch's.
+else holds by construction (`attnexp claims`; C06, C17, C24 and C28 are in the loops): outputs and
+gradients in float64, of the reference path and of the fast one, by vectors of single tokens.
 """
 
 import math
@@ -32,8 +30,7 @@ SMALL = """data=contrast data.max_len=7 data.vocab_size=30 model.d_model=4 train
 model.dropout=0""".split()
 LINES = (Path(__file__).parent / "combinations.txt").read_text().splitlines()
 PATHS = {words: path for path, words in (line.split(" | ") for line in LINES)}
-"""The fast path of each combination. A search paired every choice with every other that may stand
-beside it."""
+"""The fast path of each combination; a search paired the choices."""
 COMBINATIONS = [*PATHS]
 
 

@@ -3,14 +3,14 @@
 import functools
 import io
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import PUBLISHED
 from made_up import made_answer, made_group
 from rich.console import Console
 from samples import result
@@ -22,16 +22,13 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.report import cells, formats, tables
 from attnexp.report.difference_tables import tabulate_differences
-from attnexp.report.listing import tabulate_runs
-from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
-from attnexp.report.table import Table, TableName
+from attnexp.report.table import TableName
 from attnexp.report.tables import make_table
 from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
 from attnexp.statistics.verdict import MetricSpec
 
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -41,15 +38,9 @@ def published(*studies: str) -> Answer:
 
 
 def printed(answer: Answer) -> str:
-    console = Console(file=io.StringIO(), width=80, markup=False, highlight=False)
-    show_answer(answer, console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
-
-
-def printed_table(frame: pd.DataFrame, width: int) -> str:
-    console = Console(file=io.StringIO(), width=width)
-    print_table(Table("Title", frame), console)
-    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+    file = io.StringIO()
+    show_answer(answer, Console(file=file, width=80, markup=False, highlight=False))
+    return file.getvalue()
 
 
 def rounded(tree: Any) -> Any:
@@ -77,20 +68,6 @@ def test_an_answer_fits_a_screen(studies: list[str], most: int) -> None:
     assert len(text.splitlines()) <= most
 
 
-@pytest.mark.parametrize("study", ["blog", "blog_data", "blog_cells", "position_x_scale"])
-def test_every_table_fits_the_terminal_and_keeps_words_whole(study: str) -> None:
-    for name in {*get_args(TableName)} - {"study"}:  # which is a text
-        try:
-            table = make_table(name, published(study))
-        except UserError:  # the study has nothing for it
-            continue
-        words = set(re.split("[ ,]+", " ".join(table.frame.to_numpy().ravel())))
-        for width in (80, 60):
-            text = printed_table(table.frame, width)
-            assert words <= set(re.split(r"[\s,]+", text))
-            assert max(len(line.rstrip()) for line in text.splitlines()) <= width
-
-
 def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
     answer = published("blog_holdout")
     frame = tables.tabulate_means(answer).frame
@@ -102,90 +79,14 @@ def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
     assert splits == {("chosen", "test"), ("final", "validation")}
 
 
-WIDE = """
-data  at     difference   mean  verdict
-imdb  final  pe          +1.00  helps
-imdb  final  alibi       -0.20  undecided, ~46 seeds
-cr    best   pe          +3.00  hurts"""
-NARROW = """
-data at    difference  mean verdict
-imdb final pe         +1.00 helps
-imdb final alibi      -0.20 undecided, ~46 seeds
-cr   best  pe         +3.00 hurts"""
-HEADINGS = """
-difference     mean  verdict
-imdb, final
-  pe          +1.00  helps
-  alibi       -0.20  undecided, ~46 seeds
-cr, best, pe  +3.00  hurts"""
-NARROW_HEADINGS = """
-difference    mean verdict
-imdb, final
-  pe         +1.00 helps
-  alibi      -0.20 undecided, ~46 seeds
-cr, best, pe +3.00 hurts"""
-
-
-@pytest.mark.parametrize(
-    ("widths", "text"),
-    [((80, 52), WIDE), ((51, 48), NARROW), ((47, 41), HEADINGS), ((40, 39), NARROW_HEADINGS)],
-)
-def test_a_wide_table_has_headings_for_columns(widths: tuple[int, int], text: str) -> None:
-    header, *rows = [re.split(r" \s*(?!seeds|~)", line) for line in WIDE.splitlines()[1:]]
-    for width in widths:
-        title, *lines = printed_table(pd.DataFrame(rows, columns=header), width).splitlines()
-        shown = [line.rstrip() for line in lines if not line.startswith("─")]
-        assert (title, shown) == ("Title", [*text.splitlines()[1:], ""])
-
-
-def test_names_of_others_reach_a_terminal_as_plain_text() -> None:
-    """Escaped where a terminal would obey; not read as markup; Chinese takes two columns."""
-    frame = pd.DataFrame({"variant": ["\x1b]0;a\x07", "[red]b\n", "无位置"], "\x1b[2Jloss": "0.5"})
-    assert printed_table(frame, 80).splitlines()[1:-1] == [
-        r"variant       \x1b[2Jloss",
-        "─────────────────────────",
-        r"\x1b]0;a\x07          0.5",
-        r"[red]b\n              0.5",
-        "无位置                0.5",
-    ]
-
-
-NAME = "position=sinusoidal mask=padding_causal"
-
-
-@pytest.mark.parametrize("width", [80, 60, 50, 42])
-def test_nothing_breaks_within_a_word_while_numbers_could_wrap(width: int) -> None:
-    row = {"variant": NAME} | {f"{name} loss": "0.5135 ± 0.0123" for name in ("first", "last")}
-    text = printed_table(pd.DataFrame([row, row]), width)
-    words = set(text.split())
-    assert {*NAME.split(), "0.5135", "0.0123", "first", "last", "loss"} <= words
-    assert max(map(len, text.splitlines())) <= width
-
-
-def test_a_size_stands_in_one_line() -> None:
-    names = ["a" * 20, "position=sinusoidal train.lr=0.01 data.max_len=40"]
-    runs = pd.DataFrame({"run": names[0], "state": "finished", "data": "imdb", "seed": "0",
-                         "accuracy": [0.5], "bytes": 258_000, "settings": names[1]})  # fmt: skip
-    for width in (80, 70, 60):
-        assert "258\xa0kB" in printed_table(tabulate_runs(runs).frame, width)
-
-
-def judged(accuracy: list[float], **losses: str) -> Answer:
-    """The answer of four seeds of two variants by accuracy and a loss."""
-    frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"], "accuracy": accuracy})
-    margins = [f"{name}={margin}" for name, margin in losses.items()]
-    frame["loss"] = frame["accuracy"]
-    return compare(*read_results(frame, lower=list(losses), margins=margins))
-
-
-NOISE = [0.5, 0.6, 0.6, 0.5, 0.5, 0.6, 0.6, 0.5]
-
-
 def test_the_title_has_the_margin_of_every_metric() -> None:
-    one = judged(NOISE).differences
-    assert "in points, margin ±0.25, 95 % intervals" in tabulate_differences(one).title
-    two = judged(NOISE, loss="0.01").differences
-    assert "margins accuracy ±0.25, loss ±0.01, 95" in tabulate_differences(two).title
+    frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"]})
+    frame["accuracy"] = frame["loss"] = [0.5, 0.6, 0.6, 0.5] * 2
+    of_accuracy = compare(*read_results(frame)).differences
+    title = tabulate_differences(of_accuracy).title
+    assert "in points, margin ±0.25, 95 % intervals" in title
+    of_both = compare(*read_results(frame, lower=["loss"], margins=["loss=0.01"])).differences
+    assert "margins accuracy ±0.25, loss ±0.01, 95" in tabulate_differences(of_both).title
 
 
 def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
@@ -204,43 +105,28 @@ def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
     answer = made_answer(replace(group, endpoints=group.endpoints[is_kept]))
     assert list(tables.tabulate_means(answer).frame["n"]) == ["5", "4", "5"]
     assert list(tabulate_differences(answer.differences).frame["n"]) == ["4", "5"]
-    whole = made_answer(group)
-    for table in (tables.tabulate_means(whole), tabulate_differences(whole.differences)):
-        assert "n" not in table.frame
 
 
-LOSS = MetricSpec(name="loss", is_share=False)
-PER_CENT = MetricSpec(is_share=False, is_percent=True)
-
-
-@pytest.mark.parametrize(
-    ("value", "metric", "text"),
-    [(0.81584, ACCURACY, "81.58"), (0.51349, LOSS, "0.5135"), (12.345678, LOSS, "12.35"),
-     (81.5, PER_CENT, "81.50"), (float("nan"), ACCURACY, "–")],
-)  # fmt: skip
-def test_numbers(value: float, metric: MetricSpec, text: str) -> None:
-    assert cells.format_number(value, metric) == text
+def test_numbers_have_two_decimals_in_per_cent_and_four_digits_else() -> None:
+    loss = MetricSpec(name="loss", is_share=False)
+    per_cent = MetricSpec(is_share=False, is_percent=True)
+    assert cells.format_number(0.51349, loss) == "0.5135"
+    assert cells.format_number(12.345678, loss) == "12.35"
+    assert cells.format_number(81.5, per_cent) == "81.50"
+    assert cells.format_number(0.81584, ACCURACY) == "81.58"
+    assert cells.format_number(np.nan, ACCURACY) == "–"
 
 
 def test_a_difference_has_one_interval_wherever_it_is_shown() -> None:
-    """In the answer, `--table differences` and `within`, JSON, LaTeX and the page's forest."""
+    """In `--table differences` and `within`, LaTeX and JSON."""
     answer = published("position_x_scale")
-    keys = ["data", "at", "difference"]
-    frames = [
-        tabulate_differences(answer.differences).frame,
-        make_table("differences", answer).frame,
-        make_table("within", answer).frame,
-    ]
-    shown = [
-        frame.set_index([key for key in keys if key in frame])["other seeds"] for frame in frames
-    ]
-    pd.testing.assert_series_equal(shown[0], shown[1])
-    pd.testing.assert_series_equal(shown[0], shown[2])
+    intervals = list(make_table("differences", answer).frame["other seeds"])
+    assert list(make_table("within", answer).frame["other seeds"]) == intervals
     latex = formats.format_answer(answer, "latex").replace("$-$", "−")
-    assert all(interval in latex for interval in shown[0])
+    assert all(interval in latex for interval in intervals)
     records = formats.make_document(answer)["differences"]
     bounds = [cells.format_interval(row["low"], row["high"], ACCURACY) for row in records]
-    assert bounds == list(shown[0])
+    assert bounds == intervals
 
 
 def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) -> None:
@@ -298,8 +184,11 @@ def test_a_metric_that_only_some_results_have_is_a_dash_in_the_others() -> None:
 def test_latex_is_escaped_and_captioned() -> None:
     text = formats.format_answer(published("blog"), "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",
-                 r"no\_pe", "[+2.32, +2.73]"):  # fmt: skip
+                 r"no\_pe", "[+2.32, +2.73]", r"5 \% (docs/statistics.md)."):  # fmt: skip
         assert part in text
+    study = formats.format_table(published("blog"), "study", "latex")
+    assert r"no\_pe" in study
+    assert "fingerprint" in study
 
 
 def test_csv_is_the_long_frame_without_formulas() -> None:
@@ -334,14 +223,6 @@ def test_means_over_data_sets_as_csv_have_the_next_ones_interval() -> None:
         "pe", "no_pe", "final", "accuracy", 6
     ]  # fmt: skip
     assert row["next_low"] < row["low"] < row["mean"] < row["high"] < row["next_high"]
-
-
-def test_markdown_and_latex_hold_what_a_reader_must_know() -> None:
-    answer = published("blog")
-    assert formats.format_answer(answer, "markdown").endswith("(docs/statistics.md).")
-    assert formats.format_answer(answer, "latex").endswith(r"5 \% (docs/statistics.md).")
-    assert r"fingerprint" in formats.format_table(answer, "study", "latex")
-    assert r"no\_pe" in formats.format_table(answer, "study", "latex")
 
 
 def test_json_has_null_where_there_is_no_number() -> None:

@@ -20,12 +20,11 @@ from attnexp.analysis.kexue import METRICS
 from attnexp.base.errors import UserError
 from attnexp.report import figures
 
+LONG = "a name without any end that goes on for longer than a figure is wide"
+
 
 def curves(*groups: Group) -> Figure:
     return figures.draw_curves(made_answer(*groups).comparisons)
-
-
-LONG = "a name without any end that goes on for longer than a figure is wide"
 
 
 def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:

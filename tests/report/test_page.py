@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.error import HTTPError
@@ -15,9 +16,9 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from conftest import Patch, Refused
+from conftest import PUBLISHED, Patch, Refused
 from made_up import made_answer, made_group, made_reading
-from samples import result
+from samples import FEW_TEXTS, NARROW, result
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
@@ -29,18 +30,15 @@ from attnexp.training.run import train_run
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-PUBLISHED = Path(__file__).parents[2] / "outputs" / "published"
 Theme = Literal["light", "dark"]
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
+READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
 
 
 def written(folder: Path, *groups: Group, **shown: Any) -> str:
     page.write_page(folder / "page.html", made_answer(*groups), **shown)
     return (folder / "page.html").read_text("utf-8")
-
-
-READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 
 
 def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path) -> None:
@@ -58,6 +56,7 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     groups = [made_group("none", HOSTILE), made_group("alone", data=HOSTILE)]
     text = written(tmp_path, *groups, readings=[(HOSTILE, made_reading(HOSTILE))])
     assert text.count("{{ 7 * 7 }}") > 4
+    assert "Over all data sets" not in text
     assert "There is no verdict: no two variants share a seed." in text
     assert "default-src 'none'" in text
     assert not re.search(r"<(script|iframe|object|embed|base|link)|@import|url\(", text)
@@ -65,16 +64,10 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
 
 
-def test_several_data_sets_end_with_their_mean(tmp_path: Path) -> None:
-    one, other = made_group("none", "pe"), made_group("none", "pe", data="cr")
-    for groups in ([one], [one, other], [one, made_group("a", "b", data="cr")]):
-        page.write_page(tmp_path / "p.html", made_answer(*groups))
-        text = (tmp_path / "p.html").read_text()
-        assert ("Over all data sets" in text) == (other in groups)
-
-
-def test_models_stand_side_by_side(tmp_path: Path) -> None:
-    text = written(tmp_path, made_group("none", "pe"), readings=READINGS)
+def test_data_sets_end_with_their_mean_and_models_stand_side_by_side(tmp_path: Path) -> None:
+    groups = [made_group("none", "pe"), made_group("none", "pe", data="cr")]
+    text = written(tmp_path, *groups, readings=READINGS)
+    assert "Over all data sets" in text
     assert text.count("<p>padding: 50 %</p>") == 2
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
     assert text.count("positive, with probability 0.7500") == 2
@@ -110,19 +103,12 @@ def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme)
     tab.close()
 
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-SMALL = """data=contrast data.limit_train=64 data.limit_test=48 train.epochs=1 model.d_model=8
-model.heads=2 model.d_head=4 train.threads=1""".split()
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Two runs, one layer without and two layers with positions."""
     out = tmp_path_factory.mktemp("runs")
     words: tuple[list[str], list[str]] = [], ["position=learned", "model.layers=2"]
-    return [str(train_run(compose([*SMALL, f"out={out}", *own]))[0]) for own in words]
+    return [str(train_run(compose([*FEW_TEXTS, *NARROW, f"out={out}", *own]))[0]) for own in words]
 
 
 @pytest.fixture
@@ -149,7 +135,10 @@ def test_a_picture_has_the_full_colour_at_its_largest_weight() -> None:
     attention = Attention(weights=weights, to_padding=np.zeros((1, 2), np.float32))
     pixels = np.asarray(explore.picture(attention))
     orange = [240, 130, 20]
-    assert pixels.tolist() == [[orange, [247, 192, 137]], [[255, 255, 255], orange]]
+    white = [255, 255, 255]
+    assert pixels.tolist() == [[orange, [247, 192, 137]], [white, orange]]
+    nothing = replace(attention, weights=0 * weights)
+    assert np.asarray(explore.picture(nothing)).tolist() == [[white] * 2] * 2
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from unittest.mock import Mock
 
 import pytest
 from conftest import ROOT, Patch
-from samples import but, result
+from samples import but, result, stored_study
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.config.compose import compose
@@ -35,18 +35,10 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
     return Manifest(variants=variants, commands=[command], runs=entries)
 
 
-def stored_study(folder: Path) -> Manifest:
-    study = manifest.load_manifest(folder)
-    assert study is not None
-    return study
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         (None, "holds no finished run"),
-        ("", "cannot be read"),
-        ("[]", "cannot be read"),
         (json.dumps({"schema": 0}), "it has schema 0"),
         (json.dumps({"schema": SCHEMA}), "cannot be read .run_id: Field required"),
     ],
@@ -84,25 +76,22 @@ def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     assert runs == [("a", "4-y"), ("a", "1-x"), ("b", "2-y"), ("b", "3-y")]
 
 
-PLAN = replace(
-    planned(("a", 0, "1-x"), ("b", 0, "2-x")),
-    settings={name: {"imdb": {"train.epochs": 1, "position.kind": None}} for name in ("a", "b")},
-)
+def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
+    """The settings of a plan whose two variants have these, on one data set."""
+    return {"settings": {name: {data: settings} for name in "ab"}}
+
+
+ONE_EPOCH = {"train.epochs": 1, "position.kind": None}
+PLAN = replace(planned(("a", 0, "1-x"), ("b", 0, "2-x")), **acting(ONE_EPOCH))
 OTHER_PLANS: dict[str, dict[str, Any]] = {
-    "train.epochs=1": {
-        "settings": {name: {"imdb": {"train.epochs": 2, "position.kind": None}} for name in "ab"}
-    },
-    "position=none": {"settings": {name: {"imdb": {"train.epochs": 1}} for name in "ab"}},
-    "no train.lr": {
-        "settings": {
-            "a": PLAN.settings["a"], "b": {"imdb": PLAN.settings["b"]["imdb"] | {"train.lr": 1}}
-        }
-    },
-    "data imdb": {"settings": {name: {"trec": {"train.epochs": 1}} for name in "ab"}},
+    "train.epochs=1": acting(ONE_EPOCH | {"train.epochs": 2}),
+    "position=none": acting({"train.epochs": 1}),
+    "no train.lr": acting(ONE_EPOCH | {"train.lr": 1}),
+    "data imdb": acting({"train.epochs": 1}, data="trec"),
     "seeds by seed": {"seed_kind": "seeds.init"},
     "baseline a": {"variants": {"b": {}, "a": {}}},
     "variants a, b": {"variants": {"a": {}, "b": {}, "c": {}}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("difference", OTHER_PLANS)

@@ -1,6 +1,7 @@
 """Intervals for other texts and for other data sets: numbers, symmetries and coverage."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,7 @@ def test_components_are_those_of_the_analysis_of_variance() -> None:
     seeds = np.array([-3.0, 0, 3])
     texts = np.array([-1.0, -1, 1, 1])
     rest = np.outer([1, -2, 1], [1, -1, 1, -1]) / 10
-    interval = crossed(2 + seeds[:, None] + texts + rest)
-    assert interval is not None
+    interval: Any = crossed(2 + seeds[:, None] + texts + rest)
     ms_seeds = 4 * 18 / 2
     ms_texts = 3 * 4 / 3
     ms_rest = 0.24 / 6
@@ -33,8 +33,7 @@ def test_components_are_those_of_the_analysis_of_variance() -> None:
 
 def test_negative_components_are_left_out() -> None:
     """Seeds and texts whose means are all equal: the rest alone makes the variance."""
-    interval = crossed(np.array([[1.0, -1.0], [-1.0, 1.0]]))
-    assert interval is not None
+    interval: Any = crossed(np.array([[1.0, -1.0], [-1.0, 1.0]]))
     assert (interval.df, interval.se) == pytest.approx((1, 1))
 
 
@@ -45,36 +44,20 @@ def test_seeds_and_texts_play_the_same_part(num_seeds: int, num_texts: int, seed
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=8), st.integers(2, 9), st.integers(1, 4))
-def test_where_texts_are_alike_it_is_the_interval_of_seeds(
-    d: list[int], copies: int, m: int
-) -> None:
+def test_with_texts_alike_it_is_the_interval_of_seeds(d: list[int], copies: int, m: int) -> None:
     assume(len(set(d)) > 1)
     same_for_all_texts = np.repeat(np.array(d, float)[:, None], copies, axis=1)
-    texts = crossed(same_for_all_texts, m=m)
+    texts: Any = crossed(same_for_all_texts, m=m)
     seeds = t_interval(d, m=m)
-    assert texts is not None
     assert (texts.low, texts.high) == pytest.approx((seeds.low, seeds.high))
-    narrow = seeds._replace(low=texts.low + 1, high=texts.high + 1)
-    assert widen(texts, narrow) == (texts.low, texts.high + 1)
+    for shift in (-1, 1):
+        shifted = seeds._replace(low=texts.low + shift, high=texts.high + shift)
+        assert widen(texts, shifted) == (texts.low + min(shift, 0), texts.high + max(shift, 0))
 
 
 def test_without_variation_or_with_one_seed_there_is_none() -> None:
     assert crossed(np.ones((1, 5))) is None
     assert crossed(np.zeros((3, 5))) is None
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
-def test_it_holds_the_mean_of_crossed_effects(share: float) -> None:
-    """share: of the variance of the mean that is due to seeds."""
-    rng = np.random.default_rng(0)
-    held = 0
-    for _ in range(600):
-        seeds = rng.normal(size=(10, 1)) * math.sqrt(10 * share)
-        texts = rng.normal(size=40) * math.sqrt(40 * (1 - share))
-        interval = crossed(seeds + texts + rng.normal(size=(10, 40)))
-        assert interval is not None
-        held += interval.low <= 0 <= interval.high
-    assert held / 600 == pytest.approx(0.95, abs=0.03)
 
 
 def test_equal_errors_give_the_t_interval_over_data_sets() -> None:

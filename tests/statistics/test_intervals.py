@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -23,32 +23,20 @@ from attnexp.statistics.planning import (
     smallest_difference,
 )
 
+MARGIN = 0.25  # points, as all numbers of seeds
+
 differences = st.lists(
     st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=12
 ).filter(lambda d: len({*d}) > 1)  # the sd of equal values is not exactly 0
 
 
 @given(differences, st.integers(1, 9))
-def test_the_t_interval_is_scipys_at_the_level_of_m_comparisons(d: list[float], m: int) -> None:
-    expected = stats.ttest_1samp(d, 0).confidence_interval(1 - ALPHA / m)
+def test_t_interval_and_p_are_scipys_at_the_level_of_m_comparisons(d: list[float], m: int) -> None:
+    tested = stats.ttest_1samp(d, 0)
+    expected = tested.confidence_interval(1 - ALPHA / m)
     exact = (len(d), np.mean(d), np.std(d, ddof=1), expected.low, expected.high)
     assert t_interval(d, m=m) == pytest.approx(exact)
-
-
-@given(differences, st.integers(1, 9))
-def test_p_is_below_alpha_where_the_interval_leaves_out_zero(d: list[float], m: int) -> None:
-    interval = t_interval(d, m=m)
-    p = p_value(d, m=m)
-    assert p == pytest.approx(min(1, m * stats.ttest_1samp(d, 0).pvalue))
-    assume(abs(p - ALPHA) > 1e-9)
-    assert (p < ALPHA) is not (interval.low <= 0 <= interval.high)
-
-
-@given(differences, st.permutations(range(12)))
-def test_the_order_of_the_seeds_changes_nothing(d: list[float], order: list[int]) -> None:
-    shuffled = [d[i] for i in order if i < len(d)]
-    assert t_interval(shuffled) == t_interval(d)
-    assert anytime_interval(shuffled) == anytime_interval(d)
+    assert p_value(d, m=m) == pytest.approx(min(1, m * tested.pvalue))
 
 
 def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
@@ -109,9 +97,6 @@ def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponen
     assert d == pytest.approx(ours - baseline, rel=1e-9)
 
 
-MARGIN = 0.25  # points, as all numbers of this file
-
-
 @pytest.mark.parametrize(
     ("sd", "m", "mean", "words"),
     [
@@ -132,8 +117,7 @@ def test_examples(sd: float, m: int, mean: float, words: str) -> None:
 
 
 def test_nothing_is_promised_where_the_larger_number_was_not_enough() -> None:
-    assert describe_seeds(72, 334, 73) == "at most 73 seeds"
-    assert describe_seeds(73, 334, 73) == ""
+    assert [describe_seeds(n, 334, 73) for n in (72, 73)] == ["at most 73 seeds", ""]
 
 
 @given(st.floats(0.01, 10), st.integers(1, 9), st.booleans())

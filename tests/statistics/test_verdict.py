@@ -15,25 +15,40 @@ def interval(low: float, high: float, n: int = 5) -> Interval:
     return Interval(n, (low + high) / 2, 0.01, low, high)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "word"),
-    [
-        (0.001, 0.010, "helps"),
-        (0.003, 0.010, "helps"),
-        (-0.010, -0.001, "hurts"),
-        (-0.0024, 0.0024, "equivalent"),
-        (0.0001, 0.0024, "equivalent"),  # a real difference, but none that matters
-        (-0.0025, 0.001, "undecided"),
-        (-0.01, 0.01, "undecided"),
-        (0.0, 0.01, "undecided"),
-        (float("-inf"), float("inf"), "undecided"),
-    ],
-)
-def test_it_is_where_the_interval_lies(low: float, high: float, word: str) -> None:
-    assert judge_interval(interval(low, high, 3), MetricSpec(), (low, high)).name == word
-    few = judge_interval(interval(low, high, 2), MetricSpec(), (low, high))
+VERDICTS = """
+low     high    for other texts   verdict
+0.001   0.010   0.001    0.010    helps
+0.003   0.004   0.0026   0.005    helps by at least 0.25 points
+0.003   0.004   0.001    0.005    helps
+0.003   0.004  -0.001    0.005    helps by at least 0.25 points on these texts
+0.003   0.004   none     none     helps by at least 0.25 points on these texts
+0.001   0.004  -0.001    0.005    helps on these texts
+0.001   0.004   none     none     helps on these texts
+-0.010 -0.001  -0.010   -0.001    hurts
+-0.01  -0.003  -0.02    -0.0025   hurts by at least 0.25 points
+-0.004 -0.001  -0.005    0.001    hurts on these texts
+-0.0024 0.0024 -0.0024   0.0024   equivalent
+0.0001  0.0024  0.0001   0.0024   equivalent
+-0.001  0.001  -0.003    0.002    equivalent on these texts
+-0.001  0.001   none     none     equivalent on these texts
+-0.0025 0.001  -0.0025   0.001    undecided
+-0.01   0.01   -0.02     0.02     undecided
+-0.01   0.01    none     none     undecided
+0.0     0.01    0.0      0.01     undecided
+-inf    inf    -inf      inf      undecided
+"""
+
+
+@pytest.mark.parametrize("row", VERDICTS.splitlines()[2:])
+def test_it_is_where_the_intervals_lie(row: str) -> None:
+    low, high, *texts, words = row.split(maxsplit=4)
+    of_texts = None if "none" in texts else (float(texts[0]), float(texts[1]))
+    name = words.replace(" by at least 0.25 points", "")
+    of_seeds = interval(float(low), float(high), 3)
+    assert judge_interval(of_seeds, MetricSpec(), of_texts) == (name, words)
+    assert is_decided(words) is (words != "undecided")
+    few = judge_interval(of_seeds._replace(n=2), MetricSpec(), of_texts)
     assert few == ("too few seeds", "too few seeds")
-    assert is_decided(f"{word} on these texts") is (word != "undecided")
     assert not any(map(is_decided, ("too few seeds", "")))
 
 
@@ -43,35 +58,8 @@ def test_less_of_a_loss_helps() -> None:
     assert judge_interval(interval(0.2, 0.3), LOSS, (0.2, 0.3)).name == "hurts"
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "texts", "words"),
-    [
-        (-0.001, 0.001, (-0.002, 0.002), "equivalent"),
-        (-0.001, 0.001, (-0.003, 0.002), "equivalent on these texts"),
-        (-0.001, 0.001, None, "equivalent on these texts"),
-        (0.003, 0.004, (0.0026, 0.005), "helps by at least 0.25 points"),
-        (0.003, 0.004, (0.001, 0.005), "helps"),
-        (0.003, 0.004, (-0.001, 0.005), "helps by at least 0.25 points on these texts"),
-        (0.003, 0.004, None, "helps by at least 0.25 points on these texts"),
-        (0.001, 0.004, (-0.001, 0.005), "helps on these texts"),
-        (0.001, 0.004, None, "helps on these texts"),
-        (-0.01, -0.003, (-0.02, -0.0025), "hurts by at least 0.25 points"),
-        (-0.004, -0.001, (-0.005, 0.001), "hurts on these texts"),
-        (-0.01, 0.01, (-0.02, 0.02), "undecided"),
-        (-0.01, 0.01, None, "undecided"),
-    ],
-)
-def test_texts_that_may_break_it_are_said(
-    low: float, high: float, texts: tuple[float, float] | None, words: str
-) -> None:
-    name = words.replace(" by at least 0.25 points", "")
-    assert judge_interval(interval(low, high), MetricSpec(), texts) == (name, words)
-
-
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
-def test_no_verdict_beats_its_interval(
-    low: float, width: float, wider: float, margin: float
-) -> None:
+def test_no_word_beats_its_interval(low: float, width: float, wider: float, margin: float) -> None:
     high = low + width
     texts = (low - wider, high + wider)
     _, words = judge_interval(interval(low, high), MetricSpec(margin=margin), texts)
@@ -94,25 +82,14 @@ def test_chance_is_judged_by_the_texts() -> None:
     assert not is_above_chance(0.5, 0.5, 1_000_000)
 
 
-# The warning on differences that are not normal
-
-
-@pytest.mark.parametrize(
-    ("d", "expected"),
-    [
-        ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], False),
-        ([1.0, 2.0, 3.0, 4.0, 5.0, 30.0], True),
-        ([1.0, 2.0, 3.0, 4.0, 5.0, -30.0], True),
-        ([1.0, 2.0, 3.0], False),
-        ([1.0, 2.0, 30.0], True),  # one seed far away
-        ([-3.0, -1.0, -0.1, 0.1, 1.0, 3.0, 11.0], True),
-        ([1.0], False),
-        ([2.0, 2.0, 2.0], False),
-    ],
-)
-def test_skewed_differences_are_told_from_others(d: list[float], expected: bool) -> None:
-    assert is_skewed(d) is expected
-    assert is_skewed([-value for value in d]) is expected
+def test_skewed_differences_are_told_from_others() -> None:
+    one_far_away = [[1.0, 2.0, 3.0, 4.0, 5.0, far] for far in (30.0, -30.0)]
+    for d in (*one_far_away, [1.0, 2.0, 30.0], [-3.0, -1.0, -0.1, 0.1, 1.0, 3.0, 11.0]):
+        assert is_skewed(d)
+        assert is_skewed([-value for value in d])
+    for d in ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0], [1.0], [2.0, 2.0, 2.0]):
+        assert not is_skewed(d)
+        assert not is_skewed([-value for value in d])
 
 
 def test_steps_of_the_metric_are_no_outliers() -> None:

@@ -19,7 +19,6 @@ from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.sweeps import executors, ray
-from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training import run
@@ -27,14 +26,14 @@ from attnexp.training import run
 
 def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
     many = plan([*SMOKE, "seed=range(99)"]).jobs  # with train.threads=1
-    assert num_slots(ExecutorConfig(), many) == len(os.sched_getaffinity(0))
-    assert num_slots(ExecutorConfig(), plan(["seed=0,1", "train.threads=999"]).jobs) == 1
-    assert num_slots(ExecutorConfig(workers=7), many) == 7
-    assert num_slots(ExecutorConfig(workers=7), many[:3]) == 3
-    assert num_slots(ExecutorConfig(kind=ExecutorKind.slurm), many) == 99
+    assert executors.num_slots(ExecutorConfig(), many) == len(os.sched_getaffinity(0))
+    assert executors.num_slots(ExecutorConfig(), plan(["seed=0,1", "train.threads=999"]).jobs) == 1
+    assert executors.num_slots(ExecutorConfig(workers=7), many) == 7
+    assert executors.num_slots(ExecutorConfig(workers=7), many[:3]) == 3
+    assert executors.num_slots(ExecutorConfig(kind=ExecutorKind.slurm), many) == 99
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert num_slots(ExecutorConfig(), many) == 2
-    assert num_slots(ExecutorConfig(gpu=0.1), many) == 20
+    assert executors.num_slots(ExecutorConfig(), many) == 2
+    assert executors.num_slots(ExecutorConfig(gpu=0.1), many) == 20
 
 
 def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: Patch) -> None:

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from conftest import Capture
-from sweeping import SMOKE, Pretend
+from samples import stored_study
+from sweeping import SMOKE, Pretend, small
 
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.sweeps.folder import choose_folder, manifest_of
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
 
@@ -22,24 +23,14 @@ THREE = "seed=range(3)"
 pytestmark = pytest.mark.usefixtures("done")
 
 
-def small(tmp_path: Path, *words: str) -> Sweep:
-    return plan([*SMOKE, f"out={tmp_path}", "executor.workers=1", *words])
-
-
 def run(tmp_path: Path, *words: str) -> Manifest:
-    return stored(finish(small(tmp_path, *words)))
+    return stored_study(finish(small(tmp_path, *words)).directory)
 
 
 def finish(sweep: Sweep) -> Sweep:
     sweep = choose_folder(sweep)
     run_sweep(sweep)
     return sweep
-
-
-def stored(sweep: Sweep) -> Manifest:
-    study = manifest.load_manifest(sweep.directory)
-    assert study is not None
-    return study
 
 
 def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Capture) -> None:
@@ -58,11 +49,7 @@ def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Cap
             assert ("sweep_position holds another plan (" in message) != is_first
             assert ("train.epochs=1" in message) != is_first
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", *commands}
-    assert all(len(stored_runs(tmp_path / name)) == 6 for name in commands)
-
-
-def stored_runs(folder: Path) -> list[str]:
-    return [row["run_id"] for row in json.loads((folder / manifest.FILE).read_text())["runs"]]
+    assert all(len(stored_study(tmp_path / name).runs) == 6 for name in commands)
 
 
 def test_a_name_holds_one_plan(tmp_path: Path) -> None:
@@ -72,20 +59,9 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     assert study.settings["position=sinusoidal"]["contrast"]["train.epochs"] == 1
     more = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
     assert {entry.seed for entry in more.runs} == set("01234")
-    for other, difference in {
-        "train.lr=1": "train.lr=",
-        "data.limit_test=9": "data.limit_test=",
-        "seeds.init=range(3)": "seeds by seed",
-    }.items():
-        with pytest.raises(UserError, match=rf"mine holds another plan \({difference}"):
-            choose_folder(small(tmp_path, *words, other))
+    with pytest.raises(UserError, match=r"mine holds another plan \(train\.lr="):
+        choose_folder(small(tmp_path, *words, "train.lr=1"))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
-
-
-@pytest.mark.parametrize("name", ["runs", "a/b", "", ".a", "a b", "a,b"])
-def test_a_name_is_a_plain_word(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="a sweep's name has letters"):
-        small(tmp_path, AXIS, f"name={name}")
 
 
 @pytest.mark.parametrize(
@@ -125,17 +101,17 @@ def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None
     for by_data in saved["settings"].values():
         del by_data["my.csv"]["data.fingerprint"]  # as earlier versions wrote it
     (first.directory / manifest.FILE).write_text(json.dumps(saved))
-    assert stored(finish(small(tmp_path, *words, "seed=range(4)"))).added_seeds == ["3"]
+    assert run(tmp_path, *words, "seed=range(4)").added_seeds == ["3"]
     file.write_text(f"text,label\n{''.join(rows[1:])}")
     other = finish(small(tmp_path, *words, "seed=range(5)"))
     assert other.directory.name == "sweep_position-2"
-    assert stored(other).added_seeds == []
+    assert stored_study(other.directory).added_seeds == []
     assert "sweep_position holds another plan (data changed)" in capsys.readouterr().err
 
 
 def test_the_metric_is_of_the_plan(tmp_path: Path) -> None:
     sweep = replace(small(tmp_path, AXIS, THREE, "name=mine"), metric="macro_f1")
-    study = stored(finish(sweep))
+    study = stored_study(finish(sweep).directory)
     assert study.metric == "macro_f1"
     assert study.commands[0].endswith("name=mine --metric macro_f1")
     with pytest.raises(UserError, match=r"holds another plan \(--metric macro_f1\)"):
@@ -152,11 +128,11 @@ def test_a_declaration_holds_for_later_sweeps(tmp_path: Path) -> None:
     later = finish(small(tmp_path, AXIS, "seed=range(9)"))
     assert later.directory == declared.directory
     assert later.declaration == declared.declaration is not None
-    assert stored(later).added_seeds == []
+    assert stored_study(later.directory).added_seeds == []
 
 
 def test_a_complete_study_that_adds_seeds_says_which(tmp_path: Path) -> None:
     run(tmp_path, AXIS, THREE)
-    study = stored(until_decided(tmp_path, 8))
+    study = stored_study(until_decided(tmp_path, 8).directory)
     assert study.declaration is not None
     assert study.added_seeds == ["3", "4", "5", "6", "7"]

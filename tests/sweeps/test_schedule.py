@@ -9,20 +9,17 @@ from typing import Any
 import pytest
 import torch
 from conftest import Capture, Patch
-from sweeping import SMOKE, finished
+from samples import stored_study
+from sweeping import finished, small
 
 from attnexp.base import progress
 from attnexp.config.schema import ExecutorConfig
-from attnexp.runs import manifest, store
+from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
 from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached, train_job
-from attnexp.sweeps.plan import Job, Sweep, plan
+from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
-
-
-def small(tmp_path: Path, *words: str) -> Sweep:
-    return plan([*SMOKE, "train.epochs=1", f"out={tmp_path}", "executor.workers=1", *words])
 
 
 def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: list[str]) -> None:
@@ -33,8 +30,8 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
     assert done == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     assert finished(second)[:2] == finished(first)
     assert [entry.before for entry in second] == [True, True, False, False]
-    assert (study := manifest.load_manifest(tmp_path / "blog"))
-    assert {(one.variant, one.seed, one.run_id) for one in study.runs} == {
+    planned = stored_study(tmp_path / "blog").runs
+    assert {(run.variant, run.seed, run.run_id) for run in planned} == {
         (entry.job.label, entry.job.seed, entry.path.name) for entry in second
     }
 
@@ -124,9 +121,7 @@ def test_what_a_run_raises_is_its_why(tmp_path: Path, monkeypatch: Patch, capsys
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_run_of_another_sweep_is_awaited(
-    tmp_path: Path, monkeypatch: Patch, done: list[str]
-) -> None:
+def test_a_run_elsewhere_is_awaited(tmp_path: Path, monkeypatch: Patch, done: list[str]) -> None:
     sweep = small(tmp_path, "seed=0,1")
     held = scan(sweep)[0]
     lock = store.lock(held.path)
@@ -163,7 +158,7 @@ def test_runs_of_other_code_can_be_taken(tmp_path: Path, done: list[str], capsys
     taken = run_sweep(sweep, any_code=True)
     assert not done
     assert [run.path.name[-8:] for run in finished(taken)[:3]] == ["0000aaaa"] * 3
-    assert (study := manifest.load_manifest(sweep.directory))
-    assert {one.run_id for one in study.runs} == {entry.path.name for entry in taken}
+    planned = stored_study(sweep.directory).runs
+    assert {run.run_id for run in planned} == {entry.path.name for entry in taken}
     assert len(finished(run_sweep(sweep))) == 4
     assert len(done) == 3  # made again

@@ -134,9 +134,7 @@ def test_a_job_is_given_up_when_slurm_knows_it_no_more(tmp_path: Path, answers: 
         future.result(timeout=0)
 
 
-def test_a_job_that_is_completed_at_two_looks_without_a_result_was_killed(
-    tmp_path: Path, answers: Path
-) -> None:
+def test_a_job_twice_completed_without_a_result_was_killed(tmp_path: Path, answers: Path) -> None:
     executor, future = queue_one(tmp_path)
     (answers / "squeue.txt").write_text("7|COMPLETED|2:00|0|None\n")
     look(executor)

@@ -3,17 +3,17 @@
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ROOT, Patch
+from conftest import PUBLISHED, Command, Patch
 from rich.console import Console
 from sweeping import SMOKE, Pretend
-from typer.testing import CliRunner
 
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base import progress
-from attnexp.cli.app import app
 from attnexp.config.schema import to_dict
 from attnexp.runs import store
 from attnexp.runs.result import Run
@@ -23,10 +23,8 @@ from attnexp.sweeps.schedule import scan
 from attnexp.sweeps.watch import Watch, preview_sweep
 
 
-def test_without_a_terminal_a_run_has_a_line(
-    tmp_path: Path, template: Run, monkeypatch: Patch
-) -> None:
-    """Two of five took 5.2 s, so three more take 7.8 s."""
+def test_each_run_is_told_in_a_line(tmp_path: Path, template: Run, monkeypatch: Patch) -> None:
+    """Without a terminal. Two of five took 5.2 s, so three more take 7.8 s."""
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
     final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
     result = replace(template.result, final=final, wall_seconds=45.2)
@@ -52,8 +50,7 @@ def test_time_and_power_come_from_finished_runs(tmp_path: Path, template: Run) -
     """The time of those with as many threads; seeds that vary by one point find two and a half."""
     words = [*SMOKE, "study=blog", "seed=range(6)", "executor.workers=2", f"out={tmp_path}"]
     planned = plan(words)
-    record = preview_sweep(planned, planned, as_json=True)
-    assert isinstance(record, dict)
+    record: Any = preview_sweep(planned, planned, as_json=True)
     assert record["differences"] == []  # nothing is known of such small data
     assert 0 < record["seconds"] < 60  # by a trial
     baseline = [entry for entry in scan(planned) if entry.job.label == "no_pe"]
@@ -72,7 +69,6 @@ def test_time_and_power_come_from_finished_runs(tmp_path: Path, template: Run) -
         "cases, by finished runs.",
     ]
     record = preview_sweep(planned, planned, as_json=True)
-    assert isinstance(record, dict)
     assert (record["to_do"], record["seconds"]) == (9, 90.0)
     (difference,) = record["differences"]
     assert difference["sd"] == pytest.approx(0.01 * 2**0.5)
@@ -80,51 +76,50 @@ def test_time_and_power_come_from_finished_runs(tmp_path: Path, template: Run) -
 
 def test_the_published_spread_is_that_of_the_published_studies() -> None:
     for name in ("blog", "blog_data"):
-        for group in load_groups([ROOT / "outputs/published" / name]):
+        for group in load_groups([PUBLISHED / name]):
             values = group.values("final", "accuracy")
             sd = (values["pe"] - values["no_pe"]).std()
             assert PUBLISHED_SD[group.data] == pytest.approx(sd, rel=0.03)
 
 
-def sweep(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["sweep", *SMOKE, "executor.workers=1", *words])
-    return result.exit_code, result.stdout, result.stderr
+@pytest.fixture
+def sweep(here: Command) -> Command:
+    return partial(here, "sweep", *SMOKE, "executor.workers=1")
 
 
-def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(tmp_path: Path) -> None:
+def test_a_dry_run_says_what_is_wrong_and_what_slurm_gets(tmp_path: Path, sweep: Command) -> None:
     words = [f"out={tmp_path}", "position=none,sinusoidal", "seed=0,1", "--dry-run"]
-    code, out, err = sweep(*words)
-    assert (code, len(out.splitlines())) == (0, 3)
-    assert "A verdict takes three seeds" in err
+    done = sweep(*words)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 3)
+    assert "A verdict takes three seeds" in done.stderr
     pytest.importorskip("submitit")
-    assert "#SBATCH --qos=long" in sweep(*words, "executor=slurm", "executor.slurm={qos: long}")[1]
+    slurm = ["executor=slurm", "executor.slurm={qos: long}"]
+    assert "#SBATCH --qos=long" in sweep(*words, *slurm).stdout
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_sweep_ends_with_the_answer_and_fails_with_runs(tmp_path: Path, pretend: Pretend) -> None:
+def test_a_sweep_ends_with_the_answer(tmp_path: Path, pretend: Pretend, sweep: Command) -> None:
     words = [f"out={tmp_path}", "study=blog", "seed=range(3)"]
     pretend(fails=lambda config: config.seed == 0)  # the first to end
-    code, out, err = sweep(*words)
-    assert code == 1
-    assert f"More: attnexp report {tmp_path}/blog" in out
-    assert err.count("Trained for 4 steps, in which few models learn much.") == 1
-    assert "2 of 6 runs failed.\nno_pe on contrast, seed 0: the loss is nan\n" in err
+    failed = sweep(*words)
+    assert failed.returncode == 1
+    assert f"More: attnexp report {tmp_path}/blog" in failed.stdout
+    assert failed.stderr.count("Trained for 4 steps, in which few models learn much.") == 1
+    assert "2 of 6 runs failed.\nno_pe on contrast, seed 0: the loss is nan\n" in failed.stderr
     pretend()
-    code, out, _ = sweep(*words, "--json")
-    assert code == 0
-    assert json.loads(out)
+    assert json.loads(sweep(*words, "--json").stdout)["differences"]
     tuned = sweep(*words, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
-    assert "pe train.lr=0.05: held-out accuracy 90.05 % (final epoch)" in tuned[2]
-    assert "pe, train.lr=0.05 of 2" in tuned[1]
+    assert "pe train.lr=0.05: held-out accuracy 90.05 % (final epoch)" in tuned.stderr
+    assert "pe, train.lr=0.05 of 2" in tuned.stdout
 
 
 @pytest.mark.usefixtures("done")
-def test_seeds_that_cannot_decide_are_told_before_more_are_trained(tmp_path: Path) -> None:
+def test_seeds_that_cannot_decide_are_told_before_more_are_trained(sweep: Command) -> None:
     """A test set of 256 texts shows nothing finer than 0.4 points."""
-    words = [f"out={tmp_path}", "position=none,rotary", "--margin", "0.001"]
-    assert "by the spread" not in sweep(*words, "seed=0,2,4,9")[2]
-    told = sweep(*words, "seed=range(5)")[2]
+    words = ["position=none,rotary", "--margin", "0.001"]
+    assert "by the spread" not in sweep(*words, "seed=0,2,4,9").stderr
+    told = sweep(*words, "seed=range(5)").stderr
     assert "256 texts): by the spread between seeds, ±0.001 points take up to 10,000 seeds" in told
     assert told.index("by the spread") < told.index("seed 1:")
-    assert "by the spread" not in sweep(*words, "seed=range(5)")[2]  # nothing is left to train
-    assert "by the spread" not in sweep(*words[:2], "seed=range(6)", "--margin", "2")[2]
+    assert "by the spread" not in sweep(*words, "seed=range(5)").stderr  # nothing is left to train
+    assert "by the spread" not in sweep(words[0], "seed=range(6)", "--margin", "2").stderr

@@ -13,7 +13,6 @@ from attnexp.config.schema import RunConfig, TrainConfig
 from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
 from attnexp.training import loop
-from attnexp.training.loop import Examples
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import State
 
@@ -29,18 +28,18 @@ def config_in(folder: Path, *words: str) -> RunConfig:
     )
 
 
-def examples(n: int, *, seed: int = 0) -> Examples:
+def examples(n: int, *, seed: int = 0) -> loop.Examples:
     """Random texts of 6 tokens, whose label a bag of words can tell."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(3, 20, (n, 6), generator=generator, dtype=torch.int32)
-    return Examples(ids, (ids.float().mean(1) > 11).float())
+    return loop.Examples(ids, (ids.float().mean(1) > 11).float())
 
 
 def shuffle(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(named_seed(seed, "order"))
 
 
-def fit(model: nn.Module, data: Examples, config: TrainConfig) -> Iterator[EpochRow]:
+def fit(model: nn.Module, data: loop.Examples, config: TrainConfig) -> Iterator[EpochRow]:
     """Train from the first step on, without a folder; the same texts validate."""
     state = State(model=model, optimizer=make_optimizer(model, config), shuffle=shuffle())
     while state.epoch < config.epochs:

@@ -19,15 +19,14 @@ from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
 from attnexp.runs.result import EpochRow
 from attnexp.training import adam, loop
-from attnexp.training.loop import Examples, batch_size_of
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import State
 
 
-def numbered(n: int) -> Examples:
+def numbered(n: int) -> loop.Examples:
     """Texts of one token each, which is their number; the label alternates."""
     ids = torch.arange(n, dtype=torch.int32)
-    return Examples(ids[:, None], (ids % 2).float())
+    return loop.Examples(ids[:, None], (ids % 2).float())
 
 
 class Stub(nn.Module):
@@ -91,10 +90,10 @@ def test_a_batch_of_evaluation_is_as_large_as_its_maps_of_attention_allow(
     """32 texts on the CPU, 64 by hand, while heads × T² floats a text stay within 1 GB."""
     model: Any = nn.Linear(1, 1)
     model.num_heads = num_heads
-    data = Examples(torch.zeros(1, num_tokens, dtype=torch.int32), torch.zeros(1))
-    assert batch_size_of(model, data) == size
+    data = loop.Examples(torch.zeros(1, num_tokens, dtype=torch.int32), torch.zeros(1))
+    assert loop.batch_size_of(model, data) == size
     model.pools_words = True
-    assert batch_size_of(model, data) == size_by_hand
+    assert loop.batch_size_of(model, data) == size_by_hand
 
 
 @pytest.mark.parametrize("is_loss", [True, False])

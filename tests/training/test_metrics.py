@@ -9,6 +9,8 @@ from torch import Tensor
 from attnexp.training.metrics import measure
 from attnexp.training.tfidf import TfidfModel
 
+VOCAB = 60
+
 
 @pytest.mark.parametrize("num_classes", [2, 4])
 def test_every_figure_is_scikit_learns(num_classes: int) -> None:
@@ -42,11 +44,6 @@ def test_large_logits_do_not_overflow() -> None:
     found = measure(np.array([1e4, -1e4, 1e4]), np.array([1, 0, 0]))
     assert (found.loss, found.accuracy) == pytest.approx((1e4 / 3, 2 / 3))
     assert (found.brier, found.ece) == pytest.approx((1 / 3, 1 / 3))
-
-
-pytest.importorskip("sklearn", reason="scikit-learn is an extra")
-
-VOCAB = 60
 
 
 def drawn_texts(n: int = 200, *, seed: int = 0, num_classes: int = 2) -> tuple[Tensor, Tensor]:

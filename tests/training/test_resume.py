@@ -74,9 +74,7 @@ def test_a_stopped_run_ends_the_same(optimizer: str, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_a_save_that_fails_is_told(
-    tmp_path: Path, monkeypatch: Patch, raised: BaseException
-) -> None:
+def test_a_failed_save_is_told(tmp_path: Path, monkeypatch: Patch, raised: BaseException) -> None:
     monkeypatch.setattr(torch, "save", Mock(side_effect=raised))
     with pytest.raises((KeyboardInterrupt, UserError), match=r"goes on from|No space left"):
         train_run(config_in(tmp_path))
@@ -99,8 +97,6 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, monkeypatch: Patch, pl
     assert f"{file} is damaged. Starts over." in (path / store.LOG).read_text()
     assert len(result.epochs) == 3
 
-
-# Kills
 
 KILLS = int(os.environ.get("KILLS", "6"))
 """Number of kills, of all three signals in turn; docs/reliability.md has the counts of 60."""

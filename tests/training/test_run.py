@@ -53,9 +53,7 @@ def test_the_folder_holds_what_the_contract_says(finished: Finished) -> None:
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
 
 
-def test_what_became_of_a_run_and_its_time_left_are_told(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_state_and_time_left_are_told(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     """Without a terminal, too. A run that failed goes on as one that was stopped does."""
     config = config_in(tmp_path, "train.epochs=2")
     measure_epoch = loop.measure_epoch

@@ -18,7 +18,6 @@ from attnexp.runs import store
 from attnexp.runs.identity import load_config
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import OneByOne
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training.evaluate import evaluate_run
@@ -91,12 +90,14 @@ def own(tmp_path: Path, monkeypatch: Patch) -> Make:
     return make
 
 
-def test_what_a_baseline_changes_in_place_is_its_own(own: Make) -> None:
+def test_a_baseline_is_fitted_and_what_it_changes_in_place_is_its_own(own: Make) -> None:
     config = own("model=own:Signs")
     data = load_data(config.data)
     arrays = [data.train.ids, data.train.labels, data.test.ids]
     copies = [array.copy() for array in arrays]
-    _, result = train_run(config)
+    path, result = train_run(config)
+    assert evaluate_run(path, trust_code=True) == (result.test, result.test)
+    assert (len(result.epochs), result.parameters) == (1, 4 + len(data.words))
     assert all((array == copy).all() for array, copy in zip(arrays, copies, strict=True))
     assert result.final.train_accuracy > 0.5  # labels are 0 and 1, not -1
 
@@ -158,4 +159,4 @@ def test_a_job_with_user_code_has_a_process_of_its_own(own: Make, monkeypatch: P
         executor.submit([job])
     executor.close()
     assert [pool.submit.call_count for pool in pools] == [3, 1, 1]
-    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), OneByOne)
+    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), executors.OneByOne)
