@@ -112,7 +112,8 @@ def judge_contrast(
     if shared.empty:
         return None
     weighted = shared @ pd.Series(contrast.weights)
-    d = intervals.round_to_scale(weighted, shared)  # so that equal differences are equal
+    # so that equal differences are equal
+    d = intervals.round_to_scale(weighted.to_numpy(), shared.to_numpy())
     step = group.step(endpoint.name, metric)
     anytime = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if anytime else intervals.t_interval
@@ -153,9 +154,9 @@ def _cross_with_texts(
     weights = np.array(list(contrast.weights.values()))
     differences = []
     for seed in seeds:
-        places = [(name, seed, endpoint.name) for name in contrast.weights]
-        if all(place in group.right for place in places):
-            answers = np.array([group.right[place] for place in places])  # (variants, texts)
+        keys = [(name, seed, endpoint.name) for name in contrast.weights]
+        if all(key in group.right for key in keys):
+            answers = np.array([group.right[key] for key in keys])  # (variants, texts)
             differences.append(weights @ answers)
     return crossed(np.array(differences), m=m) if differences else None
 

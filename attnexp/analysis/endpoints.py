@@ -31,7 +31,8 @@ def _is_best_on_average(rows: pd.DataFrame) -> "pd.Series[bool]":
     shortest = last.groupby(rows["variant"]).transform("min")
     shared = rows[rows["epoch"] <= shortest]
     means = shared.groupby(["variant", "epoch"])["val_accuracy"].mean().unstack()
-    return rows["epoch"] == rows["variant"].map(means.idxmax(axis=1))
+    best = means.idxmax(axis=1)
+    return rows["epoch"] == rows["variant"].map(best)
 
 
 _LAST = Endpoint(name="final", label="final", split="test", select=_is_last)

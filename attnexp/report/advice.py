@@ -13,8 +13,8 @@ from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict
 from attnexp.runs.result import RunResult
+from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.planning import MOST_SEEDS
-from attnexp.statistics.verdict import FEWEST_SEEDS
 
 FEW = 4  # a sweep that takes so many times its planned seeds is told so
 FEWEST_STEPS = 200  # a training of fewer is told so
