@@ -57,6 +57,10 @@ class Group:
         measured = [variant for variant in self.variants if variant in wide]
         return wide[measured]
 
+    def k_run(self, variant: str) -> pd.DataFrame:
+        """K's run of a variant, a row an epoch; no rows where K has none."""
+        return self.published[self.published["variant"] == variant]
+
     def epochs_of(self, point: str) -> dict[str, int]:
         """Epoch of an endpoint by variant; empty where it differs between seeds or is not known."""
         rows = self.endpoints[self.endpoints["point"] == point].dropna(subset="epoch")

@@ -100,13 +100,12 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
                 column = metric.name
             elif len(metrics) == 1:
                 column = point.label
-            place = (variant, point.name, metric.name)
+            key = (variant, point.name, metric.name)
             row[column] = NONE
-            if place in means.index:
-                mean, sd = means.loc[place, ["mean", "sd"]]
+            if key in means.index:
+                mean, sd = means.loc[key, ["mean", "sd"]]
                 row[column] = format_mean(mean, sd, metric)
-        is_variant = group.published["variant"] == variant
-        k_run = group.published[is_variant]
+        k_run = group.k_run(variant)
         if k_run["epoch"].max() == last_epoch:
             accuracies = k_run["val_accuracy"]
             row["K final"] = format_number(accuracies.iloc[-1], ACCURACY)
@@ -175,13 +174,14 @@ def tabulate_classes(answer: Answer) -> Table:
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
-    run = Run(path=folder, result=store.load_result(folder))
+    result = store.load_result(folder)
+    run = Run(path=folder, result=result)
     with reading(folder / predictions.FILE, "Train again."):
         by_metric = by_class(*predictions.at_endpoint(run, point))
-        frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
-    num_texts = frame["num_texts"].sum()
-    frame.loc["macro"] = frame.mean()
-    frame.loc["macro", "num_texts"] = num_texts
+        frame = pd.DataFrame(by_metric, CLASS_METRICS, result.classes).T
+    macro = frame.mean()
+    macro["num_texts"] = frame["num_texts"].sum()
+    frame.loc["macro"] = macro
     return frame.rename_axis("class").reset_index()
 
 
@@ -190,10 +190,9 @@ def _pivot_means(
 ) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
     texts = []
-    numbers = rows[["metric", "mean", "sd"]]
-    for name, mean, sd in numbers.itertuples(index=False):
-        metric = metrics.get(name, NO_SHARE)
-        texts.append(format_mean(mean, sd, metric))
+    for row in rows.itertuples():
+        metric = metrics.get(row.metric, NO_SHARE)
+        texts.append(format_mean(row.mean, row.sd, metric))
     columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
     table = table.set_index(columns)
