@@ -81,7 +81,8 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
         rows = pd.read_parquet(file, columns=COLUMNS)
     interventions = rows["intervention"]
     names = interventions.str.partition("=")[0]
-    chosen = rows[names.isin(words) | interventions.isin(words)]
+    is_chosen = names.isin(words) | interventions.isin(words)
+    chosen = rows[is_chosen]
     if chosen.empty:
         asked = ", ".join(words)
         published = ", ".join(names.unique())
@@ -98,7 +99,8 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
     """
     effects: list[Row] = []
     keys = ["data", "variant", "intervention", "num_texts", "measure"]
-    for key, rows in frame.groupby(keys, sort=False, dropna=False):
+    groups = frame.groupby(keys, sort=False, dropna=False)
+    for key, rows in groups:
         effect = dict(zip(keys, key, strict=True))
         if isinstance(effect["measure"], str):
             level = t_interval(rows["value"])
@@ -125,7 +127,8 @@ def _estimate_change(rows: pd.DataFrame) -> Row:
     change = bits["won"] - bits["lost"]
     of_seeds = change.mean(axis=1)
     seeds = t_interval(of_seeds, step=1 / num_texts)
-    effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
+    effect = seeds._asdict()
+    effect["flips"] = rows["flips"].mean()
     texts = crossed(change)
     if texts is not None:
         effect["texts_low"], effect["texts_high"] = widen(texts, seeds)

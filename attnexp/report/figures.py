@@ -52,7 +52,7 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2, "mfc": "white", "zorder": 2.5}
+K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
 INTERVAL_STYLE: dict[str, Any] = {"color": "black", "lw": 2.2}
 WIDER_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0}
 BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "lw": 0}
@@ -158,7 +158,7 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         axes.plot(epochs, mean, label=label, zorder=3, **look)
         k_run = group.k_run(variant)
         k_accuracies = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_accuracies, **look, **K_STYLE)
+        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     num_columns = _num_legend_columns(group.variants)

@@ -16,8 +16,8 @@ from attnexp.base.files import reading
 from attnexp.report.cells import NONE, format_mean, format_number
 from attnexp.report.difference_tables import QUOTED, tabulate_differences, tabulate_means_over_data
 from attnexp.report.table import Table, TableName, drop_constant
-from attnexp.runs import predictions, store
-from attnexp.runs.result import Run
+from attnexp.runs import predictions
+from attnexp.runs.manifest import load_run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class
 
@@ -174,11 +174,10 @@ def tabulate_classes(answer: Answer) -> Table:
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
-    result = store.load_result(folder)
-    run = Run(path=folder, result=result)
+    run = load_run(folder)
     with reading(folder / predictions.FILE, "Train again."):
         by_metric = by_class(*predictions.at_endpoint(run, point))
-        frame = pd.DataFrame(by_metric, CLASS_METRICS, result.classes).T
+        frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
     macro = frame.mean()
     macro["num_texts"] = frame["num_texts"].sum()
     frame.loc["macro"] = macro

@@ -145,7 +145,7 @@ def prediction_intervals(runs: ArrayLike) -> tuple[Floats, Floats]:
     seeds = np.asarray(runs, dtype=float)
     n = len(seeds)
     if n < FEWEST_SEEDS:
-        unknown = np.full(seeds.shape[1:], math.nan)
+        unknown = np.array(math.nan)
         return unknown, unknown
     mean = seeds.mean(axis=0)
     sd = seeds.std(axis=0, ddof=1)
