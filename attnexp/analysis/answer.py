@@ -147,8 +147,7 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
-    """Means over seeds at the endpoints, with the label of each in the column at; no epoch where
-    each seed has chosen its own."""
+    """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds chose."""
     points = pd.DataFrame(group.points).rename(columns={"name": "point", "label": "at"})
     rows = group.endpoints.merge(points[["point", "split", "at"]])
     epochs = rows.groupby(["variant", "point"])["epoch"]
@@ -164,8 +163,7 @@ def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference]:
-    """Means of the differences that several data sets have. Of several cuts of one data set the
-    first counts alone; differences without a verdict take no part."""
+    """Means of differences that have a verdict, over data sets, each by its first cut alone."""
     by_key: dict[tuple[str, ...], dict[str, Difference]] = {}
     for row in differences:
         if row.has_verdict:

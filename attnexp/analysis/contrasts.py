@@ -92,8 +92,7 @@ def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
 
 
 def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
-    """Every contrast once, with the number of those that it is judged with; of two families that
-    have it, those of the larger one."""
+    """Every contrast once, with the size of its family, of the larger one where two have it."""
     by_pair: dict[tuple[str, str], tuple[Contrast, int]] = {}
     for family in families:
         for contrast in family:

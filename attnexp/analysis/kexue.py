@@ -82,8 +82,7 @@ def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """K's values beside ours, of the variants of a group that K ran: one agreement for each set of
-    settings in which variants differ from K's."""
+    """One agreement for each set of settings in which variants that K ran differ from K's."""
     if group.published.empty:
         return []
     published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")

@@ -21,8 +21,7 @@ def read_cells(
     seed_column: str,
     metrics: Sequence[str],
 ) -> pd.DataFrame:
-    """All cells as text, with columns data, variant, seed and, for messages, `ORIGIN`. metrics:
-    columns that are wanted, too."""
+    """All cells as text, with the columns `KEYS` and `ORIGIN`. metrics: further columns."""
     if variant_column == seed_column:
         raise UserError(f"{seed_column} cannot name the variant and the seed. Name two columns.")
     known_columns = [variant_column, seed_column, "dataset", "example", "correct", *metrics]

@@ -130,9 +130,8 @@ def _words_of(name: str) -> set[str]:
 
 
 def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> list[str]:
-    """The metrics to judge: those chosen, or else each column that plainly is an accuracy, neither
-    `grad_acc` nor `1-accuracy`; and those named. Raises `UserError` where there is none, or one
-    that is no column."""
+    """The metrics to judge: those chosen, or else each column that plainly is an accuracy (not
+    `grad_acc`); and those named. Raises `UserError` for none, or one that is no column."""
     columns = [name for name in cells if name not in (*KEYS, ORIGIN)]
     if not chosen:
         plain_words = ACCURACY_WORDS | QUALIFIERS
@@ -164,8 +163,7 @@ def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str]
 
 
 def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
-    """Finite numbers; NaN for an empty cell. Raises `UserError` for any other, and for an accuracy
-    that is neither a share nor per cent."""
+    """Finite numbers, NaN for an empty cell. Raises `UserError` for others and accuracies > 100."""
     numbers = cells[metrics].apply(pd.to_numeric, errors="coerce").astype(float)
     numbers = numbers.mask(numbers.abs() == math.inf)
     for name in metrics:

@@ -31,8 +31,7 @@ def load_groups(
     paths: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
-    left_out: called with a message for each run or file that cannot be read. Raises `UserError`
-    where nothing can."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can."""
     rows: list[Row] = []
     studies: dict[str, Manifest] = {}
     messages: list[str] = []

@@ -84,8 +84,7 @@ def projections_cost_n_and_products_n_squared() -> Finding:
 
 
 def count_parts(num_tokens: int) -> list[int]:
-    """FLOPs, for one text, of queries, keys and values, of a convolution of width 3, and of the two
-    products of attention."""
+    """FLOPs, for one text, of QKV, a convolution of width 3, and the two products of attention."""
     layer = random_attention(128, 8, 16)
     convolution = random_module(Convolution, 128, 128, kernel=3)
     score = DotProduct(8, 16, 16, 16)

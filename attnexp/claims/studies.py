@@ -97,8 +97,7 @@ def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
 
 
 def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
-    """Evidence of each difference. `final` decides, or with at_best `best` where that is another
-    epoch."""
+    """Evidence of each difference. `final` decides, or with at_best `best`, if another epoch."""
     differences = compare_at_endpoints(group)
     deciding = "best" if at_best and "best" in differences else "final"
     parts = []

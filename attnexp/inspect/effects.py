@@ -34,8 +34,7 @@ Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits ar
 
 
 def load_rows(folder: Path) -> list[Row]:
-    """The rows in the folder of a run; none, with a note, if they cannot be read or are of another
-    program."""
+    """The rows in a run's folder; none if they are another program's, or (noted) not readable."""
     file = folder / FILE
     if not file.exists():
         return []
@@ -75,8 +74,7 @@ def as_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
-    """The rows of a published file on the interventions that words name, with or without a number.
-    Raises `UserError` where there are none."""
+    """Published rows of the interventions that words name. Raises `UserError` without any."""
     with reading(file, "It is no published file of probe."):
         rows = pd.read_parquet(file, columns=COLUMNS)
     interventions = rows["intervention"]
@@ -131,7 +129,8 @@ def _estimate_change(rows: pd.DataFrame) -> Row:
     effect["flips"] = rows["flips"].mean()
     texts = crossed(change)
     if texts is not None:
-        effect["texts_low"], effect["texts_high"] = widen(texts, seeds)
+        low, high = widen(texts, seeds)
+        effect |= {"texts_low": low, "texts_high": high}
     return effect
 
 

@@ -86,8 +86,7 @@ class Reading:
         return texts
 
     def attention(self, layer: int = 1, head: int | None = None) -> Attention:
-        """Attention of a layer, or of one of its heads, counted from 1. Raises `UserError` if the
-        model has none such."""
+        """Attention of a layer, or one of its heads, from 1. Raises `UserError` without it."""
         if not self.layers:
             raise UserError("The model has no attention.")
         num_layers = len(self.layers)
@@ -135,9 +134,9 @@ class TrainedModel:
         logits, maps = forward(self.model, batch)
         probabilities = to_probabilities(logits)[0].tolist()
 
-        tokenize = tokenizer_of(self.config.data)
-        words = tokenize(text)
-        tokens = [START, *words][kept_part(self.config.data)]
+        data = self.config.data
+        words = tokenizer_of(data)(text)
+        tokens = [START, *words][kept_part(data)]
         num_kept = len(tokens) - tokens.count(START)
         (ids,) = batch
         is_real = ids != PAD
@@ -192,8 +191,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Logits, and the attention map of every layer: (B, H, T queries, T keys); a summary token in
-    front counts as one of T."""
+    """Logits, and the attention of every layer, a summary token in front included in T: (B, H, T
+    queries, T keys)."""
     maps: list[Tensor] = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:

@@ -191,8 +191,7 @@ def find_parts(model: Module, kinds: Any) -> list[Any]:
 def apply_hook(
     hook: Callable[..., Any], parts: Iterable[Module], *, before: bool = False
 ) -> Context:
-    """A hook of torch after, or before, the `forward` of each of these parts, as one context
-    manager that removes it at its end."""
+    """A hook after, or before, the `forward` of each of these parts, until the context ends."""
     stack = ExitStack()
     for part in parts:
         register = part.register_forward_pre_hook if before else part.register_forward_hook

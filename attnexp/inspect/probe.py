@@ -74,9 +74,8 @@ def probe_studies(
 def probe_run(
     run: Run, words: Sequence[str], limit: int | None, load: Load
 ) -> tuple[list[Row], list[str]]:
-    """The rows of one run, and a line for each intervention that cannot be done. What the run's
-    folder holds is not measured again, but for functions of the user's own, which may have changed.
-    """
+    """The rows of a run, and a line for each impossible intervention. What the run's folder holds
+    is not measured again, but for functions of the user's own, which may have changed."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0)  # of a layer; none without attention
     num_heads *= settings.get("layers", 1)

@@ -127,8 +127,7 @@ def _make_frame(
 
 
 def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
-    """Mean differences over data sets, and where the next one's would lie. Raises `UserError` where
-    no two data sets can be put together."""
+    """Mean differences over data sets, and the next one's. Raises `UserError` without rows."""
     if not rows:
         raise UserError(
             "A mean needs two data sets with the same variants, three seeds of each, where some "

@@ -62,15 +62,14 @@ own_style = style.context(["default", STYLE])  # whatever the reader's matplotli
 
 @own_style
 def render_figure(figure: Figure, kind: str) -> bytes:
-    """A picture of always the same bytes; larger where a label would be cut. Raises `UserError` for
-    a png or pdf with characters that no font has."""
+    """A picture of always the same bytes. Raises `UserError` for characters that no font has."""
     if kind != "svg":
         _choose_font(figure)
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # an svg is shown with the reader's fonts
         figure.draw_without_rendering()
-        whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
+        whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])  # no label is cut
         metadata = {KINDS[kind]: None}
         figure.savefig(file, format=kind, bbox_inches=whole, metadata=metadata)
     return file.getvalue()
@@ -177,9 +176,8 @@ def _num_legend_columns(names: Sequence[str]) -> int:
 
 @own_style
 def draw_forest(rows: Sequence[AnyDifference]) -> Figure:
-    """Mean differences with their intervals, the margin shaded; thin: the wider interval, for other
-    seeds and texts, or of the next data set. rows: of one metric; those of one name stand together.
-    Raises `UserError` where there are none."""
+    """Mean differences with their intervals, the wider one thin, and the margin shaded. rows: of
+    one metric; those of one name stand together. Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
     names = list(dict.fromkeys(map(name_of, rows)))

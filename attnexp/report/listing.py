@@ -19,9 +19,8 @@ SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: `SHOWN`, with the accuracy of the chosen epoch,
-    else of the last, then folder, and for a broken run reason and again, the command that repeats
-    it. Raises `UserError` if there are none."""
+    """The runs in or under a folder, oldest first: `SHOWN`, with the accuracy of the chosen or last
+    epoch, folder, reason and again: the command for a broken run. Raises `UserError` for none."""
     root = manifest.check_folder(root)
     folders = _find_runs(root)
     if not folders:
@@ -93,6 +92,6 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     shown["bytes"] = sizes.map(_format_size)
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     counts = runs["state"].value_counts()
-    listed = ", ".join(f"{count} {state}" for state, count in counts.items())
+    states = [f"{count} {state}" for state, count in counts.items()]
     total = decimal(sizes.sum())
-    return Table(f"Runs: {listed}; {total}", shown)
+    return Table(f"Runs: {', '.join(states)}; {total}", shown)

@@ -60,11 +60,12 @@ def _title(answer: Answer) -> str:
     names: list[str] = []
     for group in answer.groups:
         names += group.variants
-    data = ", ".join(dict.fromkeys(group.data for group in answer.groups))
     baseline, *variants = dict.fromkeys(names)
     if len(variants) > 1:
         variants = [f"{len(variants)} variants"]
-    return " against ".join([*variants, f"{baseline} on {data}"])
+    data = dict.fromkeys(group.data for group in answer.groups)
+    subject = " against ".join([*variants, baseline])
+    return f"{subject} on {', '.join(data)}"
 
 
 def _draw_forests(rows: Sequence[AnyDifference]) -> list[Figure]:
@@ -109,8 +110,7 @@ def load_readers(
 
 
 def draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
-    """One picture: `curves`, `forest` of all differences, `attention` or `positions` of the first
-    reading that has any. Raises `UserError` where there is none."""
+    """`curves`, `forest`, or `attention`, `positions` of a reading; `UserError` without any."""
     if show == "curves":
         return figures.draw_curves(answer.comparisons)
     if show == "forest":

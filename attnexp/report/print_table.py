@@ -100,7 +100,9 @@ def _sections_by_context(frame: pd.DataFrame, width: int) -> Iterator[Section]:
             names = joined
         else:
             names = INDENT + names
-        yield heading, rows.drop(columns=context).assign(**{first: names})
+        below = rows.drop(columns=context)
+        below[first] = names
+        yield heading, below
 
 
 def _width_of_cells(sections: Sequence[Section], name: str) -> int:

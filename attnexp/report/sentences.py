@@ -29,8 +29,8 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
     for point in points:
         epochs = group.epochs_of(point.name)
         if point.remark and epochs:
-            listed = ", ".join([f"{variant} {epoch}" for variant, epoch in epochs.items()])
-            yield f"{point.name}: {point.remark} ({listed})."
+            listed = [f"{variant} {epoch}" for variant, epoch in epochs.items()]
+            yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
     yield from answer.notes
@@ -71,10 +71,10 @@ def describe_in_words(study: dict[str, Any]) -> str:
     splits = ["train", "test"]
     if protocol != "blog":  # which validates on test
         splits.insert(1, "val")
-    sizes = []
+    data = [f"{study['data']} (fingerprint {study['fingerprint']})"]
     for split in splits:
-        numbers = _span(study[f"n_{split}"])
-        sizes.append(f"{numbers} {split} texts")
+        size = _span(study[f"n_{split}"])
+        data.append(f"{size} {split} texts")
     seeds = study["seeds"]
     num_seeds = len(seeds)
     if num_seeds > MOST_LISTED:
@@ -89,7 +89,7 @@ def describe_in_words(study: dict[str, Any]) -> str:
         f"protocol {rule}; judged by {metrics}",
     ]
     sentences = [
-        f"Data: {study['data']} (fingerprint {study['fingerprint']}), {', '.join(sizes)}.",
+        f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
     ]
     for made in study["made_by"]:

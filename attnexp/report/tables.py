@@ -80,8 +80,7 @@ def _name_metrics(answer: Answer) -> str:
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
-    """A row for each variant: its number of seeds, its means, and K's accuracies, where K trained
-    for as many epochs."""
+    """A row for each variant: n, means, and K's accuracies where K trained for as many epochs."""
     group = comparison.group
     means = comparison.endpoints.set_index(["variant", "point", "metric"])
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
@@ -144,8 +143,8 @@ def tabulate_metrics(answer: Answer) -> Table:
 
 
 def tabulate_classes(answer: Answer) -> Table:
-    """Precision, recall and F1 of each class at the deciding endpoint, and their means over
-    classes, from the stored predictions. Raises `UserError` where no run is on disk."""
+    """Precision, recall and F1 of each class, from predictions stored at the deciding endpoint, and
+    means over classes. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
         point = group.points[0].name

@@ -88,8 +88,8 @@ def _fewest_texts(shares: Floats) -> int:
 
 
 def round_to_scale(numbers: Floats, values: Floats) -> Floats:
-    """Numbers rounded twelve digits below the largest absolute value of those from which they were
-    computed, so that equal differences stay equal despite rounding errors."""
+    """Numbers rounded twelve digits below the largest of the values from which they were computed,
+    so that equal differences stay equal despite rounding errors."""
     largest = np.abs(values).max(initial=0.0)
     exponent = math.ceil(math.log10(largest)) if largest else 0
     decimals = min(12 - exponent, 300)  # 10^309 is no float
@@ -161,9 +161,8 @@ def count_inside(values: Floats, runs: Floats) -> int:
 
 
 def inside_by_the_others(runs: Floats) -> list[int]:
-    """Number of values of each run (n, values) that lie in the prediction intervals of all other
-    runs; four runs or more. Values of one run are correlated, so these counts vary more than those
-    of independent values would."""
+    """`count_inside` of each run (n, values) by all others, four runs or more. Values of a run are
+    correlated, so that counts vary more than those of independent values."""
     counts = []
     for index, run in enumerate(runs):
         others = np.delete(runs, index, axis=0)
