@@ -147,7 +147,7 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
-    """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds chose."""
+    """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
     points = pd.DataFrame(group.points).rename(columns={"name": "point", "label": "at"})
     rows = group.endpoints.merge(points[["point", "split", "at"]])
     epochs = rows.groupby(["variant", "point"])["epoch"]

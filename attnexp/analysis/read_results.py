@@ -163,7 +163,8 @@ def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str]
 
 
 def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
-    """Finite numbers, NaN for an empty cell. Raises `UserError` for others and accuracies > 100."""
+    """Finite numbers; NaN for an empty cell. Raises `UserError` for any other, and for an accuracy
+    that is neither a share nor per cent."""
     numbers = cells[metrics].apply(pd.to_numeric, errors="coerce").astype(float)
     numbers = numbers.mask(numbers.abs() == math.inf)
     for name in metrics:

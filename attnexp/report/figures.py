@@ -201,23 +201,19 @@ def draw_forest(rows: Sequence[AnyDifference]) -> Figure:
     metric = rows[0].metric
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
-    _label_lines(axes, rows)
+    # what the lines are, for the legend
+    thin_names = {Difference: "other texts too", MeanDifference: "next data set"}
+    kinds = dict.fromkeys(map(type, rows))
+    thin = " or ".join(thin_names[kind] for kind in kinds)
+    axes.plot([], [], label="95 % interval", **INTERVAL_STYLE)
+    axes.plot([], [], label=thin, **WIDER_STYLE)
+    margin_style = BAND_STYLE | {"color": "grey", "lw": 7}
+    axes.plot([], [], label="± margin", **margin_style)
     figure.legend(loc="outside upper left", ncols=3, fontsize="small", columnspacing=1)
     axes.set_yticks([])
     axes.set_ylim(lowest + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
-
-
-def _label_lines(axes: Axes, rows: Sequence[AnyDifference]) -> None:
-    """What the lines of these rows are, for the legend."""
-    names = {Difference: "other texts too", MeanDifference: "next data set"}
-    kinds = dict.fromkeys(map(type, rows))
-    thin = " or ".join(names[kind] for kind in kinds)
-    axes.plot([], [], label="95 % interval", **INTERVAL_STYLE)
-    axes.plot([], [], label=thin, **WIDER_STYLE)
-    margin_style = BAND_STYLE | {"color": "grey", "lw": 7}
-    axes.plot([], [], label="± margin", **margin_style)
 
 
 def _draw_forest_row(axes: Axes, y: float, text: str, row: AnyDifference) -> None:

@@ -81,7 +81,8 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame, nothing for an infinite number, a quote before what a spreadsheet computes."""
+    """The frame without its index, and with nothing where a number is infinite. What a spreadsheet
+    would compute has a quote in front."""
     cells = frame.mask(frame.isin(EMPTY)).map(_quote_formula)
     text = str(cells.to_csv(index=False))
     return text.rstrip("\n")

@@ -19,8 +19,9 @@ SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: `SHOWN`, with the accuracy of the chosen or last
-    epoch, folder, reason and again: the command for a broken run. Raises `UserError` for none."""
+    """The runs in or under a folder, oldest first: `SHOWN`, with the accuracy of the chosen epoch,
+    else of the last, then folder, and for a broken run reason and again, the command that repeats
+    it. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
     folders = _find_runs(root)
     if not folders:

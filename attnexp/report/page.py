@@ -110,7 +110,8 @@ def load_readers(
 
 
 def draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
-    """`curves`, `forest`, or `attention`, `positions` of a reading; `UserError` without any."""
+    """One picture: `curves`, `forest` of all differences, `attention` or `positions` of the first
+    reading that has any. Raises `UserError` where there is none."""
     if show == "curves":
         return figures.draw_curves(answer.comparisons)
     if show == "forest":

@@ -24,13 +24,13 @@ def list_remarks(answer: Answer) -> Iterator[str]:
 
 def describe_comparisons(answer: Answer) -> Iterator[str]:
     """Epochs of endpoints that differ between variants, of one group; how K's run agrees; notes."""
-    group, *others = answer.groups
-    points = [] if others else group.points
-    for point in points:
-        epochs = group.epochs_of(point.name)
-        if point.remark and epochs:
-            listed = [f"{variant} {epoch}" for variant, epoch in epochs.items()]
-            yield f"{point.name}: {point.remark} ({', '.join(listed)})."
+    if len(answer.groups) == 1:
+        (group,) = answer.groups
+        for point in group.points:
+            epochs = group.epochs_of(point.name)
+            if point.remark and epochs:
+                listed = [f"{variant} {epoch}" for variant, epoch in epochs.items()]
+                yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
     yield from answer.notes
