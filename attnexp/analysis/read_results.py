@@ -277,8 +277,9 @@ def _make_spec(
     is_accuracy = _is_accuracy(name)
     usual_margin = 100 * MARGIN if is_accuracy else 0.0
     margin = margin_of.get(name, margin_of.get("", usual_margin))
-    has_direction = is_accuracy or name in higher or name in lower
-    has_both = name in higher and name in lower
+    directions = [name in higher, name in lower]
+    has_direction = any([is_accuracy, *directions])
+    has_both = all(directions)
     if not has_direction or has_both or not margin > 0:
         raise UserError(
             f"Say which direction of {name} is better, and the smallest difference that "

@@ -65,7 +65,7 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     for num_tokens, radius in ((256, 16), (512, 32)):
         counts = count_parts(num_tokens)
         counts.append(count_window(num_tokens, radius=8))
-        counts.append(count_window(512, radius))
+        counts.append(count_window(512, radius=radius))
         flops.append(counts)
     before, after = torch.tensor(flops).double()
     exponents = (after / before).log2()
