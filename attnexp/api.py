@@ -22,7 +22,7 @@ __all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
 
 File = str | PathLike[str]
 
-PLACE = ["data", "protocol", "variant"]
+VARIANT_KEYS = ["data", "protocol", "variant"]
 
 
 def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -33,14 +33,17 @@ def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows = []
     for group in groups:
         for variant, config in group.configs.items():
-            place = {"data": group.data, "protocol": group.protocol, "variant": variant}
-            for key, value in settings(config).items():  # `position` in place of `position.kind`
-                is_kind = key.endswith(".kind")
-                place[key.removesuffix(".kind")] = name_of(value) if is_kind else value
-            rows.append(place)
+            row = {"data": group.data, "protocol": group.protocol, "variant": variant}
+            for key, value in settings(config).items():
+                if key.endswith(".kind"):  # `position.kind` becomes `position`
+                    key = key.removesuffix(".kind")
+                    value = name_of(value)
+                row[key] = value
+            rows.append(row)
     table = pd.DataFrame(rows)
-    varying = [name for name in table if table[name].astype(str).nunique(dropna=False) > 1]
-    table = table[[*PLACE, *(name for name in varying if name not in PLACE)]]
+    texts = table.drop(columns=VARIANT_KEYS).astype(str)
+    varying = texts.columns[texts.nunique(dropna=False) > 1]
+    table = table[[*VARIANT_KEYS, *varying]]
     endpoints = pd.concat([group.endpoints for group in groups])
     epochs = pd.concat([group.epochs for group in groups])
     return _add_settings(endpoints, table), _add_settings(epochs, table)
@@ -48,7 +51,7 @@ def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """Rows with the settings of their variants, and seeds as whole numbers where all are."""
-    rows = rows.merge(table, on=PLACE)
+    rows = rows.merge(table, on=VARIANT_KEYS)
     if rows["seed"].str.fullmatch(r"\d{1,18}").all():
         rows["seed"] = rows["seed"].astype(int)
     return rows

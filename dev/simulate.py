@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from attnexp.api import results
 from attnexp.statistics.crossed import crossed, widen
-from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.defaults import FEWEST_SEEDS, MARGIN
 from attnexp.statistics.intervals import anytime_factor, t_factor, t_interval
 from attnexp.statistics.planning import seeds_at_most
 from attnexp.statistics.skew import is_skewed, skewness
-from attnexp.statistics.verdict import FEWEST_SEEDS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "statistics.md"

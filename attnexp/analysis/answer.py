@@ -53,7 +53,7 @@ class MeanDifference:
 
     @property
     def data(self) -> str:
-        """What stands in place of a data set."""
+        """What tables show where a difference has its data set."""
         return f"mean over {self.n}"
 
     @property
@@ -63,9 +63,9 @@ class MeanDifference:
 
     @property
     def record(self) -> dict[str, Any]:
-        """A flat record, as a difference has it."""
-        place = {"protocol": self.protocol, "point": self.endpoint.name, "metric": self.metric.name}
-        values = place | vars(self.contrast) | self.interval._asdict() | {"n": self.n}
+        """The flat record, as a difference has one."""
+        values = vars(self) | vars(self.contrast) | self.interval._asdict()
+        values |= {"point": self.endpoint.name, "metric": self.metric.name}
         return {key: values[key] for key in MEAN_FIELDS}
 
 
@@ -147,11 +147,11 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
-    """Means over seeds at the endpoints, with the label of each in the column at; no epoch where
-    each seed has chosen its own."""
-    about = [(point.name, point.split, point.label) for point in group.points]
-    rows = group.endpoints.merge(pd.DataFrame(about, columns=["point", "split", "at"]))
-    num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
+    """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
+    points = pd.DataFrame(group.points).rename(columns={"name": "point", "label": "at"})
+    rows = group.endpoints.merge(points[["point", "split", "at"]])
+    epochs = rows.groupby(["variant", "point"])["epoch"]
+    num_epochs = epochs.transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
 
@@ -163,17 +163,16 @@ def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 
 def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference]:
-    """Means of the differences that several data sets have. Of several cuts of one data set the
-    first counts alone; differences without a verdict take no part."""
-    by_place: dict[tuple[str, ...], dict[str, Difference]] = {}
+    """Means of differences that have a verdict, over data sets, each by its first cut alone."""
+    by_key: dict[tuple[str, ...], dict[str, Difference]] = {}
     for row in differences:
         if row.has_verdict:
-            contrast = (row.contrast.variant, row.contrast.baseline)
-            place = (row.protocol, row.endpoint.name, row.metric.name, *contrast)
-            by_source = by_place.setdefault(place, {})
+            pair = (row.contrast.variant, row.contrast.baseline)
+            key = (row.protocol, row.endpoint.name, row.metric.name, *pair)
+            by_source = by_key.setdefault(key, {})
             by_source.setdefault(row.source, row)
     means = []
-    for by_source in by_place.values():
+    for by_source in by_key.values():
         rows = list(by_source.values())
         if len(rows) == 1:
             continue
@@ -193,11 +192,13 @@ def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference
 
 def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
     """Notes on metrics and seeds that were planned and are not there, or the other way round."""
-    names = {metric.name for metric in metrics}
     declared = {study.metric for study in group.studies}
-    for name in sorted(declared - names):
-        yield f"Declared before the first run: {name}. This judges {', '.join(sorted(names))}."
-    for name in sorted(names - {*group.endpoints["metric"]}):
+    judged = {metric.name for metric in metrics}
+    measured = set(group.endpoints["metric"])
+    listed = ", ".join(sorted(judged))
+    for name in sorted(declared - judged):
+        yield f"Declared before the first run: {name}. This judges {listed}."
+    for name in sorted(judged - measured):
         yield f"{group.data}: these results hold no {name}."
     seeds = group.endpoints.groupby("variant")["seed"].agg(frozenset)
     if seeds.nunique() > 1:
@@ -210,8 +211,9 @@ def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> It
 def _describe_skew(differences: Sequence[Difference]) -> Iterator[str]:
     """A line that names the skewed differences; of several data sets those that have some."""
     skewed = [row for row in differences if row.is_skewed and row.has_verdict]
-    is_one_data_set = len({row.data for row in differences}) == 1
-    names = _list_by_endpoint(skewed) if is_one_data_set else [row.data for row in skewed]
+    names = [row.data for row in skewed]
+    if len({row.data for row in differences}) == 1:
+        names = _list_by_endpoint(skewed)
     if names:
         listed = ", ".join(dict.fromkeys(names))
         yield (
@@ -222,13 +224,15 @@ def _describe_skew(differences: Sequence[Difference]) -> Iterator[str]:
 
 def _list_by_endpoint(rows: Sequence[Difference]) -> list[str]:
     """`pe − none (final)`, or `5 differences (final)` where they are many."""
-    by_place: dict[str, list[str]] = {}
+    by_suffix: dict[str, list[str]] = {}
     for row in rows:
         words = [row.endpoint.name, row.metric.name]
-        place = ", ".join(word for word in words if word not in (RESULT.name, ACCURACY.name))
-        by_place.setdefault(f" ({place})" if place else "", []).append(row.contrast.name)
+        kept = [word for word in words if word not in (RESULT.name, ACCURACY.name)]
+        suffix = f" ({', '.join(kept)})" if kept else ""
+        by_suffix.setdefault(suffix, []).append(row.contrast.name)
     texts = []
-    for place, names in by_place.items():
-        listed = ", ".join(names) if len(names) < 3 else f"{len(names)} differences"
-        texts.append(listed + place)
+    for suffix, names in by_suffix.items():
+        if len(names) > 2:
+            names = [f"{len(names)} differences"]
+        texts.append(", ".join(names) + suffix)
     return texts

@@ -92,8 +92,7 @@ def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
 
 
 def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
-    """Every contrast once, with the number of those that it is judged with; of two families that
-    have it, those of the larger one."""
+    """Every contrast once, with the size of its family, of the larger one where two have it."""
     by_pair: dict[tuple[str, str], tuple[Contrast, int]] = {}
     for family in families:
         for contrast in family:
@@ -112,7 +111,8 @@ def judge_contrast(
     if shared.empty:
         return None
     weighted = shared @ pd.Series(contrast.weights)
-    d = intervals.round_to_scale(weighted, shared)  # so that equal differences are equal
+    # so that equal differences are equal
+    d = intervals.round_to_scale(weighted.to_numpy(), shared.to_numpy())
     step = group.step(endpoint.name, metric)
     anytime = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if anytime else intervals.t_interval
@@ -153,9 +153,9 @@ def _cross_with_texts(
     weights = np.array(list(contrast.weights.values()))
     differences = []
     for seed in seeds:
-        places = [(name, seed, endpoint.name) for name in contrast.weights]
-        if all(place in group.right for place in places):
-            answers = np.array([group.right[place] for place in places])  # (variants, texts)
+        keys = [(name, seed, endpoint.name) for name in contrast.weights]
+        if all(key in group.right for key in keys):
+            answers = np.array([group.right[key] for key in keys])  # (variants, texts)
             differences.append(weights @ answers)
     return crossed(np.array(differences), m=m) if differences else None
 

@@ -21,17 +21,25 @@ class Endpoint:
     `val_accuracy`; None in results of other trainers."""
 
 
+def _last_epochs(rows: pd.DataFrame) -> "pd.Series[int]":
+    """The last epoch of the run of each row."""
+    epochs = rows.groupby(["variant", "seed"])["epoch"]
+    return epochs.transform("max")
+
+
 def _is_last(rows: pd.DataFrame) -> "pd.Series[bool]":
-    return rows["epoch"] == rows.groupby(["variant", "seed"])["epoch"].transform("max")
+    return rows["epoch"] == _last_epochs(rows)
 
 
 def _is_best_on_average(rows: pd.DataFrame) -> "pd.Series[bool]":
     """One epoch for all seeds of a variant, among those that all of them have."""
-    last = rows.groupby(["variant", "seed"])["epoch"].transform("max")
-    shortest = last.groupby(rows["variant"]).transform("min")
+    by_variant = _last_epochs(rows).groupby(rows["variant"])
+    shortest = by_variant.transform("min")
     shared = rows[rows["epoch"] <= shortest]
-    means = shared.groupby(["variant", "epoch"])["val_accuracy"].mean().unstack()
-    return rows["epoch"] == rows["variant"].map(means.idxmax(axis=1))
+    accuracies = shared.groupby(["variant", "epoch"])["val_accuracy"]
+    means = accuracies.mean().unstack()
+    best = means.idxmax(axis=1)
+    return rows["epoch"] == rows["variant"].map(best)
 
 
 _LAST = Endpoint(name="final", label="final", split="test", select=_is_last)

@@ -51,18 +51,24 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        rows = self.endpoints
-        rows = rows[(rows["point"] == point) & (rows["metric"] == metric)]
+        rows = self.endpoints[self.endpoints["point"] == point]
+        rows = rows[rows["metric"] == metric]
         wide = rows.pivot(index="seed", columns="variant", values="value")
-        return wide.reindex(columns=[name for name in self.variants if name in wide])
+        measured = [variant for variant in self.variants if variant in wide]
+        return wide[measured]
+
+    def k_run(self, variant: str) -> pd.DataFrame:
+        """K's run of a variant, a row an epoch; no rows where K has none."""
+        return self.published[self.published["variant"] == variant]
 
     def epochs_of(self, point: str) -> dict[str, int]:
         """Epoch of an endpoint by variant; empty where it differs between seeds or is not known."""
         rows = self.endpoints[self.endpoints["point"] == point].dropna(subset="epoch")
-        places = rows.drop_duplicates(["variant", "epoch"])
-        if places["variant"].duplicated().any():
+        epochs = rows.drop_duplicates(["variant", "epoch"]).set_index("variant")["epoch"]
+        if not epochs.index.is_unique:
             return {}
-        return dict(zip(places["variant"], places["epoch"].astype(int), strict=True))
+        epoch_of: dict[str, int] = epochs.astype(int).to_dict()
+        return epoch_of
 
     def step(self, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""
@@ -76,9 +82,9 @@ class Group:
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
         missing = {}
+        finished = self.endpoints.groupby("variant")["seed"].agg(set)
         for variant, planned in self.planned.items():
-            finished = set(self.endpoints.loc[self.endpoints["variant"] == variant, "seed"])
-            seeds = [seed for seed in planned if seed not in finished]
+            seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
             if seeds:
                 missing[variant] = seeds
         return missing

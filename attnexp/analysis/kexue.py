@@ -16,7 +16,8 @@ import pandas as pd
 from attnexp.analysis.group import Group
 from attnexp.config.schema import flatten
 from attnexp.runs.labels import as_word
-from attnexp.statistics.intervals import inside_by_the_others, prediction_interval
+from attnexp.statistics.defaults import FEWEST_SEEDS
+from attnexp.statistics.intervals import count_inside, inside_by_the_others
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 
@@ -24,7 +25,6 @@ DEPARTURES = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
 
 FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
-FEWEST_SEEDS = 3  # with a prediction interval
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +69,8 @@ def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
         if key in FREE or is_k_value:
             continue  # the stored settings have our default in place of K's value
         compared[key] = value
-    alike = []
-    for position, values in k_settings.items():
-        if compared.items() <= values.items():
-            alike.append(position)
+    pairs = compared.items()
+    alike = [position for position, values in k_settings.items() if pairs <= values.items()]
     return table[table["position"].isin(alike)]
 
 
@@ -84,33 +82,30 @@ def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """K's values beside ours, of the variants of a group that K ran: one agreement for each set of
-    settings in which variants differ from K's."""
+    """One agreement for each set of settings in which variants that K ran differ from K's."""
     if group.published.empty:
         return []
     published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
     unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
-    rows_by_words = published.groupby(unlike, sort=False)
-    agreements = [_compare_with_k(group, rows, words) for words, rows in rows_by_words]
-    return [agreement for agreement in agreements if agreement.n >= FEWEST_SEEDS]
+    agreements = []
+    for words, rows in published.groupby(unlike, sort=False):
+        agreement = _compare_with_k(group, rows, words)
+        if agreement.n >= FEWEST_SEEDS:
+            agreements.append(agreement)
+    return agreements
 
 
 def _compare_with_k(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:
     """K's values of some variants beside ours. published: variant, epoch, metric, value."""
-    place = ["variant", "epoch", "metric"]
-    ours = group.epochs.pivot(index="seed", columns=place, values="value")
-    k_values = published.set_index(place)["value"]
+    keys = ["variant", "epoch", "metric"]
+    ours = group.epochs.pivot(index="seed", columns=keys, values="value")
+    k_values = published.set_index(keys)["value"]
     k_values = k_values[k_values.index.isin(ours.columns)]
-    ours = ours[k_values.index].dropna()
-    num_inside = 0
-    for at, value in k_values.items():
-        low, high = prediction_interval(ours[at])
-        if low <= value <= high:
-            num_inside += 1
+    runs = ours[k_values.index].dropna().to_numpy()
     return Agreement(
-        n=len(ours),
+        n=len(runs),
         unlike=unlike,
-        num_inside=num_inside,
+        num_inside=count_inside(k_values.to_numpy(), runs),
         num_values=len(k_values),
-        ours=inside_by_the_others(ours.to_numpy()) if len(ours) > FEWEST_SEEDS else [],
+        ours=inside_by_the_others(runs) if len(runs) > FEWEST_SEEDS else [],
     )

@@ -33,9 +33,9 @@ def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ())
     declared: set[str] = set()
     for group in groups:
         declared |= {study.metric for study in group.studies}
-    names = [name] if name else sorted(declared or {ACCURACY.name})
+    chosen = name or " or ".join(sorted(declared)) or ACCURACY.name
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
-    if len(names) > 1 or names[0] not in shares:
-        wanted = " or ".join(names)
-        raise UserError(f"Judge by {wanted}? Give --metric one of {', '.join(shares)}.")
-    return replace(shares[names[0]], margin=margin / 100)
+    if chosen not in shares:
+        choice = ", ".join(shares)
+        raise UserError(f"Judge by {chosen}? Give --metric one of {choice}.")
+    return replace(shares[chosen], margin=margin / 100)

@@ -15,23 +15,20 @@ def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
     """
     runs = rows.drop_duplicates(["run_id", "label"])
     # a run takes its label from the first study that has it; runs without a label come last
-    has_label = runs["label"] != ""
-    rank = runs["num_departures"].mask(has_label, -1)
-    order = rank.argsort(kind="stable")
-    runs = runs.iloc[order].drop_duplicates("run_id")
+    rank = runs["num_departures"].mask(runs["label"] != "", -1)
+    runs = runs.assign(rank=rank).sort_values("rank", kind="stable")
+    runs = runs.drop_duplicates("run_id")
 
     # runs of one key are a variant
-    key = runs["key"] + runs["seed_kind"]
-    # labels tell variants of a study apart that differ by `seeds.*` alone
-    labels = runs["label"].groupby([runs["study"], key])
-    has_several_labels = labels.transform("nunique") > 1
-    key += runs["label"].where(has_several_labels, "")
-    # two results for one seed have read something that no setting names
-    results = runs["run_id"].groupby([key, runs["seed"]])
-    is_repeated = results.transform("size") > 1
-    key += runs["run_id"].where(is_repeated, "")
+    runs["key"] += runs["seed_kind"]
+    splits = {
+        "label": ["study", "key"],  # variants of a study may differ by `seeds.*` alone
+        "run_id": ["key", "seed"],  # two results for one seed differ by what no setting names
+    }
+    for column, keys in splits.items():
+        num_values = runs.groupby(keys)[column].transform("nunique")
+        runs["key"] += runs[column].where(num_values > 1, "")
 
-    runs = runs.assign(key=key)
     names = _name_keys(runs.drop_duplicates("key"))
     runs["variant"] = runs["key"].map(names)
     return runs[["run_id", "variant"]].merge(rows, on="run_id")
@@ -39,25 +36,22 @@ def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:
     """Names by key. firsts: one run of each key."""
-    # runs that vary `seed` take a name before those of other kinds that have the same
-    is_other_kind = firsts["seed_kind"] != "seed"
-    order = is_other_kind.argsort(kind="stable")
     names: dict[str, str] = {}
-    for run in firsts.iloc[order].itertuples():
+    # runs that vary `seed` take a name before those of other kinds that have the same
+    for run in sorted(firsts.itertuples(), key=lambda run: run.seed_kind != "seed"):
         namesakes = firsts[firsts["label"] == run.label]
         words = [run.label] if run.label else []
         for key, value in run.settings.items():
             # a setting that pieces of namesakes do not have says no more than the pieces do
-            values = [settings.get(key, value) for settings in namesakes["settings"]]
-            if any(namesake_value != value for namesake_value in values):
+            differs = [settings.get(key, value) != value for settings in namesakes["settings"]]
+            if any(differs):
                 words.append(as_word(key, value))
         name = " ".join(words) or run.default_label
         # what else tells variants apart that have the same name
-        candidates = [name]
+        suffixes = ["", f" (code {run.run_id[-8:]})", f" (run {run.run_id})"]
         if run.seed_kind != "seed":
-            candidates.append(f"{name} ({run.seed_kind})")
-        candidates.append(f"{name} (code {run.run_id[-8:]})")
-        candidates.append(f"{name} (run {run.run_id})")
+            suffixes.insert(1, f" ({run.seed_kind})")
+        candidates = [name + suffix for suffix in suffixes]
         unused = [text for text in candidates if text not in names.values()]
         names[run.key] = unused[0]
     return names

@@ -12,7 +12,7 @@ from attnexp.config.options import did_you_mean
 from attnexp.data.tables import kind_of, read_rows
 
 KEYS = ["data", "variant", "seed"]
-PLACE = "place of the row"  # a column beside those of the files
+ORIGIN = "place of the row"  # a column beside those of the files
 
 
 def read_cells(
@@ -21,8 +21,7 @@ def read_cells(
     seed_column: str,
     metrics: Sequence[str],
 ) -> pd.DataFrame:
-    """All cells as text, with columns data, variant, seed and, for messages, `PLACE`. metrics:
-    columns that are wanted, too."""
+    """All cells as text, with the columns `KEYS` and `ORIGIN`. metrics: further columns."""
     if variant_column == seed_column:
         raise UserError(f"{seed_column} cannot name the variant and the seed. Name two columns.")
     known_columns = [variant_column, seed_column, "dataset", "example", "correct", *metrics]
@@ -30,13 +29,15 @@ def read_cells(
         return _with_standard_names(results, "results", known_columns)
     frames = []
     for file in results:
-        name = Path(file).name.partition(".")[0] if len(results) == 1 else "results"
-        rows = read_rows(Path(file)).drop(columns="", errors="ignore")  # such as pandas' index
-        if kind_of(Path(file)) == "tsv" and rows.shape[1] == 1 and "," in rows.columns[0]:
+        path = Path(file)
+        rows = read_rows(path).drop(columns="", errors="ignore")  # such as pandas' index
+        columns = list(rows)
+        if kind_of(path) == "tsv" and len(columns) == 1 and "," in columns[0]:
             raise UserError(f"{file} is separated by commas, not by tabs. Call it .csv.")
+        name = path.name.partition(".")[0] if len(results) == 1 else "results"
         frame = _with_standard_names(rows, name, known_columns)
         if len(results) > 1:
-            frame[PLACE] = f"{file}, " + frame[PLACE]
+            frame[ORIGIN] = f"{file}, " + frame[ORIGIN]
         frames.append(frame)
     return pd.concat(frames, ignore_index=True).fillna("")
 
@@ -50,21 +51,22 @@ def _with_standard_names(frame: pd.DataFrame, name: str, known_columns: list[str
         similar = [header for header in cells if header.lower() == column.lower()]
         if len(similar) == 1:
             cells = cells.rename(columns={similar[0]: column})
-    variant_column, seed_column = known_columns[:2]
+    variant_column, seed_column, *_ = known_columns
     cure = "Name them with --variant-column, --seed-column."
     cure += _how_to_make_long(cells, variant_column, seed_column)
     check_columns([variant_column, seed_column], cells, cure)
     standard = {variant_column: "variant", seed_column: "seed", "dataset": "data"}
-    # a column `variant` counts as any other where --variant-column names another one
-    kept = [column for column in cells if column in standard or column not in standard.values()]
-    renamed = cells[kept].rename(columns=standard)
+    # a column `variant` has no part where --variant-column names another one
+    unused = [key for key in KEYS if key not in standard]
+    renamed = cells.drop(columns=unused, errors="ignore").rename(columns=standard)
     cells = pd.DataFrame({"data": name, **renamed})
     for key in KEYS:
         cells[key] = cells[key].str.strip()
     seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
     if (seeds % 1 == 0).all():  # so that 1, 01 and pandas' 1.0 are one seed
         cells["seed"] = seeds.astype("int64").astype("string")
-    cells[PLACE] = [f"row {number}" for number in range(1, len(cells) + 1)]
+    numbers = cells.index + 1
+    cells[ORIGIN] = "row " + numbers.astype(str)
     return cells
 
 
@@ -90,6 +92,11 @@ def name_run(rows: pd.DataFrame) -> str:
     """`pe, seed 3 on imdb`: the first of these rows."""
     first = rows.iloc[0]
     return f"{first['variant']}, seed {first['seed']} on {first['data']}"
+
+
+def name_row(rows: pd.DataFrame) -> str:
+    """`results.csv, row 7 (pe, seed 3 on imdb)`: the first of these rows."""
+    return f"{rows[ORIGIN].iloc[0]} ({name_run(rows)})"
 
 
 def check_columns(names: Sequence[str], columns: "Collection[Any]", cure: str) -> None:

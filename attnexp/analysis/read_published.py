@@ -23,8 +23,8 @@ def load_published(file: Path, study: str) -> tuple[list[Row], Manifest]:
         for entry in tree["shared"]:
             about = describe_run(entry["config"], entry["data"], entry["code"])
             about["parameters"] = entry["parameters"]
-            place = (entry["data"]["name"], about["protocol"], entry["variant"])
-            about_variants[place] = about
+            key = (entry["data"]["name"], about["protocol"], entry["variant"])
+            about_variants[key] = about
         about_study: Row = {
             "study": study,
             "declared": tree["declaration"] is not None,
@@ -41,5 +41,6 @@ def load_published(file: Path, study: str) -> tuple[list[Row], Manifest]:
         check_answers(rows)
         runs = [PlannedRun(variant=label, seed=seed, run_id="") for label, seed in tree["planned"]]
         # files of before lack some of these keys
-        keys = {*"variants settings seed_kind added_seeds commands metric".split()} & tree.keys()
-        return rows, Manifest(**{key: tree[key] for key in keys}, runs=runs)
+        keys = "variants settings seed_kind added_seeds commands metric".split()
+        plan = {key: tree[key] for key in keys if key in tree}
+        return rows, Manifest(**plan, runs=runs)

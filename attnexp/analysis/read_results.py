@@ -11,7 +11,14 @@ from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import differences_from
 from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.metrics import METRICS
-from attnexp.analysis.read_cells import KEYS, PLACE, check_columns, name_run, read_cells
+from attnexp.analysis.read_cells import (
+    KEYS,
+    ORIGIN,
+    check_columns,
+    name_row,
+    name_run,
+    read_cells,
+)
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.options import did_you_mean
 from attnexp.statistics.defaults import MARGIN
@@ -61,10 +68,8 @@ def read_results(
         bits = cells["correct"].str.lower()
         wrong = cells[~bits.isin(BITS)]
         if len(wrong):
-            raise UserError(
-                f"{wrong[PLACE].iloc[0]} ({name_run(wrong)}): correct holds "
-                f"{wrong['correct'].iloc[0]!r}, which is neither 1 nor 0."
-            )
+            text = wrong["correct"].iloc[0]
+            raise UserError(f"{name_row(wrong)}: correct holds {text!r}, which is neither 1 nor 0.")
         cells["accuracy"] = bits.map(BITS)
         chosen.append("accuracy")
     names = _name_metrics(chosen, named, cells)
@@ -102,9 +107,11 @@ def _describe_empty_cells(cells: pd.DataFrame, metrics: list[str]) -> Iterator[s
 
 def _describe_unknown_step(group: Group, metrics: list[MetricSpec]) -> Iterator[str]:
     """Notes on accuracies that do not tell of how many examples they are."""
+    if group.num_texts:
+        return
     for metric in metrics:
-        share = group.step(RESULT.name, metric) / metric.whole if metric.in_points else 0.0
-        if share > LARGEST_STEP and not group.num_texts:
+        step = group.step(RESULT.name, metric)
+        if metric.in_points and step > LARGEST_STEP * metric.whole:
             yield (
                 f"{group.data}: the number of test examples is not known, and {metric.name} has "
                 "too few values to tell it, so intervals are wide. Answers by example (columns "
@@ -123,10 +130,9 @@ def _words_of(name: str) -> set[str]:
 
 
 def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> list[str]:
-    """The metrics to judge: those chosen, or else each column that plainly is an accuracy, neither
-    `grad_acc` nor `1-accuracy`; and those named. Raises `UserError` where there is none, or one
-    that is no column."""
-    columns = [name for name in cells if name not in (*KEYS, PLACE)]
+    """The metrics to judge: those chosen, or else each column that plainly is an accuracy (not
+    `grad_acc`); and those named. Raises `UserError` for none, or one that is no column."""
+    columns = [name for name in cells if name not in (*KEYS, ORIGIN)]
     if not chosen:
         plain_words = ACCURACY_WORDS | QUALIFIERS
         chosen = [name for name in columns if _is_accuracy(name) and _words_of(name) <= plain_words]
@@ -145,13 +151,15 @@ def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> l
 def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str] = ()) -> str:
     """Options that judge a metric: its direction where it was typed or is plain, else a choice."""
     words = _words_of(name) - QUALIFIERS
-    directions = []
-    if name in higher or words <= GAINS | ACCURACY_WORDS:
-        directions.append(f"--higher {name}")
-    if name in lower or words <= COSTS:
-        directions.append(f"--lower {name}")
-    choice = directions or [f"--higher {name}", f"--lower {name}"]
-    return f"{' or '.join(choice)} --margin {name}={0.25 if _is_accuracy(name) else 0.01}"
+    is_gain = name in higher or words <= GAINS | ACCURACY_WORDS
+    is_cost = name in lower or words <= COSTS
+    direction = f"--higher {name} or --lower {name}"
+    if is_gain and not is_cost:
+        direction = f"--higher {name}"
+    if is_cost and not is_gain:
+        direction = f"--lower {name}"
+    margin = 0.25 if _is_accuracy(name) else 0.01
+    return f"{direction} --margin {name}={margin}"
 
 
 def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
@@ -160,21 +168,21 @@ def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     numbers = cells[metrics].apply(pd.to_numeric, errors="coerce").astype(float)
     numbers = numbers.mask(numbers.abs() == math.inf)
     for name in metrics:
-        wrong = cells[numbers[name].isna() & (cells[name] != "")]
+        values = numbers[name]
+        wrong = cells[values.isna() & (cells[name] != "")]
         if len(wrong):
             text = wrong[name].iloc[0]
+            message = f"{name_row(wrong)}: {name} holds {text!r}, which is no finite number."
             plain = text.replace(",", ".").rstrip("% ")
-            cure = "" if pd.isna(pd.to_numeric(plain, errors="coerce")) else f" Write {plain}."
-            raise UserError(
-                f"{wrong[PLACE].iloc[0]} ({name_run(wrong)}): {name} holds {text!r}, which is no "
-                f"finite number.{cure if plain != text else ''}"
-            )
-        outside = cells[(numbers[name] < 0) | (numbers[name] > 100)]
+            if plain != text and pd.notna(pd.to_numeric(plain, errors="coerce")):
+                message += f" Write {plain}."
+            raise UserError(message)
+        outside = cells[(values < 0) | (values > 100)]
         if len(outside) and _is_accuracy(name):
+            text = outside[name].iloc[0]
             raise UserError(
-                f"{outside[PLACE].iloc[0]} ({name_run(outside)}): {name} is "
-                f"{outside[name].iloc[0]}: neither a share nor per cent. Leave the cell empty "
-                "where a run failed."
+                f"{name_row(outside)}: {name} is {text}: neither a share nor per cent. Leave the "
+                "cell empty where a run failed."
             )
     return numbers
 
@@ -198,11 +206,12 @@ def _make_group(
     num_texts = {}
     if "example" in rows:
         _check_examples(data, rows)
-        runs = dict(iter(rows.sort_values("example").groupby(["variant", "seed"])))
-        num_texts[RESULT.name] = min(map(len, runs.values()))
-        for (variant, seed), run in runs.items():
+        examples = set()
+        for (variant, seed), run in rows.sort_values("example").groupby(["variant", "seed"]):
             answers[variant, seed, RESULT.name] = run["accuracy"].to_numpy(bool)
-        if len({tuple(run["example"]) for run in runs.values()}) > 1:
+            examples.add(tuple(run["example"]))
+        num_texts[RESULT.name] = min(map(len, examples))
+        if len(examples) > 1:
             notes.append("Seeds answered different examples, so no interval is for other texts.")
             answers.clear()
     return Group(
@@ -223,11 +232,11 @@ def _make_group(
 
 def _check_pairs(data: str, rows: pd.DataFrame, variants: Sequence[str]) -> list[str]:
     """Notes on variants that share no seed with the first one. Raises `UserError` if none does."""
-    baseline = variants[0]
+    baseline, *others = variants
     seeds = rows.groupby("variant")["seed"].unique()
     baseline_seeds = set(seeds[baseline])
-    alone = [name for name in variants if baseline_seeds.isdisjoint(seeds[name])]
-    if len(alone) == len(variants) - 1:
+    alone = [name for name in others if baseline_seeds.isdisjoint(seeds[name])]
+    if alone == others:
         texts = [f"{name}: {join_names(seeds[name])}" for name in variants]
         listed = "; ".join(texts)
         raise UserError(f"{data}: no two variants share a seed ({listed}). Pairs need one.")
@@ -269,7 +278,9 @@ def _make_spec(
     usual_margin = 100 * MARGIN if is_accuracy else 0.0
     margin = margin_of.get(name, margin_of.get("", usual_margin))
     directions = [name in higher, name in lower]
-    if not any([is_accuracy, *directions]) or all(directions) or not margin > 0:
+    has_direction = any([is_accuracy, *directions])
+    has_both = all(directions)
+    if not has_direction or has_both or not margin > 0:
         raise UserError(
             f"Say which direction of {name} is better, and the smallest difference that "
             f"matters, above 0: {_suggest_options(name, higher, lower)}"

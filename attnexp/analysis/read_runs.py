@@ -31,8 +31,7 @@ def load_groups(
     paths: Sequence[Path], left_out: Callable[[str], object] = progress.note
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
-    left_out: called with a message for each run or file that cannot be read. Raises `UserError`
-    where nothing can."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can."""
     rows: list[Row] = []
     studies: dict[str, Manifest] = {}
     messages: list[str] = []
@@ -104,36 +103,42 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
     for key, study in studies.items():
         if study.settings:  # a study knows its kind of seeds, which `seeds.init=0` may hide
             table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
-    names = pd.Series([facts["name"] for facts in table["facts"]], table.index)
+    table["source"] = [facts["name"] for facts in table["facts"]]
+    contents_of = table.groupby("source")["fingerprint"].unique()
     finished = set(table["run_id"])
     counts: Counter[tuple[str, str]] = Counter()
     groups = []
-    places = table.groupby(["fingerprint", "n_test", "protocol"], sort=False)
-    for (_, _, protocol), group_rows in places:
-        facts = group_rows["facts"].iloc[0]
-        data = str(facts["name"])
-        contents = table.loc[names == data, "fingerprint"].unique()
+    keys = ["fingerprint", "n_test", "protocol"]
+    for (fingerprint, _, protocol), group_rows in table.groupby(keys, sort=False):
+        source = group_rows["source"].iloc[0]
+        contents = contents_of[source]
+        data = source
         notes = []
         if len(contents) > 1:  # as of a file that was edited
-            data += f" ({facts['fingerprint'][:8]})"
+            data += f" ({fingerprint[:8]})"
             prints = ", ".join(content[:8] for content in contents)
             notes.append(
-                f"{facts['name']} was read with {len(contents)} contents (fingerprints {prints})."
+                f"{source} was read with {len(contents)} contents (fingerprints {prints})."
             )
-        limits = {
-            (config["data"]["limit_train"], config["data"]["limit_test"])
-            for config in group_rows["config"]
-        }
-        # a cut of a data set is named by its size, where all variants have the same
-        if len(limits) == 1 and limits != {(None, None)}:
-            data += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
+        data += _describe_cut(group_rows)
         counts[data, protocol] += 1
-        if counts[data, protocol] > 1:
-            data = f"{data} #{counts[data, protocol]}"
+        number = counts[data, protocol]
+        if number > 1:
+            data += f" #{number}"
         rows_of_variants = name_variants(group_rows).assign(data=data)
         planned = _list_planned(rows_of_variants, studies, finished)
         groups.append(_make_group(rows_of_variants, planned, studies, notes))
     return groups
+
+
+def _describe_cut(rows: pd.DataFrame) -> str:
+    """` (2,000 + 500 texts)`: the size of a cut of a data set, where all variants have the same."""
+    settings = [config["data"] for config in rows["config"]]
+    limits = {(values["limit_train"], values["limit_test"]) for values in settings}
+    if len(limits) > 1 or limits == {(None, None)}:
+        return ""
+    facts = rows["facts"].iloc[0]
+    return f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
 
 
 def _make_group(
@@ -148,7 +153,8 @@ def _make_group(
     firsts = rows.drop_duplicates("variant").set_index("variant")
     published = []
     for variant, settings in firsts["settings"].items():
-        published.append(k_rows_like(settings, facts).assign(variant=variant))
+        k_rows = k_rows_like(settings, facts)
+        published.append(k_rows.assign(variant=variant))
     at_points = _at_endpoints(rows, ENDPOINTS[protocol])
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
     keys = ["data", "protocol", "variant", "seed"]
@@ -191,15 +197,17 @@ def _list_planned(
         study = studies.get(str(key))
         if study is None:
             continue
-        variant_of_run = dict(zip(study_rows["run_id"], study_rows["variant"], strict=True))
-        variant_of_label = dict(zip(study_rows["label"], study_rows["variant"], strict=True))
+        variant_of_run = study_rows.set_index("run_id")["variant"].to_dict()
+        variant_of_label = study_rows.set_index("label")["variant"].to_dict()
+        in_other_groups = finished - variant_of_run.keys()
         order = list(study.variants)
         for run in sorted(study.runs, key=lambda run: order.index(run.variant)):
-            if run.run_id not in variant_of_run and run.run_id in finished:
-                continue  # it is in another group
+            if run.run_id in in_other_groups:
+                continue
             name = variant_of_label.get(run.variant, run.variant)
             variant = variant_of_run.get(run.run_id, name)
-            planned.append((key, variant, run.seed, study.variants[run.variant]))
+            levels = study.variants[run.variant]
+            planned.append((key, variant, run.seed, levels))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
 
 
@@ -208,11 +216,10 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
     families = []
     planned_variants = planned.drop_duplicates(["study", "variant"])
     for _, plan in planned_variants.groupby("study", sort=False):
-        levels = dict(zip(plan["variant"], plan["levels"], strict=True))
-        families.append(family_of_study(levels))
-    for _, kinds in seed_kinds.groupby(seed_kinds, sort=False):
-        variants = list(kinds.index)
-        unplanned = kinds.index[~kinds.index.isin(planned["variant"])]
+        levels = plan.set_index("variant")["levels"]
+        families.append(family_of_study(levels.to_dict()))
+    for variants in seed_kinds.groupby(seed_kinds, sort=False).groups.values():
+        unplanned = variants.difference(planned["variant"], sort=False)
         families.append(differences_from(variants[0], list(unplanned)))
     return [family for family in families if family]
 
@@ -221,15 +228,15 @@ def _at_endpoints(rows: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFram
     """Rows of each endpoint, with the column point and one for each metric that was measured there.
     An endpoint at the same epochs as the one before it, on the same texts, is left out."""
     parts: list[pd.DataFrame] = []
-    places: list[tuple[str, list[bool]]] = []
+    selections: list[tuple[str, list[bool]]] = []
     for point in points:
         assert point.select is not None
-        is_there = point.select(rows)
-        place = (point.measured, list(is_there))
-        if place in places:
+        is_selected = point.select(rows)
+        selection = (point.measured, list(is_selected))
+        if selection in selections:
             continue
-        places.append(place)
-        part = rows[is_there].assign(point=point.name)
+        selections.append(selection)
+        part = rows[is_selected].assign(point=point.name)
         for metric in METRICS:
             column = f"{point.measured}_{metric.name}"
             if column in rows:
@@ -256,8 +263,8 @@ def _unpack_answers(
     if len(resamples) > 1:
         return answers
     on_test = [point.name for point in points if point.split == "test"]
-    is_stored = at_points["correct"].notna()
-    rows = at_points[is_stored & at_points["point"].isin(on_test)]
+    rows = at_points.dropna(subset="correct")
+    rows = rows[rows["point"].isin(on_test)]
     for row in rows.itertuples():
         packed = np.frombuffer(row.correct, np.uint8)
         bits = np.unpackbits(packed, count=num_texts)

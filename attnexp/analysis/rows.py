@@ -17,8 +17,7 @@ MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platf
 
 
 def describe_run(config: dict[str, Any], facts: dict[str, Any], code: dict[str, str]) -> Row:
-    """What a config, the facts of its data and its code say of a run. key: what runs of one variant
-    have in common, but for their seeds."""
+    """What config, facts of data and code say of a run. key: the same in all runs of a variant."""
     values = settings(config)
     return {
         "config": config,

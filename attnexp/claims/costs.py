@@ -25,16 +25,19 @@ def heads_at_once_equal_a_loop() -> Finding:
     do not decide."""
     layer = random_attention(128, 8, 16)
     x = draw_normal(32, 80, 128)
-    outputs = (layer(x), loop_over_heads(layer, x))
+    output = layer(x)
+    output_of_loop = loop_over_heads(layer, x)
     layer.float().requires_grad_()
     names = {"loop": loop_over_heads, "layer": layer, "x": x.float()}
     # both in float32 and on one thread, as `Timer` runs them
-    seconds = {}
+    seconds = []
     for call in ("loop(layer, x)", "layer(x)"):
         timer = Timer(f"{call}.sum().backward()", globals=names)
-        seconds[call] = timer.timeit(9).mean
-    ratio = seconds["loop(layer, x)"] / seconds["layer(x)"]
-    return judge_equality(outputs, shown=f"a loop takes {ratio:.2f} times as long")
+        seconds.append(timer.timeit(9).mean)
+    seconds_of_loop, seconds_of_layer = seconds
+    ratio = seconds_of_loop / seconds_of_layer
+    shown = f"a loop takes {ratio:.2f} times as long"
+    return judge_equality((output, output_of_loop), shown=shown)
 
 
 def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
@@ -43,7 +46,8 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     for head in range(layer.num_heads):
         projected = []
         for projection in (layer.q_proj, layer.k_proj, layer.v_proj):
-            weight = projection.weight.chunk(layer.num_heads)[head]
+            weights_by_head = projection.weight.chunk(layer.num_heads)
+            weight = weights_by_head[head]
             projected.append(x @ weight.T)
         q, k, v = projected
         d_key = k.shape[-1]
@@ -57,46 +61,54 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
 def projections_cost_n_and_products_n_squared() -> Finding:
     """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
     cost more or less than a convolution of width 3."""
-    before = count_flops(256, radius=16)
-    after = count_flops(512, radius=32)
+    flops = []
+    for num_tokens, radius in ((256, 16), (512, 32)):
+        counts = count_parts(num_tokens)
+        counts.append(count_window(num_tokens, radius=8))
+        counts.append(count_window(512, radius=radius))
+        flops.append(counts)
+    before, after = torch.tensor(flops).double()
     exponents = (after / before).log2()
-    claimed = torch.tensor([1, 2, 1, 1, 1])
-    qkv, products, by_tokens, by_radius, _ = exponents.tolist()
+    claimed = torch.tensor([1, 1, 2, 1, 1])
+    qkv, _, products, by_tokens, by_radius = exponents.tolist()
     finding = judge_equality(
         (exponents, claimed),
         within=0.1,
         shown=f"QKV n^{qkv:.2f}, products n^{products:.2f}, "
         f"±8 n^{by_tokens:.2f}, ±r r^{by_radius:.2f}",
     )
-    for flops in (before, after):
-        if flops[0] != flops[-1]:  # of QKV and of the convolution
+    for flops_of_qkv, flops_of_convolution, *_ in flops:
+        if flops_of_qkv != flops_of_convolution:
             return finding._replace(verdict="refuted")
     return finding
 
 
-def count_flops(num_tokens: int, radius: int) -> Tensor:
-    """FLOPs of queries, keys and values of one text, of the two products, of these within ±8 and,
-    in 512 tokens, within ± radius; of a convolution of width 3: (5,)."""
+def count_parts(num_tokens: int) -> list[int]:
+    """FLOPs, for one text, of QKV, a convolution of width 3, and the two products of attention."""
     layer = random_attention(128, 8, 16)
     convolution = random_module(Convolution, 128, 128, kernel=3)
     score = DotProduct(8, 16, 16, 16)
     x = draw_normal(1, num_tokens, 128)
     padding = torch.zeros(1, num_tokens, dtype=torch.bool)
     q = draw_normal(1, 8, num_tokens, 16)
-    long_q = draw_normal(1, 8, 512, 16)
-    computations: list[Callable[[], object]] = [
-        lambda: (layer.queries_and_keys(x), layer.v_proj(x)),
-        lambda: attention_weights(score(q, q)) @ q,
-        lambda: window_attention(q, q, q, radius=8),
-        lambda: window_attention(long_q, long_q, long_q, radius=radius),
-        lambda: convolution(x, padding),
+    return [
+        count_flops(lambda: (layer.queries_and_keys(x), layer.v_proj(x))),
+        count_flops(lambda: convolution(x, padding)),
+        count_flops(lambda: attention_weights(score(q, q)) @ q),
     ]
-    counts = []
-    for compute in computations:
-        with FlopCounterMode(display=False) as counter, torch.inference_mode():
-            compute()
-        counts.append(counter.get_total_flops())
-    return torch.tensor(counts).double()
+
+
+def count_window(num_tokens: int, radius: int) -> int:
+    """FLOPs, for one text, of the two products of attention within ± radius tokens."""
+    q = draw_normal(1, 8, num_tokens, 16)
+    return count_flops(lambda: window_attention(q, q, q, radius=radius))
+
+
+def count_flops(compute: Callable[[], object]) -> int:
+    """FLOPs of what a function computes."""
+    with FlopCounterMode(display=False) as counter, torch.inference_mode():
+        compute()
+    return int(counter.get_total_flops())
 
 
 @claim("C27", "K", "Attention reaches all tokens, an RNN back, L CNN layers ±L")
@@ -106,18 +118,19 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     padding = torch.zeros(1, 16, dtype=torch.bool)
     query, key = grid(16)
     ahead = key - query  # (T outputs, T inputs)
-    of_attention = random_attention(128, 8, 16)(x)
-    of_lstm = random_module(LSTM, 128, 8)(x, padding)
+    attention = random_attention(128, 8, 16)
+    lstm = random_module(LSTM, 128, 8)
     pairs = [
-        (find_reach(of_attention, x), ahead < 16),
-        (find_reach(of_lstm, x), ahead <= 0),
+        (find_reach(attention(x), x), ahead < 16),
+        (find_reach(lstm(x, padding), x), ahead <= 0),
     ]
     y = x
     for depth in (1, 2, 3):
         width = y.shape[-1]
         convolution = random_module(Convolution, width, 16, kernel=3)
         y = convolution(y, padding)
-        pairs.append((find_reach(y, x), ahead.abs() <= depth))
+        is_near = ahead.abs() <= depth
+        pairs.append((find_reach(y, x), is_near))
     counts = [int(reached.sum()) for reached, _ in pairs]
     return judge_equality(*pairs, shown=str(counts))
 

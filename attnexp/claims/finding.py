@@ -43,10 +43,8 @@ def claim(
 def judge_equality(
     *pairs: tuple[Tensor, Tensor], within: float = 1e-12, also: bool = True, shown: str = ""
 ) -> Finding:
-    """Finding that the tensors of each pair are equal within a tolerance.
-
-    also: whatever else must be true. shown: what else was measured.
-    """
+    """Finding that the tensors of each pair are equal within a tolerance. also: whatever else must
+    be true. shown: what else was measured."""
     difference = max_abs_diff(*pairs)
     measured = f"off by {difference:.0e} (≤ {within:.0e})"
     if shown:

@@ -17,10 +17,10 @@ def masked_keys_get_no_weight() -> Finding:
     scores = draw_normal(2, 3, 5)
     of_texts = torch.tensor([[2], [4]])
     of_queries = torch.tensor([[1, 3, 5], [2, 4, 1]])
-    place = torch.arange(5)
+    keys = torch.arange(5)
     pairs = []
     for lengths in (of_texts, of_queries):
-        is_allowed = place < lengths[..., None]
+        is_allowed = keys < lengths[..., None]
         allowed = is_allowed.expand(2, 3, 5)
         weights = attention_weights(scores, allowed)
         exponentials = scores.exp() * allowed
@@ -45,11 +45,12 @@ def softmax_saturates_without_scaling() -> Finding:
         norms.append(norm / scaled_norm)
     low, middle, high = peaks
     first, second, last = norms
+    shown = f"peak ×{low:.2g} to {high:.2g}, gradient's norm ×{first:.2g} to {last:.2g}"
     finding = judge_equality(
         (torch.tensor(variances), torch.ones(6)),
         within=0.05,
         also=1 < low < middle < high and last < second,
-        shown=f"peak ×{low:.2g} to {high:.2g}, gradient's norm ×{first:.2g} to {last:.2g}",
+        shown=shown,
     )
     # the source says "gradients shrink" of any width; at the smallest they grow
     if finding.verdict == "holds" and first >= 1:
@@ -60,18 +61,19 @@ def softmax_saturates_without_scaling() -> Finding:
 def measure_softmax(d_key: int, *, scale: bool) -> tuple[float, float, float]:
     """Variance of the scores of N(0, 1) queries and keys; means over 400 rows of 50 scores of their
     largest weight and of the norm of the gradient that they get from a random one of weights."""
-    q = draw_normal(20_000, 1, 1, d_key)
-    k = draw_normal(20_000, 1, 1, d_key, seed=1)
+    shape = (20_000, 1, 1, d_key)
+    q = draw_normal(*shape)
+    k = draw_normal(*shape, seed=1)
     score = DotProduct(1, d_key, d_key, d_key, scale=scale)
     scores = score(q, k).view(400, 50)
     scores.requires_grad_()
     weights = attention_weights(scores)
     of_weights = draw_normal(400, 50)
     (gradient,) = torch.autograd.grad(weights, scores, of_weights)
-    variance = scores.var()
-    peak = weights.amax(dim=-1).mean()
-    norm = gradient.norm(dim=-1).mean()
-    return variance.item(), peak.item(), norm.item()
+    variance = scores.var().item()
+    peaks = weights.amax(dim=-1)
+    norms = gradient.norm(dim=-1)
+    return variance, peaks.mean().item(), norms.mean().item()
 
 
 @claim("C14", "N", "Causal mask: no weight above the diagonal, no leak")
@@ -104,15 +106,16 @@ def joined_heads_are_a_sum_of_low_rank_maps() -> Finding:
     """An output other than the sum over heads of weights · x · W_down · W_up, of rank 2 each."""
     layer = random_attention(8, 3, 2, d_output=8)
     x = draw_normal(2, 7, 8)
-    weights = layer.weights(x)  # (B, H, T queries, T keys)
+    weights = layer.weights(x).unbind(dim=1)  # of each head: (B, T queries, T keys)
     w_down = layer.v_proj.weight.chunk(3, dim=0)  # of each head: (K, D)
-    w_up = layer.out_proj.weight.chunk(3, dim=1)  # (D, K)
+    w_up = layer.out_proj.weight.chunk(3, dim=1)  # of each head: (D, K)
     total = torch.zeros(2, 7, 8)
-    for head in range(3):
-        low_rank = w_up[head] @ w_down[head]  # (D, D)
-        mixed = weights[:, head] @ x
+    for mixing, down, up in zip(weights, w_down, w_up, strict=True):
+        low_rank = up @ down  # (D, D)
+        mixed = mixing @ x
         total = total + mixed @ low_rank.T
-    return judge_equality((layer(x), total))
+    output = layer(x)
+    return judge_equality((output, total))
 
 
 @claim("C19", "K, D", "Padding masked before softmax has no effect; `mul` loses weight")
@@ -125,14 +128,17 @@ def padding_masked_before_softmax_has_no_effect() -> Finding:
     padding = torch.arange(8)[None] < 3
     real = real_keys(padding)
     changed = x.masked_fill(padding[..., None], 9.0)
-    pooled = pool(layer(x, real), padding)
-    pooled_changed = pool(layer(changed, real), padding)
+    output = layer(x, real)
+    pooled = pool(output, padding)
+    output_changed = layer(changed, real)
+    pooled_changed = pool(output_changed, padding)
     q, k = layer.queries_and_keys(x)
     scores = layer.score(q, k)
     scores_of_k = scores - 1e12 * padding
     weights_of_k = scores_of_k.softmax(dim=-1)
     multiplying = random_attention(mask_mode="mul")
-    sums = multiplying.weights(x, real).sum(dim=-1)
+    multiplied = multiplying.weights(x, real)
+    sums = multiplied.sum(dim=-1)
     largest_sum = sums.max().item()
     return judge_equality(
         (pooled, pooled_changed),

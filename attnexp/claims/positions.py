@@ -34,7 +34,7 @@ def layouts_differ_by_a_permutation() -> Finding:
     """A table whose columns, put in the other order, are not those of the other."""
     split = sinusoidal_table(9, 16, layout="split")
     interleaved = sinusoidal_table(9, 16, layout="interleaved")
-    sines = interleaved[:, 0::2]
+    sines = interleaved[:, ::2]
     cosines = interleaved[:, 1::2]
     cosines_first = torch.cat([cosines, sines], dim=1)
     return judge_equality((split, cosines_first), within=0)
@@ -52,7 +52,8 @@ def shifts_are_rotations() -> Finding:
         for angle in shift * frequencies:  # one for each pair of columns
             sin = angle.sin()
             cos = angle.cos()
-            rotations.append(torch.tensor([[cos, sin], [-sin, cos]]))
+            rows = [[cos, sin], [-sin, cos]]
+            rotations.append(torch.tensor(rows))
         rotation = torch.block_diag(*rotations)
         rotated = table[:-shift] @ rotation.T
         pairs.append((table[shift:], rotated))
@@ -66,16 +67,21 @@ def later_columns_oscillate_slower() -> Finding:
     table = sinusoidal_table(60, 32).double()
     waves = table[:, 6:10]
     # a sine s of frequency w has s[p-1] + s[p+1] = 2 cos(w) s[p]
+    before = waves[:-2]
     middle = waves[1:-1]
-    neighbours = waves[:-2] + waves[2:]
+    after = waves[2:]
+    neighbours = before + after
     ratios = neighbours.norm(dim=0) / middle.norm(dim=0)
     frequencies = (ratios / 2).acos()
-    periods = (2 * math.pi / frequencies).tolist()
-    squares = waves[:, :2].square()
+    periods = (math.tau / frequencies).tolist()
+    early = periods[:2]
+    late = periods[2:]
     shown = ", ".join(f"{period:.2f}" for period in periods)
+    squares = waves[:, :2].square()
+    radii = squares.sum(dim=1)
     return judge_equality(
-        (squares.sum(dim=1), torch.ones(60)),
+        (radii, torch.ones(60)),
         within=2 * IN_FLOAT32,
-        also=max(periods[:2]) < min(periods[2:]),
+        also=max(early) < min(late),
         shown=f"periods {shown}",
     )

@@ -57,7 +57,9 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
         if within:  # with its sign turned above the lower bound: below the upper one, too
             turned = Interval(n, -mean, sd, -high, -low)
             verdicts.append(judge_above(turned, -within))
-    return Finding(join_verdicts(verdicts), "; ".join(shown), min(numbers))
+    verdict = join_verdicts(verdicts)
+    measured = "; ".join(shown)
+    return Finding(verdict, measured, min(numbers))
 
 
 def find_group(
@@ -66,21 +68,23 @@ def find_group(
     """The study's group on IMDB in which all variants of these families have `min_seeds` seeds;
     these families are judged, in place of the study's own. as_k_ran: variants with K's settings
     alone count. Raises `UserError` where there is none."""
-    contrasts = chain(*families)
-    names = [name for contrast in contrasts for name in contrast.weights]
-    variants = list(dict.fromkeys(names))
+    weights: dict[str, float] = {}
+    for contrast in chain(*families):
+        weights |= contrast.weights
+    variants = list(weights)
     for group in load_groups([study]):
-        accuracies = group.values("final", "accuracy")
         if as_k_ran:  # of these variants K has published values
             published = set(group.published["variant"])
             as_k = {name for name in published if not settings_unlike_k(group.configs[name])}
             if not as_k.issuperset(variants):
                 continue
         # differences are paired, so that only seeds of all variants count
+        accuracies = group.values("final", "accuracy")
         shared = accuracies.reindex(columns=variants).dropna()
         if group.data == "imdb" and len(shared) >= min_seeds:
             return replace(group, families=list(families))
-    raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
+    listed = ", ".join(variants)
+    raise UserError(f"{study} lacks {min_seeds} seeds of {listed} on IMDB.")
 
 
 def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
@@ -93,8 +97,7 @@ def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
 
 
 def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
-    """Evidence of each difference. `final` decides, or with at_best `best` where that is another
-    epoch."""
+    """Evidence of each difference. `final` decides, or with at_best `best`, if another epoch."""
     differences = compare_at_endpoints(group)
     deciding = "best" if at_best and "best" in differences else "final"
     parts = []
@@ -119,7 +122,8 @@ def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     for point, (gain, distance) in compare_at_endpoints(group).items():
         size = abs(gain.interval.mean)
         bound = max(MARGIN, CLOSE * size)
-        name = f"{point} (close: ±{100 * bound:.2f})"
+        points = 100 * bound
+        name = f"{point} (close: ±{points:.2f})"
         decides = point == "final"
         parts.append(Evidence(name, distance.interval, decides, bound))
     return judge_evidence(parts)
@@ -140,12 +144,13 @@ def published_table_is_reproduced(study: Path) -> Finding:
     each against the others."""
     family = [difference("pe", "no_pe")]
     group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
-    (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]
+    agreements = agreements_with_k(group)
+    (agreement,) = [row for row in agreements if not row.unlike]
     inside = agreement.num_inside
     ours = agreement.ours
     # K's rank among all seeds, its own included, as a permutation test counts
-    num_at_most = sum(count <= inside for count in ours)
-    rank = (1 + num_at_most) / (1 + len(ours))
+    at_most = [count for count in ours if count <= inside]
+    rank = (1 + len(at_most)) / (1 + len(ours))
     measured = (
         f"{inside} of {agreement.num_values} values inside; our own seeds "
         f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
@@ -173,8 +178,9 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     values = table.dropna()
     gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
     reductions = gaps["no_pe"] - gaps["pe"]
+    interval = t_interval(reductions)
     parts = weigh_differences(group)
-    parts.append(Evidence("less gap", t_interval(reductions)))
+    parts.append(Evidence("less gap", interval))
     return judge_evidence(parts)
 
 
@@ -195,8 +201,9 @@ def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
     """Accuracy before and after interventions: a row a seed, columns variant and intervention; that
     before is repeated under each intervention."""
     rows, _ = probe_studies([study], [intervention])
+    keys = ["variant", "intervention"]
     measures = ["accuracy", "changed_accuracy"]
-    table = rows.pivot(index="seed", columns=["variant", "intervention"], values=measures)
+    table = rows.pivot(index="seed", columns=keys, values=measures)
     values = table.dropna()
     return values["accuracy"], values["changed_accuracy"]
 
@@ -205,13 +212,15 @@ def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
 def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     """An interval below 0 of what shuffled words cost the model with PE, minus what PE gives."""
     before, after = accuracies_under(study, "shuffle")
-    accuracies = before["pe"]["shuffle"]
-    costs = accuracies - after["pe"]["shuffle"]
-    gains = accuracies - before["no_pe"]["shuffle"]
+    accuracies = before["pe", "shuffle"]
+    costs = accuracies - after["pe", "shuffle"]
+    gains = accuracies - before["no_pe", "shuffle"]
     mean_cost = 100 * costs.mean()
     mean_gain = 100 * gains.mean()
     name = f"cost {mean_cost:.2f} − gain {mean_gain:.2f}:"
-    return judge_evidence([Evidence(name, t_interval(costs - gains))])
+    interval = t_interval(costs - gains)
+    part = Evidence(name, interval)
+    return judge_evidence([part])
 
 
 @claim("C31", "own", "Most heads can be removed, one at a time", "blog")
@@ -220,12 +229,14 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     removed alone (Michel et al. 2019, 1905.10650)."""
     before, after = accuracies_under(study, "no_head")
     costs = before["pe"] - after["pe"]  # a row a seed, a column a head
-    shares = (costs < MARGIN).mean(axis=1)
+    is_cheap = costs < MARGIN
+    shares = is_cheap.mean(axis=1)
     interval = t_interval(shares)
     n, mean, _, low, high = interval
+    verdict = judge_above(interval, bound=0.5)
     margin = 100 * MARGIN
     measured = f"{mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {margin} points"
-    return Finding(judge_above(interval, bound=0.5), measured, n)
+    return Finding(verdict, measured, n)
 
 
 @claim("C32", "own", "√d keeps PE from drowning words", "position_x_embedding")
@@ -238,7 +249,7 @@ def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
         if row.contrast.variant != "pe_scaled − none_scaled":  # the interaction
             continue
         mean = row.interval
-        interval = Interval(row.n, mean.mean, sd=mean.tau, low=mean.low, high=mean.high)
+        interval = Interval(row.n, mean.mean, mean.tau, mean.low, mean.high)
         parts.append(Evidence(row.endpoint.name, interval))
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")

@@ -28,8 +28,9 @@ def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
     chosen_ids = {id.upper() for id in ids}
     unknown_ids = chosen_ids - {claim.id for claim in CLAIMS}
     if unknown_ids:
+        unknown = min(unknown_ids)
         last = CLAIMS[-1].id
-        raise UserError(f"There is no claim {min(unknown_ids)}. They run from C01 to {last}.")
+        raise UserError(f"There is no claim {unknown}. They run from C01 to {last}.")
     return [claim for claim in CLAIMS if claim.id in chosen_ids]
 
 

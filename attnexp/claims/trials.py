@@ -65,8 +65,7 @@ def attention_is_poor_at_tagging() -> Finding:
 
 
 def train_tagger(words: str, seed: int) -> list[float]:
-    """Accuracy of a tagger after each budget of batches, trained with K's optimizer. A token's tag
-    is 1 where the id of the token before it is odd; the first has none."""
+    """Accuracy of a tagger after each budget of batches, trained with K's optimizer."""
     words += f" data.vocab_size=20 data.max_len={NUM_TOKENS} model.d_model=64 model.dropout=0"
     words += f" seed={seed}"
     config = compose(words.split())
@@ -76,22 +75,27 @@ def train_tagger(words: str, seed: int) -> list[float]:
     num_texts = NUM_TEST_TEXTS + 32 * BUDGETS[-1]
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(20, (num_texts, NUM_TOKENS), generator=generator)
-    tags = (ids[:, :-1] % 2).float()  # of all tokens but the first
     test_ids = ids[:NUM_TEST_TEXTS]
-    is_odd = tags[:NUM_TEST_TEXTS] > 0
+    train_ids = ids[NUM_TEST_TEXTS:]
+    test_tags = tag_tokens(test_ids)
     accuracies = []
-    batches = torch.arange(NUM_TEST_TEXTS, num_texts).split(32)
-    for step, rows in enumerate(batches, start=1):
+    for step, batch in enumerate(train_ids.split(32), start=1):
         optimizer.zero_grad()
-        logits = tagger(ids[rows])[:, 1:]
-        loss = F.binary_cross_entropy_with_logits(logits, tags[rows])
+        logits = tagger(batch)[:, 1:]
+        loss = F.binary_cross_entropy_with_logits(logits, tag_tokens(batch))
         loss.backward()
         optimizer.step()
         if step in BUDGETS:
             answers = tagger(test_ids)[:, 1:] > 0
-            is_right = answers == is_odd
+            is_right = answers == test_tags
             accuracies.append(is_right.double().mean().item())
     return accuracies
+
+
+def tag_tokens(ids: Tensor) -> Tensor:
+    """Tags of all tokens but the first: (n, T) -> (n, T - 1), 1 where the id before is odd."""
+    ids_before = ids[:, :-1]
+    return (ids_before % 2).float()
 
 
 class EveryToken(Pooling):
@@ -108,25 +112,31 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     not below validation's, or one measured after the epoch that is 0.02 below it."""
     words = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2
         train.measure_train=true data.limit_train=2000"""
-    rows = []
+    running = []
+    after: list[Any] = []
+    validation = []
     with TemporaryDirectory() as out, redirect_stderr(StringIO()):
         for seed in SEEDS:
             overrides = f"{words} out={out} seed={seed}".split()
             _, result = train_run(compose(overrides))
             epoch = result.epochs[1]
-            rows.append([epoch.train_accuracy, epoch.train_accuracy_after, epoch.val_accuracy])
-    accuracies = np.array(rows, dtype=float)
-    running, after, validation = accuracies.T  # (seeds,) each
+            running.append(epoch.train_accuracy)
+            after.append(epoch.train_accuracy_after)
+            validation.append(epoch.val_accuracy)
     verdicts = [
-        judge_mean(validation - running),
-        judge_mean(after - validation, -CLOSE),
+        judge_mean(np.subtract(validation, running)),
+        judge_mean(np.subtract(after, validation), -CLOSE),
     ]
-    means = 100 * accuracies.mean(axis=0)
-    sds = 100 * accuracies.std(axis=0, ddof=1)
     texts = []
-    for name, mean, sd in zip(("running", "after", "validation"), means, sds, strict=True):
+    accuracies = {"running": running, "after": after, "validation": validation}
+    for name, shares in accuracies.items():
+        percents = 100 * np.array(shares)
+        mean = percents.mean()
+        sd = percents.std(ddof=1)
         texts.append(f"{name} {mean:.1f} ± {sd:.1f}")
-    return Finding(join_verdicts(verdicts), f"{', '.join(texts)} %", len(rows))
+    verdict = join_verdicts(verdicts)
+    listed = ", ".join(texts)
+    return Finding(verdict, f"{listed} %", len(SEEDS))
 
 
 def judge_mean(values: ArrayLike, bound: float = 0.0) -> str:

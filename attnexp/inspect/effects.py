@@ -34,8 +34,7 @@ Row = dict[str, Any]  # of `probe.json`, without data, variant and seed; bits ar
 
 
 def load_rows(folder: Path) -> list[Row]:
-    """The rows in the folder of a run; none, with a note, if they cannot be read or are of another
-    program."""
+    """The rows in a run's folder; none if they are another program's, or (noted) not readable."""
     file = folder / FILE
     if not file.exists():
         return []
@@ -75,13 +74,13 @@ def as_frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
-    """The rows of a published file on the interventions that words name, with or without a number.
-    Raises `UserError` where there are none."""
+    """Published rows of the interventions that words name. Raises `UserError` without any."""
     with reading(file, "It is no published file of probe."):
         rows = pd.read_parquet(file, columns=COLUMNS)
     interventions = rows["intervention"]
     names = interventions.str.partition("=")[0]
-    chosen = rows[names.isin(words) | interventions.isin(words)]
+    is_chosen = names.isin(words) | interventions.isin(words)
+    chosen = rows[is_chosen]
     if chosen.empty:
         asked = ", ".join(words)
         published = ", ".join(names.unique())
@@ -98,7 +97,8 @@ def estimate_effects(frame: pd.DataFrame) -> pd.DataFrame:
     """
     effects: list[Row] = []
     keys = ["data", "variant", "intervention", "num_texts", "measure"]
-    for key, rows in frame.groupby(keys, sort=False, dropna=False):
+    groups = frame.groupby(keys, sort=False, dropna=False)
+    for key, rows in groups:
         effect = dict(zip(keys, key, strict=True))
         if isinstance(effect["measure"], str):
             level = t_interval(rows["value"])
@@ -125,10 +125,12 @@ def _estimate_change(rows: pd.DataFrame) -> Row:
     change = bits["won"] - bits["lost"]
     of_seeds = change.mean(axis=1)
     seeds = t_interval(of_seeds, step=1 / num_texts)
-    effect = {**seeds._asdict(), "flips": rows["flips"].mean()}
+    effect = seeds._asdict()
+    effect["flips"] = rows["flips"].mean()
     texts = crossed(change)
     if texts is not None:
-        effect["texts_low"], effect["texts_high"] = widen(texts, seeds)
+        low, high = widen(texts, seeds)
+        effect |= {"texts_low": low, "texts_high": high}
     return effect
 
 

@@ -52,9 +52,9 @@ class Attention:
     @property
     def padding_share(self) -> float:
         """Share of all weight that goes to padding, 0 to 1."""
-        to_padding = float(self.to_padding.sum(dtype=np.float64))
-        to_tokens = float(self.weights.sum(dtype=np.float64))
-        return to_padding / (to_padding + to_tokens)
+        to_padding = self.to_padding.sum(dtype=np.float64)
+        to_tokens = self.weights.sum(dtype=np.float64)
+        return float(to_padding / (to_padding + to_tokens))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,12 +80,13 @@ class Reading:
     @property
     def marked(self) -> list[str]:
         """Tokens, with a question mark after unknown ones."""
-        pairs = zip(self.tokens, self.known, strict=True)
-        return [token if is_known else f"{token}?" for token, is_known in pairs]
+        texts = []
+        for token, is_known in zip(self.tokens, self.known, strict=True):
+            texts.append(token if is_known else f"{token}?")
+        return texts
 
     def attention(self, layer: int = 1, head: int | None = None) -> Attention:
-        """Attention of a layer, or of one of its heads, counted from 1. Raises `UserError` if the
-        model has none such."""
+        """Attention of a layer, or one of its heads, from 1. Raises `UserError` without it."""
         if not self.layers:
             raise UserError("The model has no attention.")
         num_layers = len(self.layers)
@@ -122,21 +123,24 @@ class TrainedModel:
     def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Probabilities of the classes of each text: (n, C). Raises as `encode`."""
         ids = self.encode(texts)
-        unlabelled = Examples(ids, torch.zeros(len(ids)))
+        labels = torch.zeros(len(ids))  # of no text, and unused
+        unlabelled = Examples(ids, labels)
         logits = predict(self.model, unlabelled, Precision.fp32)
         return to_probabilities(torch.from_numpy(logits)).numpy()
 
     def read(self, text: str) -> Reading:
         """The prediction for a text, with its attention."""
-        ids = self.encode([text])
-        logits, maps = forward(self.model, ids)
+        batch = self.encode([text])
+        logits, maps = forward(self.model, batch)
         probabilities = to_probabilities(logits)[0].tolist()
 
-        words = tokenizer_of(self.config.data)(text)
-        tokens = [START, *words][kept_part(self.config.data)]
+        data = self.config.data
+        words = tokenizer_of(data)(text)
+        tokens = [START, *words][kept_part(data)]
         num_kept = len(tokens) - tokens.count(START)
-        is_real = ids[0] != PAD
-        is_known = (ids[0, is_real] != UNKNOWN).tolist()
+        (ids,) = batch
+        is_real = ids != PAD
+        is_known = (ids[is_real] != UNKNOWN).tolist()
         if maps and maps[0].shape[-1] > len(is_real):  # a summary token in front
             tokens = [SUMMARY, *tokens]
             is_known = [True, *is_known]
@@ -146,7 +150,8 @@ class TrainedModel:
             by_tokens = weights[0, :, is_real]  # padding is a query, too
             to_padding = by_tokens[..., ~is_real].sum(dim=-1)
             to_tokens = by_tokens[..., is_real]
-            layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
+            layer = Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy())
+            layers.append(layer)
         position = getattr(self.model, "position", None)
         rows = position.table_rows() if isinstance(position, JoinedPosition) else None
         table = None if rows is None else rows.detach().numpy()
@@ -186,8 +191,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Logits, and the attention map of every layer: (B, H, T queries, T keys); a summary token in
-    front counts as one of T."""
+    """Logits, and the attention of every layer, a summary token in front included in T: (B, H, T
+    queries, T keys)."""
     maps: list[Tensor] = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:

@@ -33,21 +33,24 @@ Args = tuple[Any, ...]  # of a module's call
 def shuffle(ids: Tensor, model: Module, window: float = math.inf) -> Tensor:
     """Words in random order, within the text or within windows of so many words: Pham et al. 2021
     (arXiv 2012.15180), section 2; Sinha et al. 2021 (arXiv 2104.06644) for the windows."""
-    place = (ids > START).cumsum(dim=1) - 1
-    number_of_window = (place / window).floor()
-    return _reorder_words(ids, number_of_window + _draw_uniform(ids))
+    is_word = ids > START
+    index = is_word.cumsum(dim=1) - 1
+    window_of_word = (index / window).floor()
+    return _reorder_words(ids, window_of_word + _draw_uniform(ids))
 
 
 def reverse(ids: Tensor, model: Module) -> Tensor:
     """The last word first: another order in which neighbours stay neighbours."""
-    place = (ids > START).cumsum(dim=1)
-    return _reorder_words(ids, -place.float())
+    is_word = ids > START
+    number = is_word.cumsum(dim=1)
+    return _reorder_words(ids, -number.float())
 
 
 def unknown(ids: Tensor, model: Module, share: float = 0.1) -> Tensor:
     """Each word replaced by the unknown one with this probability."""
-    is_chosen = _draw_uniform(ids) < share
-    return ids.masked_fill((ids > START) & is_chosen, UNKNOWN)
+    is_word = ids > START
+    is_drawn = _draw_uniform(ids) < share
+    return ids.masked_fill(is_word & is_drawn, UNKNOWN)
 
 
 def last(ids: Tensor, model: Module, number: float = 20) -> Tensor:
@@ -94,8 +97,9 @@ def permute_positions(ids: Tensor, model: Module) -> Context:
         *x, positions = args
         num_tokens = positions.shape[-1]
         generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(num_tokens, generator=generator).to(positions.device)
-        return *x, positions[..., order]
+        order = torch.randperm(num_tokens, generator=generator)
+        permuted = positions[..., order.to(positions.device)]
+        return *x, permuted
 
     return apply_hook(permute, _position_pieces(model), before=True)
 
@@ -111,7 +115,8 @@ def self_only(ids: Tensor, model: Module) -> Context:
     """All weight on the token itself: attention computes its values, and mixes nothing."""
 
     def only_diagonal(scores: Tensor) -> Tensor:
-        logs = torch.eye(scores.shape[-1]).log()  # 0 on the diagonal, -inf elsewhere
+        num_tokens = scores.shape[-1]
+        logs = torch.eye(num_tokens).log()  # 0 on the diagonal, -inf elsewhere
         return logs.to(scores).expand_as(scores)
 
     return _with_scores(model, only_diagonal)
@@ -122,15 +127,16 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
     1 through all layers: of 8 in each, the 9th is the first of layer 2."""
     heads = []
     for layer in find_parts(model, MultiHeadSelfAttention):
-        heads += [(layer, place) for place in range(layer.num_heads)]
+        heads += [(layer, index) for index in range(layer.num_heads)]
     num_heads = len(heads)
     if number not in range(1, num_heads + 1):
         raise ValueError(f"the model has {num_heads} heads")
-    layer, place = heads[int(number) - 1]
+    layer, index = heads[int(number) - 1]
 
     def silence(part: Module, args: Args, values: Tensor) -> Tensor:
-        by_head = values.clone().unflatten(-1, (layer.num_heads, -1))  # (B, T, H, width)
-        by_head[..., place, :] = 0
+        changed = values.clone()
+        by_head = changed.unflatten(-1, (layer.num_heads, -1))  # (B, T, H, width)
+        by_head[..., index, :] = 0
         silenced: Tensor = by_head.flatten(-2)
         return silenced
 
@@ -138,9 +144,8 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
 
 
 Intervention = Callable[..., Tensor | Context]
-OF_TEXTS = (shuffle, reverse, unknown, last)
-OF_MODELS = (no_positions, shift_positions, permute_positions, uniform, self_only, no_head)
-FUNCTIONS: tuple[Intervention, ...] = (*OF_TEXTS, *OF_MODELS)
+FUNCTIONS: list[Intervention] = [shuffle, reverse, unknown, last]  # of texts
+FUNCTIONS += [no_positions, shift_positions, permute_positions, uniform, self_only, no_head]
 INTERVENTIONS = {function.__name__: function for function in FUNCTIONS}
 DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 no_positions
     shift_positions=1 permute_positions uniform self_only no_head attention""".split()
@@ -156,12 +161,14 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
         if ":" in name:
             pieces.load(name)  # or a `UserError`
         elif name not in names:
+            hint = did_you_mean(name, names)
             choice = ", ".join([*names, "your own my_pkg.mod:function"])
-            raise UserError(f"There is no '{word}'.{did_you_mean(name, names)} There are {choice}.")
+            raise UserError(f"There is no '{word}'.{hint} There are {choice}.")
         elif word != name and not NUMBER.fullmatch(word):
             raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
         if word == "no_head" and num_heads:
-            chosen += [f"no_head={head}" for head in range(1, num_heads + 1)]
+            heads = range(1, num_heads + 1)
+            chosen += [f"no_head={head}" for head in heads]
         else:
             chosen.append(word)
     return chosen
@@ -184,8 +191,7 @@ def find_parts(model: Module, kinds: Any) -> list[Any]:
 def apply_hook(
     hook: Callable[..., Any], parts: Iterable[Module], *, before: bool = False
 ) -> Context:
-    """A hook of torch after, or before, the `forward` of each of these parts, as one context
-    manager that removes it at its end."""
+    """A hook after, or before, the `forward` of each of these parts, until the context ends."""
     stack = ExitStack()
     for part in parts:
         register = part.register_forward_pre_hook if before else part.register_forward_hook
@@ -215,15 +221,16 @@ def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
 
 def _reorder_words(ids: Tensor, keys: Tensor) -> Tensor:
     """The words of ids in the order of their keys, (n, T); other tokens stay in place."""
-    is_no_word = ids <= START
-    places = is_no_word.int().argsort(dim=1, stable=True)  # of words, then of other tokens
-    keys = keys.masked_fill(is_no_word, math.inf)
+    is_other = ids <= START
+    indices = is_other.int().argsort(dim=1, stable=True)  # of words, then of other tokens
+    keys = keys.masked_fill(is_other, math.inf)
     order = keys.argsort(dim=1, stable=True)
     in_order = ids.gather(1, order)
-    return ids.scatter(1, places, in_order)
+    return ids.scatter(1, indices, in_order)
 
 
 def _draw_uniform(ids: Tensor) -> Tensor:
     """Numbers of the shape of ids, uniform in 0 to 1, the same every time."""
     generator = torch.Generator().manual_seed(0)
-    return torch.rand(ids.shape, generator=generator).to(ids.device)
+    numbers = torch.rand(ids.shape, generator=generator)
+    return numbers.to(ids.device)

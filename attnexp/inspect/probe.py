@@ -18,7 +18,7 @@ from attnexp.data.text import PAD
 from attnexp.inspect import effects, interventions
 from attnexp.inspect.effects import Row
 from attnexp.inspect.insight import forward
-from attnexp.runs import store
+from attnexp.runs.manifest import load_run
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
@@ -57,8 +57,7 @@ def probe_studies(
         for row in group.runs.itertuples():
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
-            result = store.load_result(row.folder)
-            run = Run(path=row.folder, result=result)
+            run = load_run(row.folder)
             measured, impossible = probe_run(run, words, limit, load)
             labels = {"data": group.data, "variant": row.variant, "seed": row.seed}
             rows = [labels | effect for effect in measured]
@@ -67,16 +66,16 @@ def probe_studies(
     notes = list(dict.fromkeys(notes))
     frame = pd.concat(frames)
     if frame.empty:
-        raise UserError(f"Nothing can be measured here: {'; '.join(notes)}.")
+        reasons = "; ".join(notes)
+        raise UserError(f"Nothing can be measured here: {reasons}.")
     return frame, notes
 
 
 def probe_run(
     run: Run, words: Sequence[str], limit: int | None, load: Load
 ) -> tuple[list[Row], list[str]]:
-    """The rows of one run, and a line for each intervention that cannot be done. What the run's
-    folder holds is not measured again, but for functions of the user's own, which may have changed.
-    """
+    """The rows of a run, and a line for each impossible intervention. What the run's folder holds
+    is not measured again, but for functions of the user's own, which may have changed."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0)  # of a layer; none without attention
     num_heads *= settings.get("layers", 1)
@@ -85,7 +84,8 @@ def probe_run(
     num_texts = min(limit or num_test, num_test)
 
     # rows of other numbers of texts are kept, so that each number is measured once
-    rows = [row for row in effects.load_rows(run.path) if ":" not in row["intervention"]]
+    stored = effects.load_rows(run.path)
+    rows = [row for row in stored if ":" not in row["intervention"]]
     finished = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
     missing = [name for name in names if name not in finished]
     impossible: list[str] = []
@@ -98,12 +98,14 @@ def probe_run(
                 impossible.append(f"{name}: {error}")
                 continue
             except Exception as error:  # whatever anyone's function may do
-                raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
+                kind = type(error).__name__
+                raise UserError(f"{name} failed: {kind}: {error}") from error
             labels = {"intervention": name, "num_texts": num_texts}
             rows += [labels | effect for effect in measured]
             effects.save_rows(run.path, rows)
     of_limit = [row for row in rows if row["num_texts"] == num_texts]
-    return [row for row in of_limit if row["intervention"] in names], impossible
+    chosen = [row for row in of_limit if row["intervention"] in names]
+    return chosen, impossible
 
 
 class Subject:
@@ -112,7 +114,8 @@ class Subject:
     def __init__(self, run: Run, num_texts: int, load: Load) -> None:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
         config, self.model, self.test = load(run, overrides)
-        self.predict = partial(predict, self.model, precision=config.train.precision)
+        precision = config.train.precision
+        self.predict = partial(predict, self.model, precision=precision)
         logits = self.predict(self.test)
         self.answers = most_probable(logits)
 
@@ -121,8 +124,8 @@ class Subject:
         if name == interventions.ATTENTION:
             ids = self.test.ids
             num_read = min(NUM_READ, len(ids))
-            places = torch.linspace(0, len(ids) - 1, num_read).long()
-            texts = ids[places.to(ids.device)]
+            indices = torch.linspace(0, len(ids) - 1, num_read).long()
+            texts = ids[indices.to(ids.device)]
             entropies = measure_heads(self.model, texts)
             return [{"measure": measure, "value": value} for measure, value in entropies.items()]
         # a function of the user's may write into the ids that it gets, hence a copy
@@ -160,16 +163,17 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
     _, maps = forward(model, ids)
     if not maps:
         raise ValueError("the model has no attention")
+    is_real = ids != PAD
+    num_in_front = maps[0].shape[-1] - ids.shape[1]  # a summary token, which is a real one
+    is_real = F.pad(is_real, (num_in_front, 0), value=True)  # (B, T)
     for weights in maps:  # (B, H, T queries, T keys)
-        num_in_front = weights.shape[-1] - ids.shape[1]  # a summary token, which is a real one
-        is_word = ids != PAD
-        is_real = F.pad(is_word, (num_in_front, 0), value=True)  # (B, T)
         is_seen = weights > 0
         num_keys = is_seen.sum(dim=-1)
         highest = num_keys.clamp(min=2).log()
         shares = F.normalize(weights, p=1, dim=-1)
         entropy = torch.special.entr(shares).sum(dim=-1)  # (B, H, T)
         relative = (entropy / highest).clamp(0, 1)  # which rounding may leave
-        of_tokens = relative.transpose(1, 2)[is_real]  # (tokens, H)
+        by_token = relative.transpose(1, 2)  # (B, T, H)
+        of_tokens = by_token[is_real]  # (tokens, H)
         entropies += of_tokens.mean(dim=0).tolist()
     return {f"entropy, head {head}": value for head, value in enumerate(entropies, start=1)}

@@ -13,8 +13,8 @@ from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict
 from attnexp.runs.result import RunResult
+from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.planning import MOST_SEEDS
-from attnexp.statistics.verdict import FEWEST_SEEDS
 
 FEW = 4  # a sweep that takes so many times its planned seeds is told so
 FEWEST_STEPS = 200  # a training of fewer is told so
@@ -83,21 +83,24 @@ def next_commands(
         choices = ["none", "sinusoidal"]
         if config.position.kind:
             choices[1] = _as_choice(key, config.position, words)
-        opening = " ".join(text.split()[:24])
-        if opening and not foreign_code(to_dict(config)):
-            yield _indent(["attnexp", "predict", str(run_dir), opening])
+        first_words = text.split()[:24]
+        opening = " ".join(first_words)
+        users_code = foreign_code(to_dict(config))
+        if opening and not users_code:
+            yield _format_command("predict", run_dir, opening)
     compared = (f"{key}=", f"{key}.", "seed=")
     kept = [word for word in words if not word.startswith(compared)]
     with suppress(UserError):  # a stored config names its own
         for choice in choices:
             compose([*kept, f"{key}={choice}"])
         axis = f"{key}={','.join(choices)}"
-        yield _indent(["attnexp", "sweep", *kept, axis, "seed=range(6)"])
-    yield _indent(["attnexp", "report", str(run_dir), "--html", "page.html"])
+        yield _format_command("sweep", *kept, axis, "seed=range(6)")
+    yield _format_command("report", run_dir, "--html", "page.html")
 
 
-def _indent(command: Sequence[str]) -> str:
-    return f"  {shlex.join(command)}"
+def _format_command(*words: str | Path) -> str:
+    command = shlex.join(map(str, words))
+    return f"  attnexp {command}"
 
 
 def _as_choice(key: str, piece: Piece, words: Sequence[str]) -> str:
@@ -110,4 +113,7 @@ def _as_choice(key: str, piece: Piece, words: Sequence[str]) -> str:
         if word.startswith(f"{key}."):
             setting = word.removeprefix(f"{key}.")
             settings.append(setting.replace("=", ": ", 1))
-    return f"{{kind: {choice}, {', '.join(settings)}}}" if settings else choice
+    if not settings:
+        return choice
+    listed = ", ".join(settings)
+    return f"{{kind: {choice}, {listed}}}"

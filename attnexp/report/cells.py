@@ -6,6 +6,8 @@ from attnexp.analysis.answer import MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.statistics.verdict import MetricSpec
 
+AnyDifference = Difference | MeanDifference
+
 NONE = "–"  # where there is no number
 
 
@@ -50,13 +52,13 @@ def format_size(mean: float, low: float, high: float, metric: MetricSpec) -> str
     return f"{number} {interval}"
 
 
-def size_of(row: Difference | MeanDifference) -> str:
+def size_of(row: AnyDifference) -> str:
     """The mean of a difference with its interval, for other seeds or data sets."""
     interval = row.interval
     return format_size(interval.mean, interval.low, interval.high, row.metric)
 
 
-def name_of(row: Difference | MeanDifference) -> str:
+def name_of(row: AnyDifference) -> str:
     """Name of a difference: `pe − none within scaled, final, loss`."""
     parts = [row.contrast.name]
     if row.endpoint.split:

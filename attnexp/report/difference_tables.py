@@ -10,11 +10,17 @@ from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
-from attnexp.report.cells import NONE, format_interval, format_number, format_texts_interval
+from attnexp.report.cells import (
+    NONE,
+    AnyDifference,
+    format_interval,
+    format_number,
+    format_texts_interval,
+)
 from attnexp.report.table import Table, drop_constant
 from attnexp.statistics.verdict import MetricSpec
 
-PLACES = ("data", "protocol", "at", "metric")
+CONTEXT = ("data", "protocol", "at", "metric")
 """Columns that say what a difference is about; left out where they say the same in every row."""
 
 VERDICT = ["n", "mean", "other seeds", "other texts too", "verdict"]
@@ -92,37 +98,36 @@ def _describe_margins(metrics: Sequence[MetricSpec]) -> str:
     return f"margins {', '.join(texts)}"
 
 
-def _name_baseline(rows: Sequence[Difference | MeanDifference]) -> str:
+def _name_baseline(rows: Sequence[AnyDifference]) -> str:
     """` from none`, where all differences have one baseline; their names then leave it out."""
     baselines = {row.contrast.baseline_level for row in rows}
     return f" from {baselines.pop()}" if len(baselines) == 1 else ""
 
 
 def _make_frame(
-    rows: Sequence[Difference | MeanDifference], texts: list[dict[str, str]], columns: Sequence[str]
+    rows: Sequence[AnyDifference], texts: list[dict[str, str]], columns: Sequence[str]
 ) -> pd.DataFrame:
     """What differences are about, and those of these columns of texts that are not empty."""
     has_one_baseline = _name_baseline(rows) != ""
-    places = []
+    contexts = []
     for row in rows:
         contrast = row.contrast
-        place = {
+        context = {
             "data": row.data,
             "protocol": row.protocol,
             "at": row.endpoint.label,
             "metric": row.metric.name,
             "difference": contrast.short_name if has_one_baseline else contrast.name,
         }
-        places.append(place)
+        contexts.append(context)
     cells = pd.DataFrame(texts, columns=list(columns))
-    frame = pd.DataFrame(places).join(cells)
+    frame = pd.DataFrame(contexts).join(cells)
     is_empty = (frame == NONE).all()
-    return drop_constant(frame.loc[:, ~is_empty], PLACES)
+    return drop_constant(frame.loc[:, ~is_empty], CONTEXT)
 
 
 def tabulate_means_over_data(rows: Sequence[MeanDifference]) -> Table:
-    """Mean differences over data sets, and where the next one's would lie. Raises `UserError` where
-    no two data sets can be put together."""
+    """Mean differences over data sets, and the next one's. Raises `UserError` without rows."""
     if not rows:
         raise UserError(
             "A mean needs two data sets with the same variants, three seeds of each, where some "

@@ -52,7 +52,7 @@ def serve(
         for layer, attention in enumerate(reading.layers, start=1):
             with ui.row():
                 num_heads = len(attention.weights)
-                for head in range(1, 1 + num_heads):
+                for head in range(1, num_heads + 1):
                     of_head = reading.attention(layer, head)
                     show_head(of_head, f"layer {layer}, head {head}")
 

@@ -26,7 +26,7 @@ from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report.cells import describe_padding, name_of, size_of
+from attnexp.report.cells import AnyDifference, describe_padding, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -53,22 +53,25 @@ STYLE = {
 }
 
 K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
+INTERVAL_STYLE: dict[str, Any] = {"color": "black", "lw": 2.2}
+WIDER_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0}
+BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "lw": 0}
 
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
 
 
 @own_style
 def render_figure(figure: Figure, kind: str) -> bytes:
-    """A picture of always the same bytes; larger where a label would be cut. Raises `UserError` for
-    a png or pdf with characters that no font has."""
+    """A picture of always the same bytes. Raises `UserError` for characters that no font has."""
     if kind != "svg":
         _choose_font(figure)
     file = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # an svg is shown with the reader's fonts
         figure.draw_without_rendering()
-        whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])
-        figure.savefig(file, format=kind, bbox_inches=whole, metadata={KINDS[kind]: None})
+        whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])  # no label is cut
+        metadata = {KINDS[kind]: None}
+        figure.savefig(file, format=kind, bbox_inches=whole, metadata=metadata)
     return file.getvalue()
 
 
@@ -77,7 +80,8 @@ def _choose_font(figure: Figure) -> None:
     texts = figure.findobj(Text)
     characters = {character for text in texts for character in text.get_text().strip()}
     usual = font_manager.findfont(FontProperties())
-    missing = {ord(character) for character in characters - {"\n"}} - _codes_of(usual)
+    codes = {ord(character) for character in characters - {"\n"}}
+    missing = codes - _codes_of(usual)
     if not missing:
         return
     for font in font_manager.fontManager.ttflist:
@@ -101,7 +105,8 @@ def save_figure(figure: Figure, path: Path) -> None:
     """Write a picture, as `render_figure` gives it. Raises `UserError` for another ending."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
-        raise UserError(f"{path} is no picture: give --figure a name in .{', .'.join(KINDS)}.")
+        endings = ", .".join(KINDS)
+        raise UserError(f"{path} is no picture: give --figure a name in .{endings}.")
     with atomic_write(path) as file:
         file.write(render_figure(figure, kind))
     progress.note(f"Wrote {path}.")
@@ -133,10 +138,11 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
 def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
     """The curves of one data set."""
     group = comparison.group
+    curve = comparison.curve
     colours = chain(SERIES, cycle(SERIES[1:]))
     markers = cycle(MARKERS)
     for variant, colour, marker in zip(group.variants, colours, markers, strict=False):
-        ours = comparison.curve[comparison.curve["variant"] == variant]
+        ours = curve[curve["variant"] == variant]
         if ours.empty:
             continue
         epochs = ours["epoch"]
@@ -144,15 +150,14 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         sd = 100 * ours["sd"].fillna(0)
         low = (mean - sd).clip(0, 100)
         high = (mean + sd).clip(0, 100)
-        axes.fill_between(epochs, low, high, color=colour, alpha=0.18, lw=0)
+        axes.fill_between(epochs, low, high, color=colour, **BAND_STYLE)
         look: dict[str, Any] = {"color": colour, "marker": marker}
         num_seeds = ours["n"].max()
         label = f"{_break_lines(variant)}, n = {num_seeds}"
         axes.plot(epochs, mean, label=label, zorder=3, **look)
-        k_run = group.published[group.published["variant"] == variant]
-        k_epochs = k_run["epoch"]
-        k_mean = 100 * k_run["val_accuracy"]
-        axes.plot(k_epochs, k_mean, mfc="white", zorder=2.5, **look, **K_STYLE)
+        k_run = group.k_run(variant)
+        k_accuracies = 100 * k_run["val_accuracy"]
+        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     num_columns = _num_legend_columns(group.variants)
@@ -170,51 +175,48 @@ def _num_legend_columns(names: Sequence[str]) -> int:
 
 
 @own_style
-def draw_forest(rows: Sequence[Difference | MeanDifference]) -> Figure:
-    """Mean differences with their intervals, the margin shaded; thin: the wider interval, for other
-    seeds and texts, or of the next data set. rows: of one metric; those of one name stand together.
-    Raises `UserError` where there are none."""
+def draw_forest(rows: Sequence[AnyDifference]) -> Figure:
+    """Mean differences with their intervals, the wider one thin, and the margin shaded. rows: of
+    one metric; those of one name stand together. Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    by_name: dict[str, list[Difference | MeanDifference]] = {}
-    for row in rows:
-        by_name.setdefault(name_of(row), []).append(row)
-    has_several_places = len({row.data for row in rows}) > 1
+    names = list(dict.fromkeys(map(name_of, rows)))
+    rows = sorted(rows, key=lambda row: names.index(name_of(row)))
+    data_sets = {row.data for row in rows}
     texts = []
-    for name, named_rows in by_name.items():
-        for row in named_rows:
-            text = f"{row.data}: {name}" if has_several_places else name
-            texts.append(_break_lines(text))
+    for row in rows:
+        text = name_of(row)
+        if len(data_sets) > 1:
+            text = f"{row.data}: {text}"
+        texts.append(_break_lines(text))
     # bottoms of the texts; bars are below them
     heights = [1 + 0.45 * text.count("\n") for text in texts]
     bottoms = np.cumsum(heights).tolist()
-    height = 1.3 + 0.42 * bottoms[-1]
+    lowest = bottoms[-1]
+    height = 1.3 + 0.42 * lowest
     figure = Figure(figsize=(5.5, height), layout="constrained")
     axes = figure.subplots()
-    rows_by_name = chain(*by_name.values())
-    for y, text, row in zip(bottoms, texts, rows_by_name, strict=True):
+    for y, text, row in zip(bottoms, texts, rows, strict=True):
         _draw_forest_row(axes, y, text, row)
     metric = rows[0].metric
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
-    _label_lines(axes, rows)
+    # what the lines are, for the legend
+    thin_names = {Difference: "other texts too", MeanDifference: "next data set"}
+    kinds = dict.fromkeys(map(type, rows))
+    thin = " or ".join(thin_names[kind] for kind in kinds)
+    axes.plot([], [], label="95 % interval", **INTERVAL_STYLE)
+    axes.plot([], [], label=thin, **WIDER_STYLE)
+    margin_style = BAND_STYLE | {"color": "grey", "lw": 7}
+    axes.plot([], [], label="± margin", **margin_style)
     figure.legend(loc="outside upper left", ncols=3, fontsize="small", columnspacing=1)
     axes.set_yticks([])
-    axes.set_ylim(bottoms[-1] + 0.7, 0.4)
+    axes.set_ylim(lowest + 0.7, 0.4)
     axes.spines["left"].set_visible(False)
     return figure
 
 
-def _label_lines(axes: Axes, rows: Sequence[Difference | MeanDifference]) -> None:
-    """What the lines of these rows are, for the legend."""
-    kinds = ["other texts too" if isinstance(row, Difference) else "next data set" for row in rows]
-    thin = " or ".join(dict.fromkeys(kinds))
-    axes.plot([], [], color="black", lw=2.2, label="95 % interval")
-    axes.plot([], [], color="black", lw=1.0, label=thin)
-    axes.plot([], [], color="grey", lw=7, alpha=0.18, label="± margin")
-
-
-def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDifference) -> None:
+def _draw_forest_row(axes: Axes, y: float, text: str, row: AnyDifference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
@@ -225,15 +227,17 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference | MeanDiff
     bottom = y + 0.48
     factor = 100 if row.metric.is_share else 1
     margin = factor * row.metric.margin
-    axes.fill_between([-margin, margin], top, bottom, color="grey", alpha=0.18, lw=0)
+    axes.fill_between([-margin, margin], top, bottom, color="grey", **BAND_STYLE)
     axes.vlines(0, top, bottom, color="grey", lw=1)
-    thick = (row.interval.low, row.interval.high)
+    interval = row.interval
+    thick = (interval.low, interval.high)
     thin = row.texts if isinstance(row, Difference) else row.next_data_set
-    for bounds, line_width in ((thick, 2.2), (thin, 1.0)):
+    for bounds, line_style in ((thick, INTERVAL_STYLE), (thin, WIDER_STYLE)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)
-            axes.plot(ends, [middle] * 2, color="black", lw=line_width, solid_capstyle="butt")
-    mean = factor * row.interval.mean
+            heights = [middle, middle]
+            axes.plot(ends, heights, solid_capstyle="butt", **line_style)
+    mean = factor * interval.mean
     axes.plot(mean, middle, "o", color="black")
 
 
@@ -245,14 +249,14 @@ def draw_attention(reading: "Reading") -> Figure:
     weights = attention.mean
     largest = float(weights.max()) or 1.0
     tokens = [_break_lines(text, 24) for text in reading.marked]
-    places = range(len(tokens))
+    positions = range(len(tokens))
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
     width = side + 0.8
     figure = Figure(figsize=(width, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
-    axes.set_xticks(places, tokens, rotation=90)
-    axes.set_yticks(places, tokens)
+    axes.set_xticks(positions, tokens, rotation=90)
+    axes.set_yticks(positions, tokens)
     padding = describe_padding(attention.padding_share)
     axes.set_xlabel("key")
     if padding:

@@ -35,12 +35,10 @@ def format_answer(answer: Answer, format: str) -> str:
     tables = {"accuracy": tabulate_means(answer)}
     if answer.differences:
         tables["verdicts"] = tabulate_differences(answer.differences)
-    paragraphs = []
-    for name, table in tables.items():
-        paragraphs.append(_format_text(table, name, format))
-    remarks = "\n\n".join(dict.fromkeys(list_remarks(answer)))
-    paragraphs.append(_escape(remarks) if format == "latex" else remarks)
-    return "\n\n".join(filter(None, paragraphs))
+    paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
+    for remark in dict.fromkeys(list_remarks(answer)):
+        paragraphs.append(_escape(remark) if format == "latex" else remark)
+    return "\n\n".join(paragraphs)
 
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:

@@ -79,17 +79,20 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     return row
 
 
+def _format_size(size: int) -> str:
+    text = decimal(size, precision=0)
+    return text.replace(" ", "\xa0")  # which does not break
+
+
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     shown = runs[SHOWN].fillna("")
     accuracies = runs["accuracy"].astype(float)
     shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
-    sizes = runs["bytes"].astype(float).fillna(0.0).astype(int)
-    no_break = "\xa0"  # a size stands in one line
-    shown["bytes"] = [decimal(size, precision=0).replace(" ", no_break) for size in sizes]
+    sizes = runs["bytes"].fillna(0).astype(int)
+    shown["bytes"] = sizes.map(_format_size)
     shown = shown.rename(columns={"data": "data set", "bytes": "size"})
     counts = runs["state"].value_counts()
     states = [f"{count} {state}" for state, count in counts.items()]
-    total = decimal(int(sizes.sum()))
-    title = f"Runs: {', '.join(states)}; {total}"
-    return Table(title, shown)
+    total = decimal(sizes.sum())
+    return Table(f"Runs: {', '.join(states)}; {total}", shown)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
-from attnexp.analysis.answer import Answer, MeanDifference
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.answer import Answer
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, sentences, tables
+from attnexp.report.cells import AnyDifference
 from attnexp.report.figures import render_figure
 from attnexp.report.sentences import describe_in_words, describe_studies
 from attnexp.runs.labels import as_word, default_label, replicate, settings
@@ -60,17 +60,17 @@ def _title(answer: Answer) -> str:
     names: list[str] = []
     for group in answer.groups:
         names += group.variants
-    baseline, *others = dict.fromkeys(names)
+    baseline, *variants = dict.fromkeys(names)
+    if len(variants) > 1:
+        variants = [f"{len(variants)} variants"]
     data = dict.fromkeys(group.data for group in answer.groups)
-    title = f"{baseline} on {', '.join(data)}"
-    if len(others) == 1:
-        return f"{others[0]} against {title}"
-    return f"{len(others)} variants against {title}" if others else title
+    subject = " against ".join([*variants, baseline])
+    return f"{subject} on {', '.join(data)}"
 
 
-def _draw_forests(rows: Sequence[Difference | MeanDifference]) -> list[Figure]:
+def _draw_forests(rows: Sequence[AnyDifference]) -> list[Figure]:
     """A forest for each metric."""
-    by_metric: dict[MetricSpec, list[Difference | MeanDifference]] = {}
+    by_metric: dict[MetricSpec, list[AnyDifference]] = {}
     for row in rows:
         by_metric.setdefault(row.metric, []).append(row)
     return [figures.draw_forest(rows_of_metric) for rows_of_metric in by_metric.values()]

@@ -16,12 +16,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from attnexp.base.errors import escape_name
-from attnexp.report.difference_tables import PLACES
+from attnexp.report.difference_tables import CONTEXT
 from attnexp.report.table import Table
 
 VERDICT_STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}
 
-TEXTS = {*PLACES, "variant", "difference", "verdict", "class", "run", "state", "settings"}
+TEXTS = {*CONTEXT, "variant", "difference", "verdict", "class", "run", "state", "settings"}
 TEXTS |= {"data set", "intervention"}
 """Columns that stand to the left; all others are numbers."""
 
@@ -51,22 +51,23 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def choose_layout(frame: pd.DataFrame, width: int) -> tuple[list[Section], Widths]:
-    """The first layout that fits: all columns; headings in place of the columns `PLACES`, with
+    """The first layout that fits: all columns; headings in place of the columns `CONTEXT`, with
     cells that wrap between words; names as headings, too."""
     whole = [("", frame)]
     widths = {name: _width_of_cells(whole, name) for name in frame}
     if _width_of_table(widths) <= width:
         return whole, widths
-    below_places = list(_sections_by_place(frame, width))
-    widths = _choose_widths(below_places, width)
+    by_context = list(_sections_by_context(frame, width))
+    widths = _choose_widths(by_context, width)
     if _width_of_table(widths) <= width:
-        return below_places, widths
+        return by_context, widths
     below_names = []
-    for heading, rows in below_places:
+    for heading, rows in by_context:
         first = rows.columns[0]
         for name, named_rows in rows.groupby(first, sort=False):
-            heading_of_name = f"{heading}, {name.strip()}" if heading else name.strip()
-            below_names.append((heading_of_name, named_rows.drop(columns=first)))
+            words = [heading, name.strip()]
+            name_heading = ", ".join(filter(None, words))
+            below_names.append((name_heading, named_rows.drop(columns=first)))
     widths = _choose_widths(below_names, width)
     excess = _width_of_table(widths) - width
     for _ in range(excess):  # within words, where nothing else helps
@@ -79,19 +80,19 @@ def _width_of_table(widths: Widths, gap: int = 1) -> int:
     return sum(widths.values()) + gap * (len(widths) - 1)
 
 
-def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
+def _sections_by_context(frame: pd.DataFrame, width: int) -> Iterator[Section]:
     """Rows below headings that say what they are about; a row alone has it before its name."""
-    places = [name for name in PLACES if name in frame]
-    if not places:
+    context = [name for name in CONTEXT if name in frame]
+    if not context:
         yield "", frame
         return
     whole: list[Section] = [("", frame)]
     room = width
-    first, *numbers = [name for name in frame if name not in places]
+    first, *numbers = frame.columns.drop(context)
     for name in numbers:
         room -= _width_of_cells(whole, name) + 1
-    for place, rows in frame.groupby(places, sort=False):
-        heading = ", ".join(filter(None, place))
+    for words, rows in frame.groupby(context, sort=False):
+        heading = ", ".join(filter(None, words))
         names = rows[first]
         joined = f"{heading}, {names.iloc[0]}"
         if len(rows) == 1 and cell_len(joined) <= room:
@@ -99,7 +100,9 @@ def _sections_by_place(frame: pd.DataFrame, width: int) -> Iterator[Section]:
             names = joined
         else:
             names = INDENT + names
-        yield heading, rows.drop(columns=places).assign(**{first: names})
+        below = rows.drop(columns=context)
+        below[first] = names
+        yield heading, below
 
 
 def _width_of_cells(sections: Sequence[Section], name: str) -> int:
@@ -115,28 +118,25 @@ def _width_of_words(sections: Sequence[Section], name: str) -> int:
     words = name.split(" ")
     for _, rows in sections:
         for text in rows[name]:
-            unindented = text.removeprefix(INDENT)
-            indent = text[: len(text) - len(unindented)]
-            # not at a no-break space
-            words += [indent + word for word in unindented.split(" ")]
+            indent = INDENT if text.startswith(INDENT) else ""
+            parts = text.removeprefix(INDENT).split(" ")  # not at a no-break space
+            words += [indent + part for part in parts]
     return max(map(cell_len, words))
 
 
 def _choose_widths(sections: list[Section], width: int) -> Widths:
     """Widths of columns that give way, down to their longest word, where the table is too wide: the
     verdict first, then names, then numbers."""
-    columns = list(sections[0][1])
-    names = [name for name in columns if name in TEXTS and name != "verdict"]
-    numbers = [name for name in columns if name not in TEXTS]
-    verdicts = [name for name in columns if name == "verdict"]
-    widths = {name: _width_of_cells(sections, name) for name in columns}
-    for name in [*verdicts, *names, *numbers]:
+    _, first_rows = sections[0]
+    widths = {name: _width_of_cells(sections, name) for name in first_rows}
+    order = sorted(widths, key=lambda name: (name != "verdict", name not in TEXTS))
+    for name in order:
         fewest = _width_of_words(sections, name)
         if name == "verdict":
             fewest = max(fewest, VERDICT_WIDTH)
         excess = _width_of_table(widths) - width
-        if excess > 0 and fewest < widths[name]:
-            widths[name] = max(widths[name] - excess, fewest)
+        narrowed = max(widths[name] - excess, fewest)
+        widths[name] = min(widths[name], narrowed)
     return widths
 
 
@@ -147,13 +147,15 @@ def _render(rows: pd.DataFrame, widths: Widths, gap: int, *, has_header: bool) -
         side: Literal["left", "right"] = "left" if name in TEXTS else "right"
         table.add_column(Text(name), justify=side, width=width, overflow="fold")
     for row in rows.to_dict("records"):
-        cells = []
+        cells: list[Text | Padding] = []
         for name, text in row.items():
             cell = Text(text.removeprefix(INDENT))
             if name == "verdict":
                 word = text.partition(" ")[0]
                 cell.stylize(VERDICT_STYLES.get(word, ""))
-            is_indented = text.startswith(INDENT)
-            cells.append(Padding.indent(cell, len(INDENT)) if is_indented else cell)
+            if text.startswith(INDENT):
+                cells.append(Padding.indent(cell, len(INDENT)))
+            else:
+                cells.append(cell)
         table.add_row(*cells)
     return table

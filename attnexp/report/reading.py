@@ -23,8 +23,8 @@ def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
 def colour(depth: float) -> str:
     """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
     channels = [round(255 + depth * (full - 255)) for full in FULL]
-    red, green, blue = channels
-    return f"rgb({red},{green},{blue})"
+    listed = ",".join(map(str, channels))
+    return f"rgb({listed})"
 
 
 def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
@@ -64,19 +64,20 @@ def as_line(reading: Reading, head: int | None) -> Text:
         ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
         but_the_last = ranked[:-1]  # which follows from the rest
         classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
-        line = Text(", ".join(classes)).append(" ")
+        line = Text(", ".join(classes) + " ")
         line.stylize("bold", 0, len(reading.label))
-    attention = _attention_of(reading, head)
     styles = [""] * len(reading.marked)
+    remarks = []
+    attention = _attention_of(reading, head)
     if attention:
-        depths = shade(attention.received)
-        styles = [f"black on {colour(depth)}" for depth in depths]
+        received = attention.received
+        styles = [f"black on {colour(depth)}" for depth in shade(received)]
+        remarks.append(describe_colours(received, attention))
+    if reading.num_cut:
+        cut = f"without {reading.num_cut} words beyond what training saw (data.max_len)"
+        remarks.append(cut)
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
-    if attention:
-        colours = describe_colours(attention.received, attention)
-        line.append(f" ({colours})", "dim")
-    if reading.num_cut:
-        remark = f"without {reading.num_cut} words beyond what training saw (data.max_len)"
+    for remark in remarks:
         line.append(f" ({remark})", "dim")
     return line

@@ -25,8 +25,9 @@ def list_remarks(answer: Answer) -> Iterator[str]:
 def describe_comparisons(answer: Answer) -> Iterator[str]:
     """Epochs of endpoints that differ between variants, of one group; how K's run agrees; notes."""
     if len(answer.groups) == 1:
-        for point in answer.groups[0].points:
-            epochs = answer.groups[0].epochs_of(point.name)
+        (group,) = answer.groups
+        for point in group.points:
+            epochs = group.epochs_of(point.name)
             if point.remark and epochs:
                 listed = [f"{variant} {epoch}" for variant, epoch in epochs.items()]
                 yield f"{point.name}: {point.remark} ({', '.join(listed)})."
@@ -66,26 +67,29 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
 
 def describe_in_words(study: dict[str, Any]) -> str:
     """The fields of a study as sentences."""
+    protocol = study["protocol"]
     splits = ["train", "test"]
-    if study["protocol"] != "blog":  # which validates on test
+    if protocol != "blog":  # which validates on test
         splits.insert(1, "val")
-    sizes = []
+    data = [f"{study['data']} (fingerprint {study['fingerprint']})"]
     for split in splits:
-        numbers = _span(study[f"n_{split}"])
-        sizes.append(f"{numbers} {split} texts")
+        size = _span(study[f"n_{split}"])
+        data.append(f"{size} {split} texts")
     seeds = study["seeds"]
     num_seeds = len(seeds)
     if num_seeds > MOST_LISTED:
         seeds = [*seeds[:2], "...", seeds[-1]]
-    protocol = study["protocol"] + PROTOCOLS[study["protocol"]]
+    rule = protocol + PROTOCOLS[protocol]
+    metrics = ", ".join(study["metrics"])
+    epochs = _span(study["epochs"])
     training = [
         *study["variants"],
-        f"{_span(study['epochs'])} epochs",
+        f"{epochs} epochs",
         f"{num_seeds} seeds ({', '.join(seeds)})",
-        f"protocol {protocol}; judged by {', '.join(study['metrics'])}",
+        f"protocol {rule}; judged by {metrics}",
     ]
     sentences = [
-        f"Data: {study['data']} (fingerprint {study['fingerprint']}), {', '.join(sizes)}.",
+        f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
     ]
     for made in study["made_by"]:

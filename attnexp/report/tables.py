@@ -16,8 +16,8 @@ from attnexp.base.files import reading
 from attnexp.report.cells import NONE, format_mean, format_number
 from attnexp.report.difference_tables import QUOTED, tabulate_differences, tabulate_means_over_data
 from attnexp.report.table import Table, TableName, drop_constant
-from attnexp.runs import predictions, store
-from attnexp.runs.result import Run
+from attnexp.runs import predictions
+from attnexp.runs.manifest import load_run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class
 
@@ -80,8 +80,7 @@ def _name_metrics(answer: Answer) -> str:
 
 
 def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
-    """A row for each variant: its number of seeds, its means, and K's accuracies, where K trained
-    for as many epochs."""
+    """A row for each variant: n, means, and K's accuracies where K trained for as many epochs."""
     group = comparison.group
     means = comparison.endpoints.set_index(["variant", "point", "metric"])
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
@@ -100,13 +99,12 @@ def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> lis
                 column = metric.name
             elif len(metrics) == 1:
                 column = point.label
-            place = (variant, point.name, metric.name)
+            key = (variant, point.name, metric.name)
             row[column] = NONE
-            if place in means.index:
-                mean, sd = means.loc[place, ["mean", "sd"]]
+            if key in means.index:
+                mean, sd = means.loc[key, ["mean", "sd"]]
                 row[column] = format_mean(mean, sd, metric)
-        is_variant = group.published["variant"] == variant
-        k_run = group.published[is_variant]
+        k_run = group.k_run(variant)
         if k_run["epoch"].max() == last_epoch:
             accuracies = k_run["val_accuracy"]
             row["K final"] = format_number(accuracies.iloc[-1], ACCURACY)
@@ -145,8 +143,8 @@ def tabulate_metrics(answer: Answer) -> Table:
 
 
 def tabulate_classes(answer: Answer) -> Table:
-    """Precision, recall and F1 of each class at the deciding endpoint, and their means over
-    classes, from the stored predictions. Raises `UserError` where no run is on disk."""
+    """Precision, recall and F1 of each class, from predictions stored at the deciding endpoint, and
+    means over classes. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
         point = group.points[0].name
@@ -175,13 +173,13 @@ def tabulate_classes(answer: Answer) -> Table:
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
-    run = Run(path=folder, result=store.load_result(folder))
+    run = load_run(folder)
     with reading(folder / predictions.FILE, "Train again."):
         by_metric = by_class(*predictions.at_endpoint(run, point))
         frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
-    num_texts = frame["num_texts"].sum()
-    frame.loc["macro"] = frame.mean()
-    frame.loc["macro", "num_texts"] = num_texts
+    macro = frame.mean()
+    macro["num_texts"] = frame["num_texts"].sum()
+    frame.loc["macro"] = macro
     return frame.rename_axis("class").reset_index()
 
 
@@ -190,10 +188,9 @@ def _pivot_means(
 ) -> pd.DataFrame:
     """mean ± sd as text: a row for each combination of keys, a column for each metric."""
     texts = []
-    numbers = rows[["metric", "mean", "sd"]]
-    for name, mean, sd in numbers.itertuples(index=False):
-        metric = metrics.get(name, NO_SHARE)
-        texts.append(format_mean(mean, sd, metric))
+    for row in rows.itertuples():
+        metric = metrics.get(row.metric, NO_SHARE)
+        texts.append(format_mean(row.mean, row.sd, metric))
     columns = [*keys, "metric"]
     table = rows[columns].astype(str).assign(text=texts)
     table = table.set_index(columns)

@@ -20,9 +20,10 @@ LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 def show_answer(answer: Answer, console: Console) -> None:
     """Print an answer, the part of each protocol for itself."""
-    protocols = [group.protocol for group in answer.groups]
-    for protocol in dict.fromkeys(protocols):
-        comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
+    by_protocol: dict[str, list[Comparison]] = {}
+    for comparison in answer.comparisons:
+        by_protocol.setdefault(comparison.group.protocol, []).append(comparison)
+    for comparisons in by_protocol.values():
         part = answer.select_comparisons(comparisons)
         print_table(tabulate_means(part), console)
         first = comparisons[0]
@@ -54,30 +55,30 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
     variants = [variant for variant in group.variants if variant in means]
     letters = dict(zip(LETTERS, variants, strict=False))
-    epochs = list(means.index)
-    figure = _make_figure(epochs, console.width)
+    figure = _make_figure(list(means.index), console.width)
+    legend = []
     for letter, variant in letters.items():
+        legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")
+        marks = _mark_points(figure, line, letter)
         figure.draw(dots.lines())
-        figure.draw(_mark_points(figure, line, letter))
-        is_variant = group.published["variant"] == variant
-        k_run = group.published[is_variant]
+        figure.draw(marks)
+        k_run = group.k_run(variant)
         if len(k_run):  # without values there would be a mark at (0, 0)
             k_line = k_run.set_index("epoch")["val_accuracy"]
-            figure.draw(_mark_points(figure, k_line, letter.upper()))
-    picture = figure.build().string(colorless=True)
-    picture = picture.rstrip("\n")
+            k_marks = _mark_points(figure, k_line, letter.upper())
+            figure.draw(k_marks)
+    picture = figure.build().string(colorless=True).rstrip("\n")
 
-    legend = [f"{letter} {variant}" for letter, variant in letters.items()]
     if len(group.published):
         legend.append("capitals: K's run")
     if len(letters) < len(variants):
         legend.append(f"first {len(letters)} of {len(variants)}")
     no_break = "\xa0"  # an entry stands in one line
     entries = [entry.replace(" ", no_break) for entry in legend]
-    names = textwrap.fill("   ".join(entries), console.width)
-    names = names.replace(no_break, " ")
+    lines = textwrap.fill("   ".join(entries), console.width)
+    names = lines.replace(no_break, " ")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
 
 

@@ -41,18 +41,23 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     mean = float(d.mean())
     seed_effects = d.mean(axis=1) - mean
     text_effects = d.mean(axis=0) - mean
-    squares_seed = e * float(np.sum(seed_effects**2))
-    squares_text = s * float(np.sum(text_effects**2))
-    squares_all = float(np.sum(d**2)) - s * e * mean**2
+    # sums of squares, and from them mean squares
+    squares_seed = e * np.sum(seed_effects**2)
+    squares_text = s * np.sum(text_effects**2)
+    squares_all = np.sum(d**2) - s * e * mean**2
     squares_rest = max(squares_all - squares_seed - squares_text, 0.0)
-
-    df_rest = (s - 1) * (e - 1)
+    df_seed = s - 1
+    df_text = e - 1
+    df_rest = df_seed * df_text
+    ms_seed = squares_seed / df_seed
+    ms_text = squares_text / df_text
     ms_rest = squares_rest / df_rest
-    terms = []  # mean squares, with their sign, and their degrees of freedom
+
+    # MS_seed + MS_text - MS_rest; the part of an effect that would be negative is taken to be 0
+    terms = []
     rest_weight = 1
-    for squares, df in ((squares_seed, s - 1), (squares_text, e - 1)):
-        mean_square = squares / df
-        if mean_square > ms_rest:  # else the component would be negative, and is taken to be 0
+    for mean_square, df in ((ms_seed, df_seed), (ms_text, df_text)):
+        if mean_square > ms_rest:
             terms.append((mean_square, df))
             rest_weight -= 1
     terms.append((rest_weight * ms_rest, df_rest))

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
-from attnexp.statistics.defaults import ALPHA, G
+from attnexp.statistics.defaults import ALPHA, FEWEST_SEEDS, G
+
+Floats = NDArray[np.float64]
 
 MOST_TEXTS = 100_000  # largest test set that is recognised by its accuracies
 DECIMALS = 7  # of an accuracy that float32 keeps
@@ -57,17 +59,20 @@ def smallest_step(values: ArrayLike, whole: float = 0.0) -> float:
     """Smallest difference between two values of a metric, where the number of texts is unknown; of
     equal values the value itself, or 1. whole: what all texts right would be, if it is a value too;
     the step is then at most one text of the fewest that these values allow."""
-    rounded = round_to_scale(values, values)
-    distinct = np.unique(np.append(rounded, whole) if whole else rounded)
+    numbers = np.asarray(values, dtype=float)
+    distinct = np.unique(round_to_scale(numbers, numbers))
+    if whole:
+        distinct = np.union1d(distinct, whole)
     if len(distinct) == 1:
         return abs(float(distinct[0])) or 1.0
     step = float(np.diff(distinct).min())
     if whole:
-        step = min(step, whole / _fewest_texts(distinct / whole))
+        num_texts = _fewest_texts(distinct / whole)
+        step = min(step, whole / num_texts)
     return step
 
 
-def _fewest_texts(shares: NDArray[np.float64]) -> int:
+def _fewest_texts(shares: Floats) -> int:
     """Fewest texts of which all shares, rounded as they are, can be counts; 1 if no number does."""
     decimals = 0
     while decimals < DECIMALS and not np.allclose(shares.round(decimals), shares, 0, 1e-12):
@@ -77,18 +82,18 @@ def _fewest_texts(shares: NDArray[np.float64]) -> int:
     sizes = np.arange(1, largest + 1)
     for share in shares:
         counts = share * sizes
-        sizes = sizes[np.abs(counts - counts.round()) <= tolerance * sizes]
+        errors = np.abs(counts - counts.round())
+        sizes = sizes[errors <= tolerance * sizes]
     return int(sizes[0]) if len(sizes) else 1
 
 
-def round_to_scale(numbers: ArrayLike, values: ArrayLike) -> NDArray[np.float64]:
-    """Numbers rounded twelve digits below the largest absolute value of those from which they were
-    computed, so that equal differences stay equal despite rounding errors."""
-    magnitudes = np.abs(np.asarray(values, dtype=float))
-    largest = float(magnitudes.max(initial=0.0))
+def round_to_scale(numbers: Floats, values: Floats) -> Floats:
+    """Numbers rounded twelve digits below the largest of the values from which they were computed,
+    so that equal differences stay equal despite rounding errors."""
+    largest = np.abs(values).max(initial=0.0)
     exponent = math.ceil(math.log10(largest)) if largest else 0
     decimals = min(12 - exponent, 300)  # 10^309 is no float
-    return np.round(np.asarray(numbers, dtype=float), decimals)
+    return numbers.round(decimals)
 
 
 def t_factor(n: int, m: int = 1) -> float:
@@ -120,51 +125,54 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
     n = values.size
     if n == 1:
         return math.nan
-    mean = float(values.mean())
-    sd = float(values.std(ddof=1))
+    mean = values.mean()
+    sd = values.std(ddof=1)
     error = assumed_sd(sd, step) / math.sqrt(n)
     if error == 0:
         return float(mean == 0)
-    one_sided = float(stdtr(n - 1, -abs(mean) / error))
+    t = abs(mean) / error
+    one_sided = float(stdtr(n - 1, -t))
     return min(1.0, 2 * m * one_sided)
 
 
-def prediction_interval(values: ArrayLike) -> tuple[float, float]:
-    """The 95 % interval of one more seed: mean ± t(0.975, n - 1) sd sqrt(1 + 1 / n); NaN with fewer
-    than three seeds.
+def prediction_intervals(runs: ArrayLike) -> tuple[Floats, Floats]:
+    """The 95 % interval of one more seed for each of the values of runs (n, values): mean ±
+    t(0.975, n - 1) sd sqrt(1 + 1 / n); NaN with fewer than three seeds.
 
     One more draw of a normal law was inside in 94.9 to 95.1 % of 100,000 simulated studies of 3, 5
     and 10 seeds, of an exponential law in 92.0 to 93.1 %.
     """
-    seeds = np.asarray(values, dtype=float)
-    n = seeds.size
-    if n < 3:
-        return math.nan, math.nan
-    mean = float(seeds.mean())
-    sd = float(seeds.std(ddof=1))
+    seeds = np.asarray(runs, dtype=float)
+    n = len(seeds)
+    if n < FEWEST_SEEDS:
+        unknown = np.array(math.nan)
+        return unknown, unknown
+    mean = seeds.mean(axis=0)
+    sd = seeds.std(axis=0, ddof=1)
     half = t_factor(n) * sd * math.sqrt(1 + 1 / n)
     return mean - half, mean + half
 
 
-def inside_by_the_others(runs: NDArray[np.float64]) -> list[int]:
-    """Number of values of each run (n, values) that lie in the prediction intervals of all other
-    runs; four runs or more. Values of one run are correlated, so these counts vary more than those
-    of independent values would."""
+def count_inside(values: Floats, runs: Floats) -> int:
+    """How many values (values,) lie in the prediction intervals of other runs (n, values)."""
+    low, high = prediction_intervals(runs)
+    is_inside = (low <= values) & (values <= high)
+    return int(is_inside.sum())
+
+
+def inside_by_the_others(runs: Floats) -> list[int]:
+    """`count_inside` of each run (n, values) by all others, four runs or more. Values of a run are
+    correlated, so that counts vary more than those of independent values."""
     counts = []
     for index, run in enumerate(runs):
         others = np.delete(runs, index, axis=0)
-        num_inside = 0
-        for value, values_of_others in zip(run, others.T, strict=True):
-            low, high = prediction_interval(values_of_others)
-            if low <= value <= high:
-                num_inside += 1
-        counts.append(num_inside)
+        counts.append(count_inside(run, others))
     return counts
 
 
 def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:
     """Interval of the mean of d whose half-width is factor standard errors."""
-    values = np.sort(np.asarray(d, dtype=float))  # so that sums do not depend on the order of seeds
+    values = np.sort(d)  # so that sums do not depend on the order of seeds
     n = values.size
     mean = float(values.mean())
     sd = float(values.std(ddof=1)) if n > 1 else math.nan

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-from scipy.special import stdtrit
+
+from attnexp.statistics.intervals import t_factor
 
 
 class Meta(NamedTuple):
@@ -41,7 +42,8 @@ def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
         """Weighted squares about the weighted mean, less the k - 1 that are expected."""
         weights = 1 / (variances + tau2)
         mean = np.average(y, weights=weights)
-        return float(np.sum(weights * (y - mean) ** 2)) - (k - 1)
+        squares = weights * (y - mean) ** 2
+        return float(squares.sum()) - (k - 1)
 
     tau2 = 0.0
     if excess(0.0) > 0:
@@ -50,11 +52,11 @@ def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
     weights = 1 / (variances + tau2)
     mean = float(np.average(y, weights=weights))
     se = 1 / math.sqrt(float(weights.sum()))
-    half = float(stdtrit(k - 1, 0.975)) * se
+    half = t_factor(k) * se
     next_half = math.nan
     if k > 2:
         next_se = math.sqrt(tau2 + se**2)
-        next_half = float(stdtrit(k - 2, 0.975)) * next_se
+        next_half = t_factor(k - 1) * next_se
     return Meta(
         mean=mean,
         low=mean - half,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import nctdtr
 
+from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import anytime_factor, t_factor
-from attnexp.statistics.verdict import FEWEST_SEEDS
 
 POWER = 0.8  # share of studies in which `seeds_if_as_measured` seeds find the difference
 Z_90 = 1.28  # 90 % quantile of the normal distribution: 80 % of its values lie within ± 1.28
@@ -26,17 +26,24 @@ def seeds_if_as_measured(
         return None
     factor = anytime_factor if anytime else t_factor
     effect = abs(mean) / sd
-    return _fewest_seeds(lambda n: _has_power(effect * math.sqrt(n), n, factor(n, m)))
+
+    def is_enough(n: int) -> bool:
+        difference = effect * math.sqrt(n)
+        return _has_power(difference, n, factor(n, m))
+
+    return _fewest_seeds(is_enough)
 
 
 def smallest_difference(sd: float, n: int, m: int = 1, *, anytime: bool = False) -> float:
     """Difference that n seeds find in four of five studies, as in `seeds_if_as_measured`; to a
     thousandth of its standard error, of which 1,000 are the most."""
     factor = anytime_factor(n, m) if anytime else t_factor(n, m)
-    num_thousandths = bisect_left(
-        range(1_000_000), True, key=lambda number: _has_power(number / 1000, n, factor)
-    )
-    return num_thousandths / 1000 * sd / math.sqrt(n)
+
+    def is_found(thousandths: int) -> bool:
+        return _has_power(thousandths / 1000, n, factor)
+
+    smallest = bisect_left(range(1_000_000), True, key=is_found)
+    return smallest / 1000 * sd / math.sqrt(n)
 
 
 def _has_power(difference: float, n: int, factor: float) -> bool:
@@ -55,7 +62,12 @@ def seeds_at_most(sd: float, margin: float, m: int = 1, *, anytime: bool = False
     difference of one margin gets some verdict more often than that.
     """
     factor = anytime_factor if anytime else t_factor
-    return _fewest_seeds(lambda n: (factor(n, m) + Z_90) * sd <= margin * math.sqrt(n))
+
+    def is_enough(n: int) -> bool:
+        half = (factor(n, m) + Z_90) * sd
+        return half <= margin * math.sqrt(n)
+
+    return _fewest_seeds(is_enough)
 
 
 def describe_seeds(n: int, if_as_measured: int | None, at_most: int | None) -> str:

@@ -15,8 +15,8 @@ def is_skewed(d: ArrayLike, *, step: float = 0.0) -> bool:
     """Whether differences d (n,) are skewed, with six seeds or more, or one seed lies far from the
     median. step: as in `t_interval`. `docs/statistics.md` has the rates of error behind it."""
     values = np.asarray(d, dtype=float)
-    is_large = abs(skewness(values)) > LARGEST_SKEW
-    if is_large and values.size >= FEWEST_FOR_SKEW:
+    skew = abs(skewness(values))
+    if skew > LARGEST_SKEW and values.size >= FEWEST_FOR_SKEW:
         return True
     distances = np.abs(values - np.median(values))
     median_distance = float(np.median(distances))

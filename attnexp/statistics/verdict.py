@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from attnexp.statistics.defaults import MARGIN
+from attnexp.statistics.defaults import FEWEST_SEEDS, MARGIN
 from attnexp.statistics.intervals import Interval
 
-FEWEST_SEEDS = 3  # for any verdict
 HELPS = "helps"
 HURTS = "hurts"
 EQUIVALENT = "equivalent"
@@ -47,7 +46,8 @@ class MetricSpec:
     @property
     def margin_text(self) -> str:
         """The margin in the unit of the tables: `0.25`."""
-        return f"{100 * self.margin if self.is_share else self.margin:.4g}"
+        margin = 100 * self.margin if self.is_share else self.margin
+        return f"{margin:.4g}"
 
 
 class Verdict(NamedTuple):
@@ -95,7 +95,8 @@ def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
     """Whether a mean accuracy over seeds is above that of always guessing the largest class by more
     than the sampling error of the texts, one-sided at 95 %; shares. The spread between seeds has no
     part in it, so that one good seed is never counted against a variant."""
-    error = math.sqrt(chance * (1 - chance) / num_texts)
+    variance = chance * (1 - chance)
+    error = math.sqrt(variance / num_texts)
     return mean > chance + Z_95 * error
 
 

@@ -20,8 +20,8 @@ from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.labels import replicate
+from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.planning import smallest_difference
-from attnexp.statistics.verdict import FEWEST_SEEDS
 from attnexp.sweeps.executors import num_slots, num_threads
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training import device, loop

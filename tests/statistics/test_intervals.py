@@ -92,7 +92,7 @@ def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponen
     """0.3 - 0.1 and 0.2 - 0 differ by a rounding error."""
     ours = np.array([*values, 0.3, 0.2]) * 10.0**exponent
     baseline = np.array([*values, 0.1, 0.0]) * 10.0**exponent
-    d = round_to_scale(ours - baseline, [ours, baseline])
+    d = round_to_scale(ours - baseline, np.array([ours, baseline]))
     assert d[-1] == d[-2]
     assert d == pytest.approx(ours - baseline, rel=1e-9)
 
