@@ -6,7 +6,7 @@ are not judged, so neither the study's seeds nor the test set choose anything.
 
 import math
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -41,13 +41,18 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
     num_known = len(run_words) + len(grid) + len(seed_words)
     if not grid or num_known < len(words):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    twice = {"seed", *map(key_of, run_words)}.intersection(map(key_of, grid))
-    if twice:
-        raise UserError(f"tune={twice.pop()}: the sweep itself sets this. Tune another setting.")
+    num_settings = Counter(["seed", *map(key_of, [*run_words, *grid])])
+    for key in map(key_of, grid):
+        if num_settings[key] > 1:
+            raise UserError(
+                f"tune={key}: the sweep itself sets this, or another tune= does. Leave one out."
+            )
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid, *held_out])
     study = plan(run_words)
+    if len(search.variants) == len(study.variants):
+        raise UserError("tune= has one value. Give it several to choose from: tune=KEY=V1,V2.")
     if {job.config.seed for job in search.jobs} & {job.config.seed for job in study.jobs}:
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = shlex.join(["attnexp", "sweep", *words])

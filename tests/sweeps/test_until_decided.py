@@ -175,6 +175,9 @@ def test_the_highest_mean_on_held_out_data_is_chosen_without_failed_runs(
         (["tune.seed=3", "tune=train.lr=1,2"], "Write tune=KEY=V1,V2"),
         (["tune=train.rate=1,2"], "train.rate"),
         (["tune=seed=5,6"], "tune=seed: the sweep itself sets this"),
+        (["tune=train.lr=1,2", "train.lr=3"], "tune=train.lr: the sweep itself sets this"),
+        (["tune=train.lr=1,2", "tune=train.lr=3,4"], "or another tune= does"),
+        (["tune=train.lr=1"], "tune= has one value"),
     ],
 )
 def test_a_wrong_search_is_told_at_once(tmp_path: Path, words: list[str], message: str) -> None:
