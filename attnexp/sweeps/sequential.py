@@ -20,6 +20,7 @@ from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
+from attnexp.sweeps.tuning import is_tuning
 
 
 def fewest_seeds(m: int) -> int:
@@ -56,6 +57,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     margin: of the metric, as a share. Raises `UserError` where nothing can be decided."""
     if not any(word.startswith("seed=") for word in words):
         words = [*words, "seed=range(64)"]
+    if any(map(is_tuning, words)):
+        raise UserError("--until decided and tune= do not go together. Leave one of them out.")
     sweep = plan(words)
     configs = [job.config for job in sweep.jobs]
     places = {repr((config.data, config.train.protocol)) for config in configs}
@@ -67,7 +70,10 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
         )
     fewest = fewest_seeds(len(sweep.variants) - 1)
     if len(seeds) < fewest:
-        raise UserError(f"With {len(seeds)} seeds nothing can be decided; {fewest} are the fewest.")
+        raise UserError(
+            f"Nothing can be decided with fewer than {fewest} seeds, and seed= gives {len(seeds)}. "
+            "Give more, as 'seed=range(64)'."
+        )
     is_blog = configs[0].train.protocol is Protocol.blog
     declaration = Declaration(metric="final" if is_blog else "chosen", margin=margin)
     return replace(sweep, command=f"{sweep.command} {declaration}", declaration=declaration)
@@ -86,7 +92,8 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
     while undecided:
         batch_seeds = set(itertools.islice(seeds, batch_size))
         if not batch_seeds:
-            return  # the budget is used up
+            progress.note("All seeds are used, and not every variant is decided. Give more: seed=.")
+            return
         in_batch = [entry for entry in planned if entry.job.config.seed in batch_seeds]
         yield [entry for entry in in_batch if entry.job.label in {baseline, *undecided}]
         failed = {entry.job.label for entry in planned if isinstance(entry.outcome, str)}

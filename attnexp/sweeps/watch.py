@@ -51,7 +51,8 @@ def preview_sweep(
     if forecast["seconds"] is not None:
         expected = f"about {progress.duration(forecast['seconds'])}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
-    lines.append(f"{_count_runs(len(missing))} to do, {place}: {expected}.")
+    at_most = "" if sweep.declaration is None else " at most"
+    lines.append(f"{_count_runs(len(missing))} to do{at_most}, {place}: {expected}.")
     lines += [difference["words"] for difference in forecast["differences"]]
     if missing and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, missing))

@@ -49,7 +49,9 @@ def seeds(planned: Sweep) -> dict[str, int]:
 def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Capture) -> None:
     """With the statistics of today."""
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
-    assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 2
+    told = capsys.readouterr().err
+    assert told.count("fast − slow, 8 seeds: helps") == 2
+    assert "All seeds are used, and not every variant is decided." in told
     study = manifest.load_manifest(tmp_path / "mine")
     assert study is not None
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
@@ -93,8 +95,9 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["seed=range(5)"], "With 5 seeds nothing can be decided; 8 are the fewest"),
+        (["seed=range(5)"], "with fewer than 8 seeds, and seed= gives 5"),
         (["seeds.init=3"], "by seed= alone"),
+        (["tune=train.lr=1,2"], "--until decided and tune= do not go together"),
         (["train=blog,holdout"], "one data set with one protocol"),
     ],
 )

@@ -96,6 +96,11 @@ def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(tmp_path
     code, out, err = sweep(*words)
     assert (code, len(out.splitlines())) == (0, 3)
     assert "A verdict takes three seeds" in err
+    tuned = sweep(*words, "tune=train.lr=1e-3,1e-2")
+    assert "12 runs to do, " in tuned[1]
+    assert "After this search: 4 runs" in tuned[2]
+    declared = sweep(*words, "seed=range(7)", "--until", "decided")
+    assert "14 runs to do at most, " in declared[1]
     pytest.importorskip("submitit")
     assert "#SBATCH --qos=long" in sweep(*words, "executor=slurm", "executor.slurm={qos: long}")[1]
     assert not [*tmp_path.iterdir()]
