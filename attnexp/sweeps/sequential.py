@@ -12,6 +12,7 @@ from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
+from attnexp.config.words import key_of
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
@@ -55,10 +56,10 @@ def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     """Plan the runs that `words` may need, and declare the first endpoint of their protocol.
     margin: of the metric, as a share. Raises `UserError` where nothing can be decided."""
-    if not any(word.startswith("seed=") for word in words):
-        words = [*words, "seed=range(64)"]
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
+    if "seed" not in map(key_of, words):
+        words = [*words, "seed=range(64)"]
     sweep = plan(words)
     configs = [job.config for job in sweep.jobs]
     places = {repr((config.data, config.train.protocol)) for config in configs}

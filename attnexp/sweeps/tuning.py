@@ -9,6 +9,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import filterfalse
 from statistics import fmean
 
 from attnexp.base.errors import RunFailed, UserError
@@ -35,18 +36,18 @@ def is_tuning(word: str) -> bool:
 
 def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
-    run_words = [word for word in words if not is_tuning(word)]
+    run_words = [*filterfalse(is_tuning, words)]
     grid = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
     seed_words = [word.replace("tune.seeds", "seed") for word in words if "tune.seeds=" in word]
     num_known = len(run_words) + len(grid) + len(seed_words)
     if not grid or num_known < len(words):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
     num_settings = Counter(["seed", *map(key_of, [*run_words, *grid])])
-    for key in map(key_of, grid):
-        if num_settings[key] > 1:
-            raise UserError(
-                f"tune={key}: the sweep itself sets this, or another tune= does. Leave one out."
-            )
+    key = max(map(key_of, grid), key=num_settings.__getitem__)
+    if num_settings[key] > 1:
+        raise UserError(
+            f"tune={key}: the sweep itself sets this, or another tune= does. Leave one out."
+        )
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid, *held_out])

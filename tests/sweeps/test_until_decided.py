@@ -97,7 +97,6 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
     [
         (["seed=range(5)"], "with fewer than 8 seeds, and seed= gives 5"),
         (["seeds.init=3"], "by seed= alone"),
-        (["tune=train.lr=1,2"], "--until decided and tune= do not go together"),
         (["train=blog,holdout"], "one data set with one protocol"),
     ],
 )

@@ -101,6 +101,9 @@ def test_a_dry_run_says_what_is_wrong_with_the_plan_and_what_slurm_gets(tmp_path
     assert "After this search: 4 runs" in tuned[2]
     declared = sweep(*words, "seed=range(7)", "--until", "decided")
     assert "14 runs to do at most, " in declared[1]
+    both = sweep(*words, "tune=train.lr=1e-3,1e-2", "--until", "decided")
+    assert both[0] == 2
+    assert "--until decided and tune= do not go together" in both[2]
     pytest.importorskip("submitit")
     assert "#SBATCH --qos=long" in sweep(*words, "executor=slurm", "executor.slurm={qos: long}")[1]
     assert not [*tmp_path.iterdir()]
