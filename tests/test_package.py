@@ -114,4 +114,5 @@ def test_its_cells_train_compare_predict_and_draw(tmp_path: Path, monkeypatch: P
     assert "helps" in compared["text/plain"]
     assert "position=sinusoidal" in by_epoch["text/html"]
     assert "superb" in printed
+    assert "━" not in printed  # a line for each epoch, no bar
     assert picture["image/svg+xml"].startswith("<svg")

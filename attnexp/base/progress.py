@@ -1,5 +1,6 @@
 """Progress for a waiting user, on stderr: a live bar on a terminal, plain lines elsewhere."""
 
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -28,7 +29,8 @@ class PlainConsole(Console):
             yield part if part.control else part._replace(text=escape_controls(part.text))
 
 
-console = PlainConsole(stderr=True)
+# A notebook's kernel sets FORCE_COLOR, which rich takes for a terminal.
+console = PlainConsole(stderr=True, force_terminal=sys.stderr.isatty())
 """Console of everything that is not a result."""
 
 

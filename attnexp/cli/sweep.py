@@ -59,6 +59,8 @@ def sweep(
     first = choose_folder(search.search if search else replace(study, metric=judged.name))
     if dry_run:
         emit(watch.preview_sweep(first, study, any_code=any_code, as_json=as_json))
+        if search:
+            progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return
     if search:
         with watch.Watch() as view:

@@ -29,7 +29,7 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
         for point in group.points:
             epochs = group.epochs_of(point.name)
             if point.remark and epochs:
-                listed = [f"{variant} {epoch}" for variant, epoch in epochs.items()]
+                listed = [f"{variant}: {epoch}" for variant, epoch in epochs.items()]
                 yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)

@@ -31,7 +31,7 @@ class SweepEntry:
 
     job: Job
     path: Path  # folder of the run, finished or not
-    before: bool  # whether the run had finished before this sweep got to it
+    before: bool  # whether the run had finished before this sweep began
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
     was_killed: bool = False  # whether its process was killed once
     num_epochs: int = 0  # those done when it was started last
@@ -120,8 +120,7 @@ def _run_batch(batch: Sequence[SweepEntry], executor: Executor) -> Iterator[str]
 
 
 def _load(entry: SweepEntry) -> None:
-    """Load a run that has finished before."""
-    entry.before = True
+    """Load a run that has finished."""
     result = store.load_result(entry.path)
     entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
 

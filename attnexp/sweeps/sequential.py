@@ -12,6 +12,7 @@ from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Protocol
+from attnexp.config.words import key_of
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
@@ -20,6 +21,7 @@ from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
+from attnexp.sweeps.tuning import is_tuning
 
 
 def fewest_seeds(m: int) -> int:
@@ -59,7 +61,9 @@ def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
 def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
     """Plan the runs that `words` may need, and declare the first endpoint of their protocol.
     margin: of the metric, as a share. Raises `UserError` where nothing can be decided."""
-    if not any(word.startswith("seed=") for word in words):
+    if any(map(is_tuning, words)):
+        raise UserError("--until decided and tune= do not go together. Leave one of them out.")
+    if "seed" not in map(key_of, words):
         words = [*words, "seed=range(64)"]
     sweep = plan(words)
     configs = [job.config for job in sweep.jobs]
@@ -73,7 +77,10 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
         )
     fewest = fewest_seeds(len(sweep.variants) - 1)
     if len(seeds) < fewest:
-        raise UserError(f"With {len(seeds)} seeds nothing can be decided; {fewest} are the fewest.")
+        raise UserError(
+            f"Nothing can be decided with fewer than {fewest} seeds, and seed= gives {len(seeds)}. "
+            "Give more, as 'seed=range(64)'."
+        )
     is_blog = configs[0].train.protocol is Protocol.blog
     metric = "final" if is_blog else "chosen"
     declaration = Declaration(metric=metric, margin=margin)
@@ -94,7 +101,8 @@ def rounds(sweep: Sweep, planned: list[SweepEntry]) -> Iterator[list[SweepEntry]
     while undecided:
         batch_seeds = set(itertools.islice(seeds, batch_size))
         if not batch_seeds:
-            return  # the budget is used up
+            progress.note("All seeds are used, and not every variant is decided. Give more: seed=.")
+            return
         compared = {baseline, *undecided}
         in_batch = [entry for entry in planned if entry.job.config.seed in batch_seeds]
         yield [entry for entry in in_batch if entry.job.label in compared]

@@ -74,16 +74,17 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -
 def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
     """Time that a run gets in a partition, or the default one, and whether it has GPUs, if told."""
     words = [f"--partition={partition}"] if partition else []
-    answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words) or ""
+    answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words)
     time_limit: str | int = DEFAULT_MINUTES
     generic_resources = []
-    for line in answer.splitlines():
+    for line in (answer or "").splitlines():
         name, limit, resources = line.split("|")
         if partition or name.endswith("*"):
             generic_resources.append(resources)
             if re.fullmatch(LESS_THAN_DEFAULT, limit):
                 time_limit = limit
-    has_gpus = not generic_resources or "gpu" in str(generic_resources)
+    is_unknown = not generic_resources and answer != ""  # "": no such partition
+    has_gpus = is_unknown or "gpu" in str(generic_resources)
     return time_limit, has_gpus
 
 
@@ -200,7 +201,9 @@ class SlurmQueue(Executor):
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""
-        subprocess.run(["scancel", f"--name={self.name}"])
+        cancel = ["scancel", f"--name={self.name}"]
+        if subprocess.run(cancel).returncode != 0:
+            progress.note(f"Jobs may still be in Slurm's queue. Remove them: {' '.join(cancel)}")
         if not self.has_failures:
             shutil.rmtree(self.folder, ignore_errors=True)
             with suppress(OSError):  # other sweeps have folders there

@@ -49,14 +49,19 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
             run_words.append(word)
     if not grid or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    keys_of_sweep = {"seed", *map(key_of, run_words)}
-    twice = keys_of_sweep.intersection(map(key_of, grid))
-    if twice:
-        raise UserError(f"tune={twice.pop()}: the sweep itself sets this. Tune another setting.")
+    keys = {"seed", *map(key_of, run_words)}
+    for key in map(key_of, grid):
+        if key in keys:
+            raise UserError(
+                f"tune={key}: the sweep itself sets this, or another tune= does. Leave one out."
+            )
+        keys.add(key)
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid, *held_out])
     study = plan(run_words)
+    if len(search.variants) == len(study.variants):
+        raise UserError("tune= has one value. Give it several to choose from: tune=KEY=V1,V2.")
     seeds = {job.config.seed for job in study.jobs}
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")

@@ -53,8 +53,10 @@ def preview_sweep(
     if seconds is not None:
         expected = f"about {progress.duration(seconds)}"
     place = f"executor={sweep.executor.kind}, {slots} at a time"
-    to_do = _count_runs(len(missing))
-    lines.append(f"{to_do} to do, {place}: {expected}.")
+    to_do = f"{_count_runs(len(missing))} to do"
+    if sweep.declaration is not None:
+        to_do += " at most"
+    lines.append(f"{to_do}, {place}: {expected}.")
     lines += [difference["words"] for difference in forecast["differences"]]
     if missing and sweep.executor.kind is ExecutorKind.slurm:
         lines.append(sbatch_script(sweep.executor, missing))

@@ -136,7 +136,7 @@ def test_a_run_elsewhere_is_awaited(tmp_path: Path, monkeypatch: Patch, done: li
 
     entries = run_sweep(sweep, observe=observe)
     assert done == ["none 1", "none 0"]
-    assert [entry.before for entry in entries] == [True, False]
+    assert not any(entry.before for entry in entries)  # both count in the time per run
     assert statuses[0].startswith("another sweep does 1 of them (")
     lock = store.lock(held.path)  # as if both had begun it at one moment
     lock.__enter__()

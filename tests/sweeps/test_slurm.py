@@ -73,7 +73,7 @@ def test_options_are_taken_away_and_replaced() -> None:
         ("main*|1:00:00|(null)\nbig|infinite|gpu:4\n", "time=1:00:00", "gpus-per-node=1"),
         ("main*|3-00:00:00|gpu:a100:4(S:0)\n", "time=120", "time=3-00:00:00"),
         ("main*|infinite|gpu:4\n", "gpus-per-node=1", "time=infinite"),
-        ("", "time=120", "gpus-per-node=4"),
+        ("", "time=120", "gpus-per-node=1"),  # no such partition
     ],
 )
 def test_the_cluster_says_its_limit(answers: Path, answer: str, wanted: str, unwanted: str) -> None:
@@ -153,7 +153,9 @@ def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: 
     submitit.core.utils.cloudpickle_dump(("success", template), result)
     executor.wait([])
     assert future.result(timeout=0) == template
+    (answers / "scancel").write_text("#!/bin/sh\nexit 1\n")
     executor.close()
+    assert f"Remove them: scancel --name={executor.name}" in capfd.readouterr().err
     assert not executor.folder.parent.exists()
     executor, future = queue_one(tmp_path)
     result = executor.folder / "7_0_result.pkl"

@@ -49,7 +49,9 @@ def seeds(planned: Sweep) -> dict[str, int]:
 def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Capture) -> None:
     """With the statistics of today."""
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
-    assert capsys.readouterr().err.count("fast − slow, 8 seeds: helps") == 2
+    told = capsys.readouterr().err
+    assert told.count("fast − slow, 8 seeds: helps") == 2
+    assert "All seeds are used, and not every variant is decided." in told
     study = stored_study(tmp_path / "mine")
     assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
     assert Counter(run.variant for run in study.runs) == {"slow": 9, "noisy": 9, "fast": 8}

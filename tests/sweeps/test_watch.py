@@ -92,6 +92,11 @@ def test_a_dry_run_says_what_is_wrong_and_what_slurm_gets(tmp_path: Path, sweep:
     done = sweep(*words)
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 3)
     assert "A verdict takes three seeds" in done.stderr
+    tuned = sweep(*words, "tune=train.lr=1e-3,1e-2")
+    assert "12 runs to do, " in tuned.stdout
+    assert "After this search: 4 runs" in tuned.stderr
+    declared = sweep(*words, "seed=range(7)", "--until", "decided")
+    assert "14 runs to do at most, " in declared.stdout
     pytest.importorskip("submitit")
     slurm = ["executor=slurm", "executor.slurm={qos: long}"]
     assert "#SBATCH --qos=long" in sweep(*words, *slurm).stdout
