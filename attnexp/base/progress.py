@@ -1,6 +1,5 @@
 """Progress for a waiting user, on stderr: a live bar on a terminal, plain lines elsewhere."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +20,11 @@ class PlainConsole(Console):
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, force_jupyter=False, **options)
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a terminal shows it. A notebook sets FORCE_COLOR, which rich takes for one."""
+        return super().is_terminal and (self.file.isatty() or not self.stderr)
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
@@ -29,8 +33,7 @@ class PlainConsole(Console):
             yield part if part.control else part._replace(text=escape_controls(part.text))
 
 
-# A notebook's kernel sets FORCE_COLOR, which rich takes for a terminal.
-console = PlainConsole(stderr=True, force_terminal=sys.stderr.isatty())
+console = PlainConsole(stderr=True)
 """Console of everything that is not a result."""
 
 

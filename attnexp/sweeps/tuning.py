@@ -37,6 +37,30 @@ def is_tuning(word: str) -> bool:
 
 def plan_tuning(words: Sequence[str]) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
+    run_words, grid, seed_words = _sort_words(words)
+    unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
+    held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
+    search = plan([*unseeded_words, *grid, *held_out])
+    study = plan(run_words)
+    if len(search.variants) == len(study.variants):
+        raise UserError("tune= has one value. Give it several to choose from: tune=KEY=V1,V2.")
+    seeds = {job.config.seed for job in study.jobs}
+    if any(job.config.seed in seeds for job in search.jobs):
+        raise UserError("tune.seeds= must be other seeds than those of the study.")
+    command = shlex.join(["attnexp", "sweep", *words])
+    name = study.directory.name
+    search_folder = study.directory.with_name(f"{name}_tuning")
+    study_folder = study.directory.with_name(f"{name}_tuned")
+    return Tuning(
+        search=replace(search, directory=search_folder, command=command),
+        study=replace(study, directory=study_folder, command=command),
+        judged=plan([*run_words, *grid]).jobs,
+    )
+
+
+def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """Words of the runs, of the grid and of the search's seeds. Raises `UserError` where there is
+    no grid, or a key of it is set twice."""
     run_words: list[str] = []
     grid: list[str] = []
     seed_words: list[str] = []
@@ -56,24 +80,7 @@ def plan_tuning(words: Sequence[str]) -> Tuning:
                 f"tune={key}: the sweep itself sets this, or another tune= does. Leave one out."
             )
         keys.add(key)
-    unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
-    held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
-    search = plan([*unseeded_words, *grid, *held_out])
-    study = plan(run_words)
-    if len(search.variants) == len(study.variants):
-        raise UserError("tune= has one value. Give it several to choose from: tune=KEY=V1,V2.")
-    seeds = {job.config.seed for job in study.jobs}
-    if any(job.config.seed in seeds for job in search.jobs):
-        raise UserError("tune.seeds= must be other seeds than those of the study.")
-    command = shlex.join(["attnexp", "sweep", *words])
-    name = study.directory.name
-    search_folder = study.directory.with_name(f"{name}_tuning")
-    study_folder = study.directory.with_name(f"{name}_tuned")
-    return Tuning(
-        search=replace(search, directory=search_folder, command=command),
-        study=replace(study, directory=study_folder, command=command),
-        judged=plan([*run_words, *grid]).jobs,
-    )
+    return run_words, grid, seed_words
 
 
 def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
