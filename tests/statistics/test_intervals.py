@@ -13,6 +13,7 @@ from attnexp.statistics.intervals import (
     anytime_factor,
     anytime_interval,
     p_value,
+    prediction_intervals,
     round_to_scale,
     t_interval,
 )
@@ -22,6 +23,7 @@ from attnexp.statistics.planning import (
     seeds_if_as_measured,
     smallest_difference,
 )
+from attnexp.statistics.skew import skewness
 
 MARGIN = 0.25  # points, as all numbers of seeds
 
@@ -37,6 +39,18 @@ def test_t_interval_and_p_are_scipys_at_the_level_of_m_comparisons(d: list[float
     exact = (len(d), np.mean(d), np.std(d, ddof=1), expected.low, expected.high)
     assert t_interval(d, m=m) == pytest.approx(exact)
     assert p_value(d, m=m) == pytest.approx(min(1, m * tested.pvalue))
+
+
+@given(differences)
+def test_the_skewness_is_scipys(d: list[float]) -> None:
+    assert skewness(np.array(d)) == pytest.approx(stats.skew(d), abs=1e-9)
+
+
+def test_one_more_seed_lies_in_the_interval_of_its_formula() -> None:
+    runs = np.array([[0.1, 1.0], [0.2, 2.0], [0.6, 6.0]])
+    expected = stats.t.interval(0.95, 2, runs.mean(0), runs.std(0, ddof=1) * (4 / 3) ** 0.5)
+    np.testing.assert_allclose(prediction_intervals(runs), expected)
+    assert np.isnan(prediction_intervals(runs[:2])).all()
 
 
 def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
