@@ -2,9 +2,9 @@
 
     make mutants [NUM=300]
 
-Cosmic Ray makes each mutant (an operator, a comparison, a constant) in a copy of the tree, and the
-tests of its room must fail. Keeps the diffs of those that survive in outputs/mutants.txt: each is
-an equivalent, or lacks a test.
+Cosmic Ray makes each mutant (an operator, a comparison, a constant) in a copy of the tree, and a
+test must fail: those of its room are tried first, then all. outputs/mutants.txt holds the diffs of
+those that survive: each is an equivalent, or lacks a test.
 """
 
 import argparse
@@ -30,7 +30,10 @@ from cosmic_ray.work_item import MutationSpec
 
 ROOT = Path(__file__).parent.parent
 TESTS = {"network": "model training", "statistics": "statistics analysis", "base": "base training"}
-"""Folders of tests, of which one must fail, of rooms whose tests are not the folder of one name."""
+"""Folders of tests that are tried first, of rooms whose tests are not the folder of one name."""
+
+ALL = "."
+"""The folder of all tests, which are tried on what survives those of its room."""
 
 HEAVY = ("torch", "scipy.stats", "hypothesis", "datasets")
 """Imported once, not by every try of the tests."""
@@ -54,7 +57,7 @@ def main() -> None:
         for name in HEAVY:
             importlib.import_module(name)
         tests = choose_files(args.only.split(","))
-        limits = {folders: time_limit(folders) for folders in set(tests.values())}
+        limits = {folders: time_limit(folders) for folders in {*tests.values(), ALL}}
         mutants = sorted(list_mutants([*tests]), key=str)
         sample = Random(args.seed).sample(mutants, min(args.num, len(mutants)))
         diffs = [try_mutant(mutant, tests, limits) for mutant in sample]
@@ -102,7 +105,7 @@ def passes(first: str, folders: str, limit: float | None = None) -> bool:
     imported for already, and within a limit in seconds."""
     paths: list[Path] = []
     for folder in folders.split():
-        paths += sorted(Path("tests", folder).glob("test_*.py"))
+        paths += sorted(Path("tests", folder).rglob("test_*.py"))
     paths.sort(key=lambda path: path.stem != f"test_{first}")
     files = [str(path) for path in paths]
     process = get_context("fork").Process(target=_test, args=(files,))
@@ -138,8 +141,9 @@ def try_mutant(mutant: MutationSpec, tests: dict[str, str], limits: dict[str, fl
     path = Path(mutant.module_path)
     operator = get_operator(mutant.operator_name)(**mutant.operator_args)
     with use_mutation(path, operator, mutant.occurrence) as (right, wrong):
-        folders = tests[str(path)]
-        survived = passes(path.stem, folders, limits[folders])
+        survived = all(
+            passes(path.stem, folders, limits[folders]) for folders in (tests[str(path)], ALL)
+        )
     operator_name = mutant.operator_name.partition("/")[2]
     title = f"{path}:{mutant.start_pos[0]} {operator_name}"
     outcome = "survived" if survived else "died"
