@@ -15,6 +15,7 @@ from attnexp.statistics.intervals import (
     p_value,
     prediction_intervals,
     round_to_scale,
+    smallest_step,
     t_interval,
 )
 from attnexp.statistics.planning import (
@@ -59,6 +60,15 @@ def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
     assert interval[-2:] == pytest.approx(stats.t.interval(0.95, 2, 0.01, 0.005 / 3**0.5))
     assert p_value([0.01] * 3, step=0.01) == pytest.approx(2 * stats.t.sf(2 * 3**0.5, 2))
     assert t_interval([0.0, 0.1, 0.2], step=0.01) == t_interval([0.0, 0.1, 0.2])
+
+
+@pytest.mark.parametrize("shares", [[0.5, 0.75], [0.81, 0.9], [0.812, 0.9], [0.7612, 0.9]])
+def test_the_step_of_shares_is_a_text_of_the_fewest_that_allow_them(shares: list[float]) -> None:
+    decimals = max(len(str(share)) - 2 for share in shares)
+    num_texts = 1
+    while any(round(round(share * num_texts) / num_texts, decimals) != share for share in shares):
+        num_texts += 1
+    assert smallest_step(shares, whole=1.0) == pytest.approx(1 / num_texts)
 
 
 def test_one_seed_has_no_interval_and_no_p() -> None:
