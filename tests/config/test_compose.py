@@ -16,7 +16,7 @@ from conftest import Capture, Patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from samples import each_once, message_of
+from samples import each_once, message_of, write
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -37,12 +37,6 @@ def here(tmp_path: Path, monkeypatch: Patch) -> Path:
     return tmp_path
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
 def test_defaults_and_types_are_those_of_the_schema() -> None:
     config, schema = compose([]), RunConfig()
     assert (config.data, config.train, config.seeds) == (schema.data, schema.train, schema.seeds)
@@ -56,7 +50,6 @@ def test_defaults_and_types_are_those_of_the_schema() -> None:
 
 
 WRONG = {
-    "modle.heads=4": ["modle.heads", "Did you mean 'model.heads'?"],
     "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none"],
     "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
     "train.lr=abc": ["train.lr", "abc", "number"],
