@@ -198,7 +198,6 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
     [
         (FRAME.drop(columns="variant"), {}, ["no column variant", "--variant-column"]),
         (FRAME, {"columns": ["acuracy"]}, ["no column acuracy", "'accuracy'", "--columns"]),
-        (FRAME, {"higher": ["f1"]}, ["no column f1"]),
         (FRAME, {"columns": ["loss"]}, ["direction of loss", "--lower loss --margin loss=0.01"]),
         (FRAME, {"lower": ["loss"]}, ["smallest difference", "--lower loss --margin loss=0.01"]),
         (FRAME, {"lower": ["loss"], "higher": ["loss"], "margin": ["loss=1"]}, ["direction of"]),

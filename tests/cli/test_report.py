@@ -46,6 +46,8 @@ def study(tmp_path: Path) -> str:
         (["--format", "csv", "--figure", "a.svg"], "data,protocol,variant"),
         (["--table", "epochs", "--format", "csv"], "epoch,metric,n,mean,sd"),
         (["--table", "epochs", "--json"], '"variant": "pe, K"'),
+        (["--table", "epochs"], "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62\nno_pe, K      1"),
+        (["--table", "epochs"], "0.0182           99.47           0.8095         81.78"),
     ],
 )
 def test_formats_and_tables(here: Command, words: list[str], expected: str) -> None:

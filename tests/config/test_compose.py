@@ -84,17 +84,11 @@ def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     assert all(part in told for part in message), told
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("model.d_model=65 position=sinusoidal", "SinusoidalPosition.*even.*65"),
-        ("model.d_model=1000000000000000", "model cannot be built"),
-    ],
-)
-def test_a_model_that_cannot_be_built_composes_and_is_not_trained(words: str, message: str) -> None:
-    config = compose(words.split())
-    for refusing in (try_to_build, train_run, lambda _: plan(words.split())):
-        with pytest.raises(UserError, match=message):
+def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
+    words = ["model.d_model=65", "position=sinusoidal"]
+    config = compose(words)
+    for refusing in (try_to_build, train_run, lambda _: plan(words)):
+        with pytest.raises(UserError, match=r"SinusoidalPosition.*even.*65"):
             refusing(config)
 
 

@@ -146,6 +146,7 @@ def test_a_run_is_taken_out_of_the_only_study_that_has_it(tmp_path: Path) -> Non
         manifest.forget_run(tmp_path, "1-x")
     with pytest.raises(UserError, match=r"with the run 2-x: .*/one, .*/two\. Name one: attnexp"):
         manifest.forget_run(tmp_path, "2-x")
+    assert manifest.forget_run(tmp_path / "two", "2-x") == tmp_path / "two"
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
