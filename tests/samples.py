@@ -72,6 +72,11 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
     record_runs(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
 
 
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
 def message_of(call: Callable[..., object], *given: Any, **named: Any) -> str:
     """The message of the `UserError` that a call must raise."""
     with pytest.raises(UserError) as caught:

@@ -144,8 +144,7 @@ def test_every_command_is_one(tmp_path: Path, monkeypatch: Patch) -> None:
 def test_commands_of_the_pages_succeed_in_their_order(here: Command, tmp_path: Path) -> None:
     """On few texts, and on embedded ones in place of IMDB."""
     write_files(tmp_path)
-    (script,) = re.findall(r"^```python\n(import csv.*?)```", TEXTS["guide.md"], re.DOTALL | re.M)
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True)
+    subprocess.run([sys.executable, "-c", snippet("import csv")], cwd=tmp_path, check=True)
     (tmp_path / "other.csv").write_text((tmp_path / "reviews.csv").read_text())
     rows = [f"{name},{seed},0.{8 - seed}{name}" for name in range(2) for seed in range(6)]
     (tmp_path / "results.csv").write_text("\n".join(["variant,seed,accuracy", *rows]))

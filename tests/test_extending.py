@@ -54,15 +54,6 @@ class Shaped(Bag):
     def forward(self, ids: Tensor) -> Tensor:
         return super().forward(ids)[:, :1]
 
-class Mixing(Bag):
-    def forward(self, ids: Tensor) -> Tensor:
-        logits = super().forward(ids)
-        return logits - logits.mean(0)
-
-class WithoutPlace(Network):
-    def __init__(self, vocab_size: int) -> None:
-        super().__init__()
-
 class Loose(nn.Module):
     def __init__(self, vocab_size: int, num_classes: int) -> None:
         super().__init__()
@@ -132,8 +123,6 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
     ("words", "message"),
     [
         ("model=NET:Shaped", "NET:Shaped (Network) returned (2, 1), wanted (2,) or (2, 2)."),
-        ("model=NET:Mixing", "NET:Mixing (Network) mixes the texts of a batch"),
-        ("model=NET:WithoutPlace", "NET:WithoutPlace cannot be built"),
         ("model=NET:Loose", "It looks like a Network: make it a subclass, and choose it by model="),
         ("model=NET:Bag model.width=3", "There is no key 'model.width'."),
         ("model=NET:Bag model.d_model=3", "'model.d_model' belongs to"),

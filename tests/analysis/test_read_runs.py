@@ -65,7 +65,6 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     run = result("a", 0, [0.6, 0.9, 0.7], "train=holdout")
     group = one(but(run, test=replace(run.result.test, accuracy=0.55)))
     assert (group.protocol, points(group)) == ("holdout", ["chosen", "final"])
-    assert [point.split for point in group.points] == ["test", "validation"]
     assert group.values("chosen", "accuracy")["a"].to_dict() == {"0": 0.55}
     assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7}
 

@@ -18,17 +18,11 @@ from samples import exit_code, result, save_study
 from attnexp.base import progress
 from attnexp.config.compose import compose
 from attnexp.report.advice import next_commands
+from attnexp.runs.result import Run
 from attnexp.sweeps.plan import plan
-from attnexp.training.run import load_data, train_run
+from attnexp.training.run import load_data
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    out = tmp_path_factory.mktemp("trained")
-    path, _ = train_run(compose([*SMOKE, "position=sinusoidal", f"out={out}"]))
-    return str(path)
 
 
 def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatch: Patch) -> None:
@@ -91,19 +85,20 @@ OF_A_RUN = [
 
 
 @pytest.mark.parametrize("words", OF_A_RUN)
-def test_a_run_has_three_names(here: Command, tmp_path: Path, run: str, words: str) -> None:
+def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, words: str) -> None:
     """Its id or the start of it, its folder, and a folder that holds no other."""
-    (tmp_path / "outputs").symlink_to(Path(run).parents[1])
-    forms = (Path(run).name, Path(run).name[:7], run, "outputs/")
+    path = template.path
+    (tmp_path / "outputs").symlink_to(path.parents[1])
+    forms = (path.name, path.name[:7], str(path), "outputs/")
     done = [here(*words.replace("RUN", form).split()) for form in forms]
     assert {each.returncode for each in done} == {0}, done[0].stderr
     assert len({each.stdout for each in done}) == 1
     assert "attnexp runs lists" in here(*words.replace("RUN", "fffff").split()).stderr
 
 
-def test_a_name_of_several_runs_is_no_run(refused: Refused, tmp_path: Path, run: str) -> None:
+def test_a_name_of_several_runs_is_none(refused: Refused, tmp_path: Path, template: Run) -> None:
     for name in ("4d2a", "4d2b"):
-        shutil.copytree(run, tmp_path / "outputs/runs" / name)
+        shutil.copytree(template.path, tmp_path / "outputs/runs" / name)
     message = "stands for 2 finished runs. Name one by its id: attnexp runs lists them."
     assert f"4d2 {message}" in refused("predict", "4d2", "good")
     assert f"outputs {message}" in refused("evaluate", "outputs")
@@ -126,7 +121,7 @@ WRONG = {
     "train --jsno": "--json",
     "train -m seed=1,2": "attnexp sweep",
     "train data=contrast out=EMPTY": "out=DIR",
-    "train data=contrast data.limit_train=9999": "data.limit_train=9999",
+    "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "train data=contrast data.max_len=100000000": "for 6,000 texts does not fit in memory",
     "config experiment=nosuch": "no such experiment",
     "sweep study=blog executor=a:B": "executor=a:B",

@@ -59,7 +59,6 @@ OFFERED = {
     "tra": "train",
     "train mo": "model= model.before= model.pooling= model.score=",
     "train tr": "train=blog train=holdout",
-    "train position = ro": "rotary",
     "train model/b": "model/before=cnn model/before=lstm model/before=none",
     "train model/pooling = ma": "masked_mean max",
     "train seed = 1 position = ro": "rotary",

@@ -16,7 +16,7 @@ from conftest import Capture, Patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from samples import each_once, message_of
+from samples import each_once, message_of, write
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -37,12 +37,6 @@ def here(tmp_path: Path, monkeypatch: Patch) -> Path:
     return tmp_path
 
 
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    return path
-
-
 def test_defaults_and_types_are_those_of_the_schema() -> None:
     config, schema = compose([]), RunConfig()
     assert (config.data, config.train, config.seeds) == (schema.data, schema.train, schema.seeds)
@@ -56,7 +50,6 @@ def test_defaults_and_types_are_those_of_the_schema() -> None:
 
 
 WRONG = {
-    "modle.heads=4": ["modle.heads", "Did you mean 'model.heads'?"],
     "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none"],
     "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
     "train.lr=abc": ["train.lr", "abc", "number"],
@@ -91,17 +84,11 @@ def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
     assert all(part in told for part in message), told
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("model.d_model=65 position=sinusoidal", "SinusoidalPosition.*even.*65"),
-        ("model.d_model=1000000000000000", "model cannot be built"),
-    ],
-)
-def test_a_model_that_cannot_be_built_composes_and_is_not_trained(words: str, message: str) -> None:
-    config = compose(words.split())
-    for refusing in (try_to_build, train_run, lambda _: plan(words.split())):
-        with pytest.raises(UserError, match=message):
+def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
+    words = ["model.d_model=65", "position=sinusoidal"]
+    config = compose(words)
+    for refusing in (try_to_build, train_run, lambda _: plan(words)):
+        with pytest.raises(UserError, match=r"SinusoidalPosition.*even.*65"):
             refusing(config)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import PROGRAM, OwnModule, Patch
-from samples import message_of
+from samples import message_of, write
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
@@ -103,12 +103,10 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Faster", ["position.rate must be given"]),
         ("position=NAME:Faster position.rate=0", ["position.rate must be greater than 0; got 0"]),
         ("position=NAME:Faster position.rate=1 position.way=up", ["'left' or 'right'", "up"]),
-        ("position=NAME:Faster position.rate=1 position.shape=up", ["'one' or 'other'", "up"]),
         ("position=NAME:Faster position.rat=1", ["Did you mean 'position.rate'?"]),
         ("position=NAME:Faster position.rate=1 position.layout=split", ["position=rotary"]),
         ("position=NAME:Nothing", ["subclass of one of", "Rotation", "ScoreBias"]),
         ("position=NAME:Nobody", ["has no Nobody."]),
-        ("position=no_such_module:Bias", ["No module named 'no_such_module'", "PYTHONPATH"]),
         ("position=NAME:Odd", ["NAME:Odd", "Tensor"]),
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
@@ -147,10 +145,8 @@ def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
     """A module by its file, a package by all of its files, a tokenizer like a piece; what these
     import from the user's folder, and the versions of installed packages."""
     package = tmp_path / f"{name}_package"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "helper.py").write_text("RATE = 1")
-    (package / "mixer.py").write_text(MODULE)
+    for file, text in (("__init__.py", ""), ("helper.py", "RATE = 1"), ("mixer.py", MODULE)):
+        write(package / file, text)
     alone = identity.identify(compose(f"model={name}:Mix"), "").code
     assert f"code/{name}.py" in alone
     assert alone["torch"] == torch.__version__.partition("+")[0]
@@ -174,10 +170,8 @@ HELPERS = {
 def test_a_helper_that_is_edited_changes_the_id(line: str, name: str, tmp_path: Path) -> None:
     """It lies in a folder without `__init__.py`, and is not run for the id."""
     helpers = tmp_path / f"{name}_helpers"
-    helpers.mkdir()
     for folder in (helpers / "deep", helpers / "deep" / "er"):
-        folder.mkdir()
-        (folder / "__init__.py").write_text("SCALE = 1")
+        write(folder / "__init__.py", "SCALE = 1")
     (tmp_path / f"{helpers.name}_other.py").write_text(f"from {helpers.name}.deep import er")
     piece = tmp_path / f"{name}_late.py"
     lines = line.format(helpers.name)
@@ -211,9 +205,8 @@ def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: Patch) -> None
 def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None:
     """But the module of a piece, also by the processes of a sweep."""
     for file in ("hydra_plugins/x.py", "random.py", "own.py", "attnexp.py"):
-        (tmp_path / file).parent.mkdir(exist_ok=True)
         mark = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
-        (tmp_path / file).write_text(mark + MODULE * (file == "own.py"))
+        write(tmp_path / file, mark + MODULE * (file == "own.py"))
     smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32"]
     words = [*smoke, "seed=0,1", "executor.workers=2", "model.pooling=own:Pool"]
     words += ["data.tokenizer=own:words"]

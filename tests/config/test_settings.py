@@ -7,7 +7,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import pytest
 import torch
-from samples import composed, each_once, redrawn
+from samples import composed, each_once, redrawn, write
 from torch import Tensor
 
 from attnexp.base.errors import UserError
@@ -120,10 +120,9 @@ REVIEWS = [
 def reviews(tmp_path: Path) -> Path:
     for split in ("train", "test"):
         for label in ("pos", "neg"):
-            folder = tmp_path / "reviews" / split / label
-            folder.mkdir(parents=True)
             for i in range(8):
-                (folder / f"{i}_7.txt").write_text(f"{REVIEWS[i % 4]} {label} {i}")
+                file = tmp_path / "reviews" / split / label / f"{i}_7.txt"
+                write(file, f"{REVIEWS[i % 4]} {label} {i}")
     return tmp_path / "reviews"
 
 
@@ -199,11 +198,6 @@ def test_every_file_opens_with_what_it_is_for(path: Path) -> None:
         assert f"{path.parent.name}={path.stem}" in text
 
 
-def test_every_experiment_builds() -> None:
-    """K's has 2,609,281 parameters; Keras's imdb_lstm has 2,560,000 + 131,584 + 129."""
-    found = {}
-    for experiment in groups()["experiment"]:
-        model = build_model(compose([f"experiment={experiment}"]))
-        found[experiment] = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    assert found["blog_no_pe"] == found["blog_pe"] == 2_609_281
-    assert found["lstm"] == 2_691_713
+@pytest.mark.parametrize("experiment", groups()["experiment"])
+def test_every_experiment_builds(experiment: str) -> None:
+    build_model(compose([f"experiment={experiment}"]))

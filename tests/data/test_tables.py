@@ -1,4 +1,4 @@
-"""The same rows in fifteen formats are the same data; what cannot be read is said."""
+"""The same rows in any format are the same data; what cannot be read is said."""
 
 import csv
 import gzip
@@ -55,7 +55,6 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
     "csv with a mark": ("{}.csv", text_of, {"encoding": "utf-8-sig"}),
     "csv.zst": ("{}.csv.zst", text_of, {}),
     "jsonl": ("{}.jsonl", pd.DataFrame.to_json, JSON),
-    "jsonl.gz": ("{}.jsonl.gz", pd.DataFrame.to_json, JSON),
     "a list in json": ("{}.json", pd.DataFrame.to_json, {"orient": "records"}),
     "parquet": ("{}.parquet", pd.DataFrame.to_parquet, {}),
     "the hub's names": ("data/{}-00000-of-00001.parquet", pd.DataFrame.to_parquet, {}),

@@ -53,7 +53,6 @@ WRONG = [
     ("mask", "Masked", "torch.zeros(3, 7) > 0", "(Mask) returned (3, 7), wanted (7, 7)."),
     ("model", "Mixed", "x.mean(1)", "(Mixer) returned (3, 4), wanted (3, 7, 4)."),
     ("model.before", "Mixed", "x.long()", "returned torch.int64, wanted torch.float32."),
-    ("position", "Joined", "x.double()", "returned torch.float64, wanted torch.float32."),
     ("model.score", "Scored", "(x @ others[0].mT).half()", "(Score) returned torch.float16"),
     ("mask", "Masked", "others[0] < x", "leaves the query at position 0 no key to see."),
     ("model.before", "Mixed", "x.mul_(2)", "(Mixer) changes its input in place."),

@@ -23,7 +23,6 @@ low     high    for other texts   verdict
 0.003   0.004  -0.001    0.005    helps by at least 0.25 points on these texts
 0.003   0.004   none     none     helps by at least 0.25 points on these texts
 0.001   0.004  -0.001    0.005    helps on these texts
-0.001   0.004   none     none     helps on these texts
 -0.010 -0.001  -0.010   -0.001    hurts
 -0.01  -0.003  -0.02    -0.0025   hurts by at least 0.25 points
 -0.004 -0.001  -0.005    0.001    hurts on these texts
@@ -32,8 +31,6 @@ low     high    for other texts   verdict
 -0.001  0.001  -0.003    0.002    equivalent on these texts
 -0.001  0.001   none     none     equivalent on these texts
 -0.0025 0.001  -0.0025   0.001    undecided
--0.01   0.01   -0.02     0.02     undecided
--0.01   0.01    none     none     undecided
 0.0     0.01    0.0      0.01     undecided
 -inf    inf    -inf      inf      undecided
 """

@@ -207,9 +207,7 @@ def trained(*words: str) -> tuple[Any, list[float], str]:
     ("words", "path"),
     [
         ("", "words SparseAdam"),
-        ("position=sinusoidal", "words SparseAdam"),
         ("position=learned train.lr=0.01", "words SparseAdam"),
-        ("mask=padding", "words SparseAdam"),
         ("mask=causal position=learned", "words SparseAdam"),
         ("model.pooling=masked_mean mask=padding_causal", "words SparseAdam"),
         ("model.pooling=last model.scale_embedding=true", "words SparseAdam"),
