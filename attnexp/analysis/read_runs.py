@@ -86,7 +86,7 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
     correct = predictions.right_by_epoch(run)
     rows = []
     for epoch in result.epochs:
-        row = about | asdict(epoch) | {"correct": correct.get(epoch.epoch)}
+        row = about | vars(epoch) | {"correct": correct.get(epoch.epoch)}
         if about["protocol"] == "holdout" and epoch.epoch == result.best.epoch:
             tested = asdict(result.test)
             row |= {f"test_{name}": tested[name] for name in tested if name != "n"}

@@ -15,7 +15,7 @@ SCHEMA = 5
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class EpochRow:
     """Metrics of an epoch. Losses are mean cross-entropy in nats."""
 

@@ -241,15 +241,17 @@ def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
 def _distinct(jobs: Iterable[Job]) -> list[Job]:
     """Jobs, each once. Raises `UserError` for two runs of one name, and one run of two names."""
     jobs_by_name: dict[str, Job] = {}
-    names_by_run: dict[str, str] = {}
+    first_jobs: dict[str, Job] = {}  # by title, since all titles have the same seeds
     for job in jobs:
         name = str(job)
-        config = job.config
-        if jobs_by_name.setdefault(name, job).config != config:
+        if jobs_by_name.setdefault(name, job).config != job.config:
             raise UserError(f"Two different runs are called '{name}'. Sweep them apart.")
-        run_settings = settings(to_dict(config))
-        run = repr((run_settings, config.seed, config.seeds, config.data))
-        twin = names_by_run.setdefault(run, name)
-        if twin != name:
-            raise UserError(f"'{twin}' and '{name}' are the same run. Leave one of them out.")
+        first_jobs.setdefault(job.title, job)
+    jobs_by_run: dict[str, Job] = {}
+    for job in first_jobs.values():
+        config = job.config
+        run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
+        twin = jobs_by_run.setdefault(run, job)
+        if twin is not job:
+            raise UserError(f"'{twin}' and '{job}' are the same run. Leave one of them out.")
     return list(jobs_by_name.values())
