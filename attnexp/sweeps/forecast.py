@@ -46,7 +46,9 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
         jobs_by_data[title].append(job)
     differences: list[dict[str, Any]] = []
     for jobs in jobs_by_data.values():
-        differences += _foresee_difference(judged, jobs, finished)
+        difference = _foresee_difference(judged, jobs, finished)
+        if difference is not None:
+            differences.append(difference)
     return {"seconds": None if math.isnan(seconds) else seconds, "differences": differences}
 
 
@@ -107,9 +109,9 @@ def _pace_of(config: dict[str, Any], threads: int | None, machine: str | None) -
 
 def _foresee_difference(
     sweep: Sweep, jobs: Sequence[Job], finished: pd.DataFrame
-) -> list[dict[str, Any]]:
+) -> dict[str, Any] | None:
     """The difference (a share) that jobs on one data set find in four of five cases, by the spread
-    of finished runs on it, else as published. Empty without either, and for too few seeds."""
+    of finished runs on it, else as published. None without either, and for too few seeds."""
     config = jobs[0].config
     title = config.data.title
     comparison = _comparison_of(to_dict(config))
@@ -130,7 +132,7 @@ def _foresee_difference(
     m = len(family_of_study(sweep.variants))
     can_tell = sd > 0 and m > 0 and n >= FEWEST_SEEDS
     if not can_tell:
-        return []
+        return None
     is_declared = sweep.declaration is not None
     difference = smallest_difference(sd, n, m, anytime=is_declared)
     words = (
@@ -138,8 +140,7 @@ def _foresee_difference(
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."
     )
     record = {"data": title, "seeds": n, "m": m, "sd": sd}
-    record |= {"difference": difference, "words": words}
-    return [record]
+    return record | {"difference": difference, "words": words}
 
 
 def _try_epoch(config: RunConfig) -> float:

@@ -96,7 +96,8 @@ def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on from its
-    last epoch. Raises `UserError`, `Busy` while another process does this run, `RunFailed`."""
+    last epoch. Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a
+    loss that is not finite."""
     try_to_build(config)
     with device.restore_threads():
         processor = device.prepare(config.train)
