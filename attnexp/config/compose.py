@@ -20,8 +20,7 @@ from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import pieces
 from attnexp.config.hydra_options import compose_options, escape
 from attnexp.config.options import Tree, groups
-from attnexp.config.pieces import CLASS
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
+from attnexp.config.schema import ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import habit, setting_of
 
 Values = list[tuple[str, Any]]
@@ -63,20 +62,6 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     laid = _lay_over(escape(tree), values)
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(_resolve(laid))
-
-
-def foreign_code(config: Tree) -> list[str]:
-    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
-    tokenizer and loss."""
-    names = []
-    for key, value in flatten(config).items():
-        if not CLASS.fullmatch(str(value)):
-            continue
-        section, _, _ = key.partition(".")
-        is_foreign_piece = section in PIECES and not pieces.is_ours(value)
-        if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
-            names.append(value)
-    return names
 
 
 def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:

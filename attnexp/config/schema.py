@@ -17,7 +17,7 @@ from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.config.options import Tree, conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, is_ours, setting
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
@@ -287,3 +287,17 @@ def flatten(tree: Tree, prefix: str = "") -> Tree:
         else:
             flat[key] = value
     return flat
+
+
+def foreign_code(config: Tree) -> list[str]:
+    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
+    tokenizer and loss."""
+    names = []
+    for key, value in flatten(config).items():
+        if not CLASS.fullmatch(str(value)):
+            continue
+        section, _, _ = key.partition(".")
+        is_foreign_piece = section in PIECES and not is_ours(value)
+        if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
+            names.append(value)
+    return names

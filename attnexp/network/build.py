@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError, name_allocation
-from attnexp.config.compose import foreign_code
-from attnexp.config.schema import RunConfig, SeedsConfig, to_dict
+from attnexp.config.schema import RunConfig, SeedsConfig, foreign_code, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
 from attnexp.network.check import check_pieces

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from attnexp.analysis.answer import Answer
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, foreign_code
+from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.config.pieces import Piece
-from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict
+from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, foreign_code, to_dict
 from attnexp.runs.result import RunResult
 from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.planning import MOST_SEEDS

@@ -15,8 +15,7 @@ from typing import Any
 
 from attnexp.base.errors import UserError, join_names
 from attnexp.config import pieces
-from attnexp.config.compose import foreign_code, overlay
-from attnexp.config.schema import RunConfig, to_dict
+from attnexp.config.schema import RunConfig, foreign_code, to_dict
 from attnexp.config.user_code import PREFIX, digest_files
 from attnexp.runs.labels import settings
 from attnexp.runs.result import SCHEMA, Run
@@ -60,6 +59,8 @@ def load_config(
     Raises `UserError` where its model is not attnexp's, without `trust_code`, and where the user's
     code has changed since, without `any_code`.
     """
+    from attnexp.config.compose import overlay
+
     config = overlay(run.result.config, words, trust_code=trust_code)
     users = pieces.sources_of(*foreign_code(run.result.config))
     differences = run.result.code.items() ^ users.code.items()

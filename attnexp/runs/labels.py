@@ -5,9 +5,8 @@ import json
 from typing import Any
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose, foreign_code
 from attnexp.config.options import Tree, name_of
-from attnexp.config.schema import DataConfig, DataName, flatten, is_seed, to_dict
+from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
 
 NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
 data.header data.text data.label data.train_split data.test_split data.val_split
@@ -78,6 +77,8 @@ def data_of(config: Tree) -> DataConfig:
 @functools.cache
 def default_settings(*words: str) -> Tree:
     """Settings of a run of these words, or of as many of the first as compose."""
+    from attnexp.config.compose import compose
+
     try:
         return settings(to_dict(compose(words)))
     except UserError:

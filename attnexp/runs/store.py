@@ -11,7 +11,7 @@ import re
 import shutil
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -23,8 +23,7 @@ from pydantic import TypeAdapter
 from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config import pieces
-from attnexp.config.compose import foreign_code
-from attnexp.config.schema import RunConfig, to_dict
+from attnexp.config.schema import RunConfig, foreign_code, to_dict
 from attnexp.runs import predictions
 from attnexp.runs.identity import Identity
 from attnexp.runs.labels import default_label, departures
@@ -154,19 +153,31 @@ def load_result(path: Path) -> RunResult:
         return CHECKED_RESULT.validate_python(tree)
 
 
-def find_runs_of_other_code(out: str | Path, identity: Identity) -> list[Path]:
-    """Folders of finished runs that differ in code alone, the newest first."""
-    files = Path(out, RUNS).glob(f"{identity.settings}-*/{RESULT}")
+def list_finished(out: str | Path) -> list[Path]:
+    """Folders of the finished runs under `out`, the newest first."""
+    files = Path(out, RUNS).glob(f"*/{RESULT}")
     newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    folders = [file.parent for file in newest_first]
-    return [folder for folder in folders if folder.name != identity.run_id]
+    return [file.parent for file in newest_first]
 
 
-def describe_outdated_runs(out: str | Path, missing: Iterable[Identity]) -> list[str]:
-    """Changes of the code since runs with these settings finished: a line for each change."""
+def finished_by_settings(out: str | Path) -> defaultdict[str, list[Path]]:
+    """Folders of the finished runs under `out`, the newest first, by the settings in their ids:
+    those of one list differ in code alone."""
+    folders = defaultdict[str, list[Path]](list)
+    for path in list_finished(out):
+        digest, _, _ = path.name.partition("-")
+        folders[digest].append(path)
+    return folders
+
+
+def describe_outdated_runs(
+    finished: Mapping[str, Sequence[Path]], missing: Iterable[Identity]
+) -> list[str]:
+    """Changes of the code since runs with the settings of missing ones finished: a line for each
+    change. finished: as `finished_by_settings` gives it."""
     runs_by_change = defaultdict[str, set[Path]](set)
     for identity in missing:
-        for path in find_runs_of_other_code(out, identity)[:1]:
+        for path in finished.get(identity.settings, [])[:1]:
             with suppress(UserError):  # a run that cannot be read says nothing
                 code = load_result(path).code
                 files = {file for file, _ in code.items() ^ identity.code.items()}

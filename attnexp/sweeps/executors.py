@@ -19,8 +19,7 @@ import torch
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
-from attnexp.config.compose import foreign_code
-from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
+from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, foreign_code, to_dict
 from attnexp.data.encode import Dataset
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job

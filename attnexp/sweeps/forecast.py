@@ -6,7 +6,6 @@ import platform
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -15,8 +14,7 @@ import torch
 from attnexp.analysis.families import family_of_study
 from attnexp.analysis.rows import kind_of_seeds
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.compose import foreign_code
-from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, to_dict
+from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, foreign_code, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.labels import replicate
@@ -56,32 +54,32 @@ def _foresee_seconds(sweep: Sweep, missing: Sequence[Job], finished: pd.DataFram
     """Duration of a sweep, by finished runs of the same pace, else by a trial. NaN if unknown."""
     is_in_memory = len({job.config.data for job in missing}) == 1  # as the last that was read
     can_try = is_in_memory and sweep.executor.kind is ExecutorKind.local
-    jobs_by_pace = defaultdict[str, list[Job]](list)
-    for job in missing:
-        config = to_dict(job.config)
-        pace = _pace_of(config, num_threads([job]), platform.platform())
-        jobs_by_pace[pace].append(job)
     slots = num_slots(sweep.executor, missing)
+    num_runs = Counter(job.title for job in missing)
+    last_jobs = {job.title: job for job in missing}  # seeds make no difference
+    seconds_by_pace: dict[str, float] = {}
     seconds = 0.0
-    for pace, jobs in jobs_by_pace.items():
-        has_pace = finished["pace"] == pace
-        seconds_of_epoch = finished["seconds_of_epoch"][has_pace].mean()
-        if math.isnan(seconds_of_epoch) and can_try:
-            seconds_of_epoch = _try_epoch(jobs[-1].config)
-        num_epochs = sum(job.config.train.epochs for job in jobs)
-        seconds += seconds_of_epoch * num_epochs / slots
+    for title, job in last_jobs.items():
+        config = job.config
+        pace = _pace_of(to_dict(config), num_threads([job]), platform.platform())
+        if pace not in seconds_by_pace:
+            has_pace = finished["pace"] == pace
+            seconds_of_epoch = finished["seconds_of_epoch"][has_pace].mean()
+            if math.isnan(seconds_of_epoch) and can_try:
+                seconds_of_epoch = _try_epoch(config)
+            seconds_by_pace[pace] = seconds_of_epoch
+        num_epochs = num_runs[title] * config.train.epochs
+        seconds += seconds_by_pace[pace] * num_epochs / slots
     return seconds
 
 
 def _tabulate_finished_runs(out: str) -> pd.DataFrame:
     """A row for each of the runs under `out` that finished last."""
-    folder = Path(out, store.RUNS)
-    files = [*folder.glob(f"*/{store.RESULT}")]
-    files.sort(key=lambda file: file.stat().st_mtime)
+    newest = store.list_finished(out)[:NEWEST]
     rows: list[tuple[Any, ...]] = []
-    for file in files[-NEWEST:]:
+    for path in reversed(newest):
         with suppress(UserError):  # a run that cannot be read says nothing
-            result = store.load_result(file.parent)
+            result = store.load_result(path)
             config = result.config
             machine = result.provenance
             pace = _pace_of(config, machine.get("threads"), machine.get("platform"))

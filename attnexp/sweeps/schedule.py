@@ -43,16 +43,16 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     entries: list[SweepEntry] = []
     missing: list[Identity] = []
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
+    finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path = store.run_dir(job.config.out, identity.run_id)
         if not store.has_finished(path):
             missing.append(identity)
             if any_code:
-                runs = store.find_runs_of_other_code(job.config.out, identity)
-                path = next(iter(runs), path)
+                path = next(iter(finished[identity.settings]), path)
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
-    for line in store.describe_outdated_runs(sweep.directory.parent, missing):
+    for line in store.describe_outdated_runs(finished, missing):
         progress.note(f"{line} --any-code takes such runs as they are.")
     return entries
 

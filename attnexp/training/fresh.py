@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor, from_numpy, nn
 
 from attnexp.base.errors import UserError
-from attnexp.config.compose import foreign_code
-from attnexp.config.schema import Precision, RunConfig, to_dict
+from attnexp.config.schema import Precision, RunConfig, foreign_code, to_dict
 from attnexp.network.build import build_model
 from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.guard import guard

@@ -18,8 +18,7 @@ import torch
 from torch import nn
 
 from attnexp.base import progress
-from attnexp.config.compose import foreign_code
-from attnexp.config.schema import DataConfig, Protocol, RunConfig, to_dict
+from attnexp.config.schema import DataConfig, Protocol, RunConfig, foreign_code, to_dict
 from attnexp.data import encode
 from attnexp.data.sources import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
