@@ -1,18 +1,24 @@
 """Cells of the tables of other trainers, as texts, with standard names of columns."""
 
+import re
 from collections.abc import Collection, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pandas as pd
 
-from attnexp.base.errors import UserError, join_names
+from attnexp.base.errors import UserError, find_twins, join_names
 from attnexp.config.options import did_you_mean
 from attnexp.data.tables import kind_of, read_rows
 
 KEYS = ["data", "variant", "seed"]
 ORIGIN = "place of the row"  # a column beside those of the files
+INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # without width
+NO_NAME = {"", "nan", "NaN", "NA", "<NA>", "null", "NULL", "None"}
+"""Cells of a run without a seed or data set; a variant may be called None."""
+WHOLE = re.compile(r"^\+?0*(\d+)(\.0*)?$")  # so that 1, 01 and pandas' 1.0 are one seed
 
 
 def read_cells(
@@ -61,10 +67,13 @@ def _with_standard_names(frame: pd.DataFrame, name: str, known_columns: list[str
     renamed = cells.drop(columns=unused, errors="ignore").rename(columns=standard)
     cells = pd.DataFrame({"data": name, **renamed})
     for key in KEYS:
-        cells[key] = cells[key].str.strip()
-    seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
-    if (seeds % 1 == 0).all():  # so that 1, 01 and pandas' 1.0 are one seed
-        cells["seed"] = seeds.astype("int64").astype("string")
+        # a spreadsheet or web page may hold a name in two ways that look the same
+        plain = {}
+        for text in cells[key].unique():
+            visible = INVISIBLE.sub("", normalize("NFC", text))
+            plain[text] = " ".join(visible.split())
+        cells[key] = cells[key].map(plain)
+    cells["seed"] = cells["seed"].str.replace(WHOLE, r"\1", regex=True)
     numbers = cells.index + 1
     cells[ORIGIN] = "row " + numbers.astype(str)
     return cells
@@ -86,6 +95,18 @@ def _how_to_make_long(cells: pd.DataFrame, variant_column: str, seed_column: str
         f" A row is one run. If {join_names(numbers)} hold accuracies of one {new_column} each, "
         f"make the table long: {table}.melt({kept}, var_name={new_column!r}, value_name='accuracy')"
     )
+
+
+def check_keys(rows: pd.DataFrame) -> list[str]:
+    """Notes on names that read alike. Raises `UserError` for a row without one of its `KEYS`."""
+    notes = []
+    for key, what in zip(KEYS, ("data set", "variant", "seed"), strict=True):
+        unnamed = rows[rows[key].isin({""} if key == "variant" else NO_NAME)]
+        if len(unnamed):
+            raise UserError(f"{name_row(unnamed)} has no {what}. Fill it in, or remove the row.")
+        for twins in find_twins(rows[key].unique()):
+            notes.append(f"Is it one {what}? {', '.join(map(repr, twins))} count as several.")
+    return notes
 
 
 def name_run(rows: pd.DataFrame) -> str:

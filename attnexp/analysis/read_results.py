@@ -15,6 +15,7 @@ from attnexp.analysis.read_cells import (
     KEYS,
     ORIGIN,
     check_columns,
+    check_keys,
     name_row,
     name_run,
     read_cells,
@@ -25,12 +26,14 @@ from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
 ACCURACY_WORDS = {"acc", "accuracy"}  # words of the names of columns that hold one
-QUALIFIERS = set("train val valid validation dev test eval final best last mean balanced".split())
+QUALIFIERS = """train val valid validation dev test eval final best last mean balanced metrics
+binary categorical sparse""".split()
 """Words that may stand beside them in the name of a column that is judged unasked."""
 GAINS = {"f1", "precision", "recall", "auc", "bleu", "score"}  # more is better
 COSTS = {"loss", "error", "perplexity", "wer"}  # less is better
 
 SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
+LARGEST = 1e150  # of a metric; the squares of larger numbers are none
 LARGEST_STEP = 1 / 20  # of an accuracy; a larger one is no step of a test set
 BITS = {"true": "1", "false": "0", "1": "1", "0": "0", "1.0": "1", "0.0": "0", "": ""}
 
@@ -77,7 +80,8 @@ def read_results(
     keys = [name for name in (*KEYS, "example") if name in cells]
     rows = cells[keys].join(numbers).dropna(subset=names)
     if rows.empty:
-        raise UserError(f"Every row has an empty cell in {', '.join(names)}.")
+        raise UserError(f"Every row has an empty cell in {', '.join(names)}. Name one: --columns.")
+    notes = check_keys(cells.loc[rows.index])
     repeated = rows[rows.duplicated(keys)]
     if len(repeated):
         raise UserError(
@@ -88,10 +92,10 @@ def read_results(
     groups = []
     for data, group_rows in rows.groupby("data", sort=False):
         groups.append(_make_group(str(data), group_rows, names, first, sequential))
-    groups[0].notes.extend(_describe_empty_cells(cells, names))
+    groups[0].notes.extend([*notes, *_describe_empty_cells(cells, names)])
     metrics = [_make_spec(name, rows, higher, lower, margin_of) for name in names]
     for group in groups:
-        group.notes.extend(_describe_unknown_step(group, metrics))
+        group.notes.extend(_describe_units(group, metrics))
     return groups, metrics
 
 
@@ -105,11 +109,15 @@ def _describe_empty_cells(cells: pd.DataFrame, metrics: list[str]) -> Iterator[s
             yield f"Left out: {len(left_out):,} rows with an empty cell in {name} ({listed})."
 
 
-def _describe_unknown_step(group: Group, metrics: list[MetricSpec]) -> Iterator[str]:
-    """Notes on accuracies that do not tell of how many examples they are."""
-    if group.num_texts:
-        return
+def _describe_units(group: Group, metrics: list[MetricSpec]) -> Iterator[str]:
+    """Notes on margins above all values, and on accuracies that do not tell of how many examples
+    they are."""
     for metric in metrics:
+        values = group.endpoints.loc[group.endpoints["metric"] == metric.name, "value"]
+        if metric.margin > values.abs().max():
+            yield f"The margin of {metric.name} is above all its values. Is it in their unit?"
+        if group.num_texts:
+            continue
         step = group.step(RESULT.name, metric)
         if metric.in_points and step > LARGEST_STEP * metric.whole:
             yield (
@@ -125,6 +133,12 @@ def _is_accuracy(name: str) -> bool:
     return name in similar or not ACCURACY_WORDS.isdisjoint(_words_of(name))
 
 
+def _is_plain(name: str) -> bool:
+    """Whether that is all that its name says: `test_acc`, not `acc_err`, `1-acc` or `acc ±`."""
+    has_words = _is_accuracy(name) and _words_of(name) <= ACCURACY_WORDS.union(QUALIFIERS)
+    return has_words and re.fullmatch(r"[\w /.:()\[\]%-]+", name, re.ASCII) is not None
+
+
 def _words_of(name: str) -> set[str]:
     return set(re.findall("[a-z0-9]+", name.lower()))
 
@@ -134,8 +148,7 @@ def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> l
     `grad_acc`); and those named. Raises `UserError` for none, or one that is no column."""
     columns = [name for name in cells if name not in (*KEYS, ORIGIN)]
     if not chosen:
-        plain_words = ACCURACY_WORDS | QUALIFIERS
-        chosen = [name for name in columns if _is_accuracy(name) and _words_of(name) <= plain_words]
+        chosen = [name for name in columns if _is_plain(name)]
     metrics = list(dict.fromkeys([*chosen, *named]))
     check_columns(metrics, columns, "Choose with --columns.")
     if not metrics:
@@ -150,7 +163,7 @@ def _name_metrics(chosen: list[str], named: list[str], cells: pd.DataFrame) -> l
 
 def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str] = ()) -> str:
     """Options that judge a metric: its direction where it was typed or is plain, else a choice."""
-    words = _words_of(name) - QUALIFIERS
+    words = _words_of(name).difference(QUALIFIERS)
     is_gain = name in higher or words <= GAINS | ACCURACY_WORDS
     is_cost = name in lower or words <= COSTS
     direction = f"--higher {name} or --lower {name}"
@@ -163,20 +176,21 @@ def _suggest_options(name: str, higher: Sequence[str] = (), lower: Sequence[str]
 
 
 def _to_numbers(cells: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
-    """Finite numbers; NaN for an empty cell. Raises `UserError` for any other, and for an accuracy
-    that is neither a share nor per cent."""
+    """Numbers below `LARGEST`; NaN for an empty cell. Raises `UserError` for any other, and for an
+    accuracy that is neither a share nor per cent."""
     numbers = cells[metrics].apply(pd.to_numeric, errors="coerce").astype(float)
-    numbers = numbers.mask(numbers.abs() == math.inf)
+    numbers = numbers.mask(numbers.abs() > LARGEST)
     for name in metrics:
         values = numbers[name]
         wrong = cells[values.isna() & (cells[name] != "")]
         if len(wrong):
             text = wrong[name].iloc[0]
-            message = f"{name_row(wrong)}: {name} holds {text!r}, which is no finite number."
-            plain = text.replace(",", ".").rstrip("% ")
+            cure = "Leave the cell empty where a run failed."
+            plain = text.replace(",", ".").replace("%", "").strip()
             if plain != text and pd.notna(pd.to_numeric(plain, errors="coerce")):
-                message += f" Write {plain}."
-            raise UserError(message)
+                cure = f"Write {plain}."
+            what = f"{name} holds {text!r}, which is no finite number below {LARGEST:g}"
+            raise UserError(f"{name_row(wrong)}: {what}. {cure}")
         outside = cells[(values < 0) | (values > 100)]
         if len(outside) and _is_accuracy(name):
             text = outside[name].iloc[0]
@@ -278,9 +292,9 @@ def _make_spec(
     usual_margin = 100 * MARGIN if is_accuracy else 0.0
     margin = margin_of.get(name, margin_of.get("", usual_margin))
     directions = [name in higher, name in lower]
-    has_direction = any([is_accuracy, *directions])
+    has_direction = any([_is_plain(name), name == "macro_f1", *directions])
     has_both = all(directions)
-    if not has_direction or has_both or not margin > 0:
+    if not has_direction or has_both or not 0 < margin < math.inf:
         raise UserError(
             f"Say which direction of {name} is better, and the smallest difference that "
             f"matters, above 0: {_suggest_options(name, higher, lower)}"
@@ -291,7 +305,7 @@ def _make_spec(
         run = name_run(rows[rows[name] == low])
         raise UserError(f"{run}: {name} is {low:g} beside {high:g}. Write all as per cent.")
     is_share = bool(is_accuracy and high <= 1)
-    if is_share and margin < SMALLEST_MARGIN:
+    if is_accuracy and margin < SMALLEST_MARGIN:
         raise UserError(
             f"{margin:g} points? The tables show {name} in %, and margins in points. For half "
             f"a point write --margin {name}=0.5"

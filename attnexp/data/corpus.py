@@ -1,10 +1,7 @@
 """Corpus: a data set as it is read, the checks it must pass, and questions about it."""
 
 import re
-from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from decimal import Decimal, InvalidOperation
 from itertools import combinations
 from typing import Any, Self
 
@@ -12,7 +9,7 @@ import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError, check_name, join_names
+from attnexp.base.errors import UserError, check_name, find_twins, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
 
@@ -255,20 +252,8 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
     if is_unsplit.mean() > 0.1:
         problem = "long texts have two tokens at most (is data.tokenizer right?)"
         counts[problem] = is_unsplit.sum()
-    names_of = defaultdict[str, list[str]](list)
-    for name in corpus.classes:
-        names_of[_simplify(name)].append(name)
-    for names in names_of.values():
-        if len(names) > 1:
-            listed = ", ".join(map(repr, names))
-            problem = f"names of classes differ in space, case or zeros alone ({listed})"
-            counts[problem] = len(names)
+    for names in find_twins(corpus.classes):
+        listed = ", ".join(map(repr, names))
+        problem = f"names of classes differ in space, case, zeros, quotes or encoding ({listed})"
+        counts[problem] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
-
-
-def _simplify(name: str) -> str:
-    """The same for names that a person reads alike, such as `1`, `01` and `1e0`."""
-    plain = "".join(name.split()).casefold()
-    with suppress(InvalidOperation):  # no number
-        plain = str(Decimal(plain).normalize())
-    return plain

@@ -1,6 +1,5 @@
 """Results of other trainers: every kind of file is read alike, and every mistake is one message."""
 
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -67,7 +66,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
     frame = pd.DataFrame(rows).assign(loss=0.5)
     (group,), _ = read_results(frame, lower=["loss"], margins=["loss=1"])
     assert {*group.endpoints["metric"]} == {"accuracy", "loss"}
-    assert group.notes == []
+    assert group.notes == ["The margin of loss is above all its values. Is it in their unit?"]
     rows[0]["correct"] = "0.3"
     with pytest.raises(UserError, match=r"a, seed 0 on .*'0\.3', which is neither 1 nor 0"):
         read_results(pd.DataFrame(rows))
@@ -95,28 +94,33 @@ def test_variants_without_a_common_seed_are_named() -> None:
     assert compare(groups, metrics).undecided[0] == "b − a"
 
 
-@pytest.mark.parametrize("name", ["acc", "val_acc", "Test accuracy", "eval/accuracy"])
+@pytest.mark.parametrize("name", ["acc", "val_acc", "Test acc. (%)", "metrics.eval/accuracy"])
 def test_a_column_called_accuracy_is_judged(name: str) -> None:
     (group,), _ = read_results(FRAME.rename(columns={"accuracy": name}))
     assert {*group.endpoints["metric"]} == {name}
 
 
-@pytest.mark.parametrize("name", ["inaccuracy", "grad_acc", "1-accuracy", "acc_steps", "score"])
+@pytest.mark.parametrize("name", ["inaccuracy", "acc_err", "1-accuracy", "acc_steps", "acc ±"])
 def test_no_other_column_is_judged_unasked(name: str) -> None:
     frame = FRAME.assign(**{name: "no number"})
     assert {*read_results(frame)[0][0].endpoints["metric"]} == {"accuracy"}
     with pytest.raises(UserError, match=f"No column is called accuracy or acc.*{name}"):
         read_results(frame.drop(columns="accuracy"))
+    frame[name] = frame["loss"]
+    assert f"direction of {name} is" in message_of(read_results, frame, [name])  # nor by guess
 
 
-def test_seeds_of_several_files_are_numbers_where_all_of_a_file_are(tmp_path: Path) -> None:
+def test_seeds_and_variants_that_look_the_same_are_one(tmp_path: Path) -> None:
     files: list[Path] = []
-    for rows in ("a ,1.0,.8\na,02,.81\n", "b, 1,.82\nb,2,.83\n", "c,1,.8\nc,02x,.8\n"):
+    large = str(2**63 + 1)  # no float holds it
+    for rows in (f"é\u2002a ,1.0,.8\ne\u0301 \u200ba,0{large},.81\n", f"b, 1,.82\nb,{large},.83\n",
+                 "c,1,.8\nc,02x,.8\nC,1,.8\n"):  # fmt: skip
         files.append(tmp_path / f"{len(files)}.csv")
         files[-1].write_text(f"variant,seed,accuracy\n{rows}")
     (group,), _ = read_results(files)
-    seeds = group.endpoints.groupby("variant")["seed"].agg(list)
-    assert seeds.to_dict() == {"a": ["1", "2"], "b": ["1", "2"], "c": ["1", "02x"]}
+    seeds = group.endpoints.groupby("variant")["seed"].agg(list).to_dict()
+    assert seeds == {"é a": ["1", large], "b": ["1", large], "c": ["1", "02x"], "C": ["1"]}
+    assert group.notes[0] == "Is it one variant? 'c', 'C' count as several."
 
 
 def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
@@ -202,13 +206,16 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
         (FRAME, {"lower": ["loss"]}, ["smallest difference", "--lower loss --margin loss=0.01"]),
         (FRAME, {"lower": ["loss"], "higher": ["loss"], "margin": ["loss=1"]}, ["direction of"]),
         (FRAME, {"margin": ["accuracy=-1"]}, ["above 0"]),
-        (FRAME, {"margin": ["accuracy=x"]}, ["above 0"]),
+        (FRAME, {"margin": ["accuracy=inf"]}, ["above 0"]),
         (FRAME, {"margin": ["0.005"]}, ["0.005 points? ", "--margin accuracy=0.5"]),  # a share?
+        (FRAME.assign(accuracy=80 + FRAME["loss"]), {"margin": ["0.005"]}, ["0.005 points? "]),
         (FRAME[FRAME["variant"] == "a"], {}, ["a has nothing to be compared with"]),
         (FRAME, {"baseline": "c"}, ["c has nothing to be compared with", "a, b"]),
         (pd.concat([FRAME, FRAME[:1]]), {}, ["a, seed 0", "more than one result"]),
+        (FRAME.assign(variant=None), {}, ["row 1", "has no variant"]),
+        (FRAME.astype({"seed": str}).replace({"seed": {"2": "nan"}}), {}, ["row 3", "has no seed"]),
         (FRAME.astype({"accuracy": object}).replace({0.8: "n/a"}), {"columns": ["accuracy"]},
-         ["row 1 (a, seed 0", "accuracy holds 'n/a', which is no finite number"]),
+         ["row 1 (a, seed 0", "accuracy holds 'n/a', which is no finite", "Leave the cell empty"]),
         (MIXED, {}, ["accuracy", "0.823", "per cent"]),
         (FRAME[["variant", "seed"]], {}, ["No column is called accuracy", "no others"]),
         (FRAME[:0], {"columns": ["accuracy"]}, ["no rows"]),
@@ -216,7 +223,7 @@ def test_the_first_variant_of_all_is_the_baseline_of_every_data_set() -> None:
         (FRAME.assign(accuracy="0,8038"), {"columns": ["accuracy"]}, ["Write 0.8038."]),
         (FRAME.replace({0.8: -1}), {}, ["row 1 (a, seed 0", "accuracy is -1", "neither a share"]),
         (FRAME.assign(accuracy=101), {}, ["accuracy is 101: neither a share nor per cent"]),
-        (FRAME.replace({0.5: math.inf}), {"lower": ["loss"], "margin": ["loss=1"]}, ["'inf'"]),
+        (FRAME.replace({0.5: 1e200}), {"lower": ["loss"], "margin": ["loss=1"]}, ["below 1e+150"]),
         (FRAME.assign(f1=FRAME["seed"].where(FRAME["variant"] == "b")), {"columns": ["f1"]},
          ["a has nothing to be compared with", "without an empty cell there is b"]),
     ],

@@ -199,14 +199,16 @@ def test_the_command_shows_what_is_read(tmp_path: Path, capsys: Capture) -> None
     read = {"files": ["mine.csv"], "texts": 30, "files_not_read": 0}
     assert shown_set["read"] == {"train": read}
     assert shown_set["problems"] == [
-        "2 names of classes differ in space, case or zeros alone ('no', 'no ')"
+        "2 names of classes differ in space, case, zeros, quotes or encoding ('no', 'no ')"
     ]
 
 
 def test_classes_of_few_texts_or_of_one_number_are_problems(tmp_path: Path) -> None:
-    labels = ["1", "1", "01", "1e0", "2", "2"] * 5 + ["rare"]
+    labels = ["1", "1", "01", "1e0", "é", "e\u0301"] * 5 + ["rare"]
     write_csv(tmp_path / "a.csv", [(f"text {i}", label) for i, label in enumerate(labels)])
     quality = encode.load_dataset(on_disk(tmp_path / "a.csv")).quality
-    assert quality["of 5 classes with one text in train: rare"] == 1
-    assert quality["of 5 classes with no text in test: rare"] == 1
-    assert quality["names of classes differ in space, case or zeros alone ('01', '1', '1e0')"] == 3
+    assert quality["of 6 classes with one text in train: rare"] == 1
+    assert quality["of 6 classes with no text in test: rare"] == 1
+    alike = "names of classes differ in space, case, zeros, quotes or encoding"
+    assert quality[f"{alike} ('01', '1', '1e0')"] == 3
+    assert quality[f"{alike} ('e\u0301', 'é')"] == 2
