@@ -100,12 +100,15 @@ def _how_to_make_long(cells: pd.DataFrame, variant_column: str, seed_column: str
 def check_keys(rows: pd.DataFrame) -> list[str]:
     """Notes on names that read alike. Raises `UserError` for a row without one of its `KEYS`."""
     notes = []
-    for key, what in zip(KEYS, ("data set", "variant", "seed"), strict=True):
-        unnamed = rows[rows[key].isin({""} if key == "variant" else NO_NAME)]
+    for key in KEYS:
+        what = key.replace("data", "data set")
+        no_name = {""} if key == "variant" else NO_NAME
+        unnamed = rows[rows[key].isin(no_name)]
         if len(unnamed):
             raise UserError(f"{name_row(unnamed)} has no {what}. Fill it in, or remove the row.")
         for twins in find_twins(rows[key].unique()):
-            notes.append(f"Is it one {what}? {', '.join(map(repr, twins))} count as several.")
+            listed = ", ".join(map(repr, twins))
+            notes.append(f"Is it one {what}? {listed} count as several.")
     return notes
 
 

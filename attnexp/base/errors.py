@@ -64,8 +64,9 @@ def find_twins(names: Iterable[str]) -> list[list[str]]:
     """Names that a person reads alike, such as `1`, `01` and `1e0`, or `Pos` and `pos `."""
     twins_of = defaultdict[str, list[str]](list)
     for name in names:
-        letters = "".join(unicodedata.normalize("NFKC", name).split())
-        plain = "".join(filter(str.isprintable, letters)).strip("'\"").casefold()
+        letters = unicodedata.normalize("NFKC", name)
+        visible = "".join(filter(str.isprintable, letters)).replace(" ", "")
+        plain = visible.strip("'\"").casefold()
         with suppress(ArithmeticError):  # no number
             plain = str(Decimal(plain).normalize() + 0)  # so that -0 is 0
         twins_of[plain].append(name)

@@ -26,8 +26,10 @@ WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
 """A whole number as pandas writes it in a column with missing values."""
 NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
 """A blank label, or a fraction."""
-MISSING = re.compile(r"\s*(None|(?i:nan|null|n/a|#n/a|<na>))\s*")
+MISSING = re.compile(r"\s*(None|NONE|\\N|(?i:-?nan|nat|null|nil|n/?a|#n/a|<na>))\s*")
 """A label that programs write where there is none; a class may be called so all the same."""
+NUMBER = re.compile(r"[-+]?\.?\d")
+"""The beginning of a number."""
 
 Classes = tuple[str, ...]
 """Names of classes, in the order of their labels."""
@@ -98,8 +100,6 @@ class Corpus:
 def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label."""
-    if rows.empty:
-        raise UserError(f"{source} holds no texts.")
     labels = [_read_label(value) for value in rows.label]
     is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
     is_label = pd.notna(labels)
@@ -216,7 +216,7 @@ def choose_test(
 
 def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
     """What is questionable in texts, with how often; nothing that does not occur. num_words,
-    numbers: of each row, (n,). Texts of one number are the same to a model."""
+    numbers: of each row, (n,). Texts of one number read alike."""
     rows = corpus.rows.assign(number=numbers)
     with_words = rows[num_words > 0]
     counts = {}
@@ -232,8 +232,9 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
 
     places = rows.place[num_words == 0]
     counts[f"texts hold no word: {join_names(places)}"] = len(places)
+    missing = _find_missing(corpus.written)
     for label, name in enumerate(corpus.written):
-        if MISSING.fullmatch(name):
+        if name in missing:
             places = rows.place[rows.label == label]
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
@@ -257,3 +258,14 @@ def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[
         problem = f"names of classes differ in space, case, zeros, quotes or encoding ({listed})"
         counts[problem] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
+
+
+def _find_missing(names: Classes) -> set[str]:
+    """Names of classes that may stand for no label: by what programs write, and by the others."""
+    missing = set(filter(MISSING.fullmatch, names))
+    numbers = [int(name) for name in names if WHOLE.fullmatch(name)]
+    if 2 * len(numbers) > len(names):
+        missing.update(name for name in names if not NUMBER.match(name))
+        if min(numbers) == -1 and max(numbers) > 1:  # -1, 0, 1 may be a scale
+            missing.add("-1")
+    return missing

@@ -60,15 +60,17 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     corpus = load_corpus(config)
     numbered, words = number_corpus(corpus, config)
     text_numbers = number_texts(numbered)
+    # to a model these are not the same, and yet they leak
+    alike = number_texts(text.merge_alike(numbered, words)) if words else text_numbers
     ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, words)
     fingerprint = compute_fingerprint(corpus, ranks, words)
     if resample is not None:
         corpus, order = corpus.redraw(text_numbers, resample)
-        text_numbers = text_numbers[order]
+        alike = alike[order]
         redrawn = [ranks[row] for row in order]
         ranks, words = text.rank_by_frequency(redrawn, corpus.parts["train"].stop, words)
     num_words = np.array([len(row) for row in ranks])
-    problems = find_problems(corpus, num_words, text_numbers) if words else {}
+    problems = find_problems(corpus, num_words, alike) if words else {}
     ids = text.to_ids(ranks, config)
     labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}

@@ -38,7 +38,7 @@ def read_corpus(data: DataConfig) -> Corpus:
     try:
         splits = find_splits(path, data, is_hub=source.path is None)
         splits = choose_splits(splits, title, data)
-        tables, files = read_splits(splits, has_header=data.header)
+        tables, files = read_splits(splits, title, has_header=data.header)
         columns = choose_columns(tables["train"], title, data)
         rows = join_tables(tables, columns)
     except UserError:
@@ -54,8 +54,11 @@ def read_corpus(data: DataConfig) -> Corpus:
     return make_corpus(rows, title, files)
 
 
-def read_splits(splits: Splits, *, has_header: bool) -> tuple[dict[str, Frames], FilesRead]:
-    """Rows of all files, by split, and what is read; a note says it."""
+def read_splits(
+    splits: Splits, source: str, *, has_header: bool
+) -> tuple[dict[str, Frames], FilesRead]:
+    """Rows of all files, by split, and what is read; a note says it. Raises `UserError` for a split
+    without rows."""
     tables = {}
     files = {}
     parts = []
@@ -73,6 +76,11 @@ def read_splits(splits: Splits, *, has_header: bool) -> tuple[dict[str, Frames],
             "texts": num_texts,
             "files_not_read": len(split.skipped),
         }
+        if not num_texts:
+            message = f"{source}: {join_names(frames)}, the {key} split, holds no texts."
+            if split.skipped:
+                message += f" {join_names(split.skipped)} are not called NUMBER_RATING.txt."
+            raise UserError(message)
         parts.append(f"{key}: {join_names(frames)}, {num_texts:,} texts")
         skipped += split.skipped
     progress.note(f"Read {'; '.join(parts)}.")
@@ -82,13 +90,21 @@ def read_splits(splits: Splits, *, has_header: bool) -> tuple[dict[str, Frames],
 
 
 def join_tables(tables: dict[str, Frames], columns: list[str]) -> pd.DataFrame:
-    """Rows of all files: split, text and label, None where a cell is empty or its column is not
-    there, and place, for messages. columns: names of that of texts and that of labels."""
+    """Rows of all files: split, text and label, None where a cell is empty, and place, for
+    messages. columns: names of that of texts and that of labels. Raises `UserError` where a file
+    lacks one."""
     parts = []
     for split, files in tables.items():
         for name, rows in files.items():
             named = rows.drop(columns="", errors="ignore")  # several may have no name
-            part = named.reindex(columns=columns).astype(object)
+            missing = [column for column in columns if column not in named]
+            if missing:
+                raise UserError(
+                    f"{name} of {split} has no column {join_names(missing)}; its columns are "
+                    f"{join_names(named)}. Rename one, or name another split: "
+                    f"data.{split}_split=NAME. Without any test split a share of train is drawn."
+                )
+            part = named[columns].astype(object)
             part.columns = ["text", "label"]
             part["split"] = split
             numbers = range(1, len(rows) + 1)

@@ -197,17 +197,22 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _parse_object(tree: dict[str, Any], *, is_row: bool) -> pd.DataFrame:
     """Rows of a file that is one object. is_row: whether it may be the only row."""
     data = tree.get("data")
-    kinds = {type(value) for value in tree.values()}
+    if len(tree) == 1:  # such as {"rows": [...]}
+        (data,) = tree.values()
+    kinds = set(map(type, tree.values()))
     if isinstance(data, list) and ("columns" in tree or _are_objects(data)):
         # orient="split" names columns apart, orient="table" in each row
         return pd.DataFrame(data, columns=tree.get("columns"), dtype=object)
-    if kinds == {dict} and all(name.isdigit() for name in tree):  # orient="index"
+    if kinds == {dict} and "".join(tree).isdigit():  # orient="index"
         return pd.DataFrame([*tree.values()], dtype=object)
-    if kinds in ({dict}, {list}):  # orient="columns", or columns as lists
+    if kinds == {dict}:  # orient="columns"
         return pd.DataFrame(tree, dtype=object)
-    if is_row:
+    if kinds == {list}:
+        with suppress(ValueError):  # they differ in length, and are no columns
+            return pd.DataFrame(tree, dtype=object)
+    elif is_row:
         return pd.DataFrame([tree], dtype=object)
     raise ValueError(
-        f"it is one object over several lines, with the keys {join_names(tree)}; give one object a "
-        f"line, a list of objects, or what pandas' to_json writes"
+        f"it is one object with the keys {join_names(tree)}; give one object a line, a list of "
+        f"objects, or what pandas' to_json writes"
     )

@@ -132,8 +132,9 @@ def _find_tables(path: Path, data: DataConfig) -> Splits:
     by_folder = defaultdict[str, Files](dict)
     files = [*path.glob("*"), *path.glob("*/*")]
     for file in sorted(files):
-        if kind_of(file) and file.is_file():
-            name = str(file.relative_to(path))
+        name = str(file.relative_to(path))
+        is_hidden = any(part[0] in "._" for part in file.relative_to(path).parts)  # as __MACOSX
+        if kind_of(file) and file.is_file() and not is_hidden:
             stem = re.sub(r"[-_]\d.*", "", stem_of(name))
             tables[name] = file
             by_name[stem][name] = file
@@ -181,14 +182,18 @@ def _find_reviews(path: Path) -> Splits:
         if number is None:
             skipped[split].append(f"{split}/{side}/{file}")
         else:
-            text = content.decode() or None
+            try:
+                text = content.decode() or None
+            except UnicodeDecodeError as error:
+                raise UserError(f"{name} is not UTF-8 ({error}). Convert or remove it.") from None
             reviews.append((split, side, int(number[1]), file, text))
     frame = pd.DataFrame(reviews, columns=[*place, "text"])
     # an archive may hold a file twice: the last one counts
     frame = frame.drop_duplicates(place, keep="last").sort_values(place)
     splits = {}
-    for split, rows in frame.groupby("split"):
+    for split in sorted({*frame["split"], *skipped}):
         name = f"{split}/neg and {split}/pos"
+        rows = frame[frame["split"] == split]
         splits[split] = Split({name: rows}, sorted(skipped[split]))
     return splits
 

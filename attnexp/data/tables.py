@@ -14,10 +14,11 @@ from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data.records import guess_columns, parse_csv, parse_json
 
-TABLE = re.compile(r"[^._].*?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
+TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """The name of a file that holds a table."""
 COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\x28\xb5\x2f\xfd": "zstd"}
 """By the first bytes of a file: its name may be that of what it holds."""
+NO_TEXT = "a NUL character, as in UTF-16 without its mark, or in a spreadsheet or an archive"
 COMMON = {
     "text": ("text", "sentence", "review", "question", "content", "phrase", "tweet"),
     "label": ("label", "labels", "topic", "class", "category", "sentiment", "polarity"),
@@ -84,20 +85,25 @@ def _decode(content: bytes) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         cure = "a file of Windows becomes UTF-8 by: iconv -f cp1252 -t utf-8 OLD > NEW"
+        if b"\0" in content:
+            cure = f"it holds {NO_TEXT}"
         raise ValueError(f"line {line}: {error}; {cure}") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise ValueError(f"line {line}: a NUL character, as in UTF-16 without its mark")
+        raise ValueError(f"line {line}: {NO_TEXT}")
     return text
 
 
 def convert_arrow(table: pa.Table) -> pd.DataFrame:
     """Rows of an Arrow table. Labels that `datasets` stores as numbers get the names of classes."""
-    frame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    # without pandas' metadata a named index is a column
+    frame = table.to_pandas(types_mapper=pd.ArrowDtype, ignore_metadata=True)
+    frame = frame.rename(columns={"__index_level_0__": ""})
     metadata = table.schema.metadata or {}
     about = json.loads(metadata.get(b"huggingface", "{}"))
     features = about.get("info", {}).get("features", {})
-    for column, feature in features.items():
+    for column in frame.columns.intersection(list(features)):
+        feature = features[column]
         names = feature.get("names") if isinstance(feature, dict) else None
         numbers = frame[column]
         if names and (numbers != -1).any():  # else the hub does not show its labels

@@ -9,6 +9,7 @@ import math
 import os
 import re
 import reprlib
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -45,6 +46,8 @@ CJK = re.compile(  # Han with its extensions, kana, Hangul syllables
     "\U00020000-\U0003ffff\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
 )
+MARKUP = frozenset("br p amp quot lt gt nbsp".split())
+"""Words that a tokenizer leaves of HTML."""
 UNFIT = re.compile("[\n\ud800-\udfff]")
 """No token holds a line break, for a vocabulary is stored by lines, nor half a character."""
 _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
@@ -113,6 +116,22 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> TextsAndWords:
         numbers = map(number_of.__getitem__, tokenize(text))
         rows.append(np.fromiter(numbers, np.int32))
     return rows, list(number_of)
+
+
+def merge_alike(rows: Texts, words: Sequence[str]) -> Texts:
+    """Texts given as numbers, where i + 1 stands for `words[i]`, with one number for words that a
+    person reads alike (in any form of Unicode, with characters without width), and no HTML."""
+    number_of = {"": 0}
+    merged = [0]
+    for word in words:
+        letters = unicodedata.normalize("NFKC", word).replace("’", "'")
+        plain = "".join(filter(str.isprintable, letters))
+        if plain in MARKUP:
+            plain = ""
+        merged.append(number_of.setdefault(plain, len(number_of)))
+    table = np.array(merged, np.int32)
+    texts = [table[row] for row in rows]
+    return [text[text > 0] for text in texts]
 
 
 def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> TextsAndWords:

@@ -103,10 +103,10 @@ def test_problems_are_counted(tmp_path: Path) -> None:
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
 
 
-def test_texts_are_the_same_if_their_tokens_are(tmp_path: Path) -> None:
+def test_texts_are_the_same_if_their_tokens_read_alike(tmp_path: Path) -> None:
     """Also where no text of train has their words, so that all of them are unknown."""
     train = [*TRAIN, "A unique text!"]
-    test = ["new words", "other words", *TEST, "a  unique TEXT"]
+    test = ["new words", "other words", *TEST, "a  u\u200bnique<br />ＴEXT"]
     config = write(tmp_path, train=train, test=test, validation=["New words.", "old", TRAIN[0]])
     assert load_dataset(config).quality == {"test texts also occur in train": 1}
     config.val_split = "validation"
@@ -129,7 +129,7 @@ def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: i
     assert len(dataset.test) == (16 if resample is None else 4)
 
 
-@pytest.mark.parametrize("label", ["nan", "None", "NULL", "N/A", " NaN"])
+@pytest.mark.parametrize("label", ["nan", "None", "NA", "\\N", " NaN", "?"])
 def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: str) -> None:
     rows = [("a\nb", label), ("c", 1), ("...", 0), ("d", label), ("e", 0)]
     write_csv(tmp_path / "train-0-of-2.csv", rows)

@@ -151,6 +151,8 @@ def test_files_that_are_no_splits_are_reported(
 def test_of_two_versions_of_a_split_the_named_is_read(tmp_path: Path, capsys: Capture) -> None:
     write_splits(tmp_path, train=4, train_5k=4, test=4)
     write_splits(tmp_path, **{"train-0-of-2": 4})  # a shard is read alone, too
+    (tmp_path / "__MACOSX").mkdir()
+    write_splits(tmp_path / "__MACOSX", train=1)  # which no one meant
     names = {"train_5k": "train_5k", "train.csv": "train", "train-0-of-2.csv": "train-0-of-2"}
     for name, stem in names.items():
         (first, *_) = rows_of(on_disk(tmp_path, train_split=name))["train"]
@@ -181,6 +183,10 @@ def test_reviews_of_other_names_are_told(tmp_path: Path, capsys: Capture, place:
     message = capsys.readouterr().err
     assert "Not read: 3 files of other names" in message
     assert all(name in message for name in others)
+    for file in tmp_path.glob("folder/aclImdb/test/*/*_*"):
+        file.rename(file.with_suffix(".TXT"))
+    message = refusal(on_disk(tmp_path / "folder"))
+    assert "test split, holds no texts. test/neg/" in message
 
 
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: Capture) -> None:
@@ -212,3 +218,5 @@ def test_classes_of_few_texts_or_of_one_number_are_problems(tmp_path: Path) -> N
     alike = "names of classes differ in space, case, zeros, quotes or encoding"
     assert quality[f"{alike} ('01', '1', '1e0')"] == 3
     assert quality[f"{alike} ('e\u0301', 'é')"] == 2
+    write_csv(tmp_path / "a.csv", [(f"text {i}", i % 4 - 1) for i in range(20)])
+    assert "labels are -1" in next(iter(encode.load_dataset(on_disk(tmp_path / "a.csv")).quality))

@@ -42,6 +42,10 @@ def shards_of(frame: Any, path: Path) -> None:
         part.to_json(str(path).format(i), **JSON)
 
 
+def index_of(frame: Any, path: Path) -> None:
+    frame.set_index("text").to_parquet(path)
+
+
 def classes_of(frame: Any, path: Path) -> None:
     datasets.Dataset.from_pandas(frame).class_encode_column("label").to_parquet(str(path))
 
@@ -56,7 +60,7 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
     "csv.zst": ("{}.csv.zst", text_of, {}),
     "jsonl": ("{}.jsonl", pd.DataFrame.to_json, JSON),
     "a list in json": ("{}.json", pd.DataFrame.to_json, {"orient": "records"}),
-    "parquet": ("{}.parquet", pd.DataFrame.to_parquet, {}),
+    "an index in parquet": ("{}.parquet", index_of, {}),
     "the hub's names": ("data/{}-00000-of-00001.parquet", pd.DataFrame.to_parquet, {}),
     "a folder a split": ("{}/rows.csv", text_of, {}),
     "shards": ("{}-0000{{}}-of-00002.jsonl", shards_of, {}),
@@ -132,6 +136,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
         ["columns are 4, x, what a film", "the first row of a.csv is a text", "data.header=false"],
     ),
     "latin-1": ("a.csv", b"text,label\nna\xefve,1", ["line 2: 'utf-8' codec", "iconv -f cp1252"]),
+    "a spreadsheet": ("a.csv", b"PK\3\4\0\xce", ["line 1: 'utf-8' codec", "a spreadsheet or"]),
     "UTF-16 without its mark": ("a.csv", GOOD.encode("utf-16-le"), ["line 1: a NUL character"]),
     "a pointer of Git LFS": ("a.parquet", "version https://git-lfs.gith", ["git lfs pull"]),
     "a zip archive": ("a.csv.zip", b"PK\3\4", ["Unpack it if it is a zip archive"]),
@@ -148,8 +153,9 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     ),
     "one object": (
         "a.json", '{\n "best": 0.9,\n "log": [{"text": "a"}]\n}',
-        ["it is one object over several lines, with the keys best, log", "a list of objects"],
+        ["it is one object with the keys best, log", "a list of objects"],
     ),
+    "columns of two lengths": ("a.json", '{"text": ["a"], "label": []}', ["keys text, label;"]),
     "a list of lists": ("a.json", '[["a", 1], ["b", 0]]', ["are not objects"]),
     "fractions": ("a.csv", "text,label\na,0.5\nb,0.25\n", ["whole numbers", "'0.5', '0.25'"]),
     "no JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', ["line 2: Expecting value"]),
@@ -178,6 +184,8 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, case: str) -> None
 
 def test_a_split_that_lacks_labels_or_columns_is_named_with_what_to_do(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [("a", 0), ("b", 1)])
+    write_csv(tmp_path / "test.csv", [])
+    assert "test.csv, the test split, holds no texts" in refusal(on_disk(tmp_path))
     write_csv(tmp_path / "test.csv", [("c", -1), ("d", -1)])
     message = "has the classes -1, train 0, 1. .* data.test_split=validation"
     assert re.search(message, refusal(on_disk(tmp_path)))
@@ -185,7 +193,7 @@ def test_a_split_that_lacks_labels_or_columns_is_named_with_what_to_do(tmp_path:
     message = "has the classes neg, pos, train 0, 1. .* train all: add or relabel texts"
     assert re.search(message, refusal(on_disk(tmp_path)))
     (tmp_path / "test.csv").write_text("words,label\nc,0\nd,1\n")
-    message = r"2 rows do not: None, None, in row 1 of test.csv \(line 2\), row 2 of"
+    message = "test.csv of test has no column text; its columns are words, label. Rename one, or"
     assert re.search(message, refusal(on_disk(tmp_path)))
 
 
@@ -223,6 +231,10 @@ READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
         )
         for orient in ("columns", "index", "split", "table", "records")
     },
+    "rows under a name": (
+        "a.json", f'{{"rows": {frame(FILMS).to_json(orient="records")}}}', {}, FILMS[3][0]
+    ),
+    "a hidden file": (".a.csv", GOOD, {}, "text 3"),
     "columns as lists": ("a.json", json.dumps(frame(FILMS).to_dict("list")), {}, FILMS[3][0]),
 }  # fmt: skip
 
