@@ -44,11 +44,13 @@ def load_groups(
                 published, studies[key] = load_published(file, key)
                 rows += published
         else:
-            for run in manifest.load_runs(path, messages.append):
-                with _leaving_out(messages):
-                    rows += make_rows(run, key)
-            if study := manifest.load_manifest(path):
-                studies[key] = study
+            manifest.check_folder(path)
+            with _leaving_out(messages):
+                for run in manifest.load_runs(path, messages.append):
+                    with _leaving_out(messages):
+                        rows += make_rows(run, key)
+                if study := manifest.load_manifest(path):
+                    studies[key] = study
         if len(rows) == num_rows:
             messages.append(f"There is no finished run in {path} that can be read.")
     if not rows:
@@ -60,7 +62,7 @@ def load_groups(
 
 @contextmanager
 def _leaving_out(messages: list[str]) -> Iterator[None]:
-    """Go on after a run or file that cannot be read, with a message."""
+    """Go on after a run, study or file that cannot be read, with a message."""
     try:
         yield
     except UserError as error:

@@ -9,7 +9,7 @@ import pandas as pd
 from attnexp.analysis.answer import ENDPOINT_FIELDS, Answer
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.base.errors import UserError
-from attnexp.report.difference_tables import tabulate_differences
+from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
 from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
 from attnexp.report.table import Table, TableName
 from attnexp.report.tables import make_table, tabulate_means
@@ -35,6 +35,8 @@ def format_answer(answer: Answer, format: str) -> str:
     tables = {"accuracy": tabulate_means(answer)}
     if answer.differences:
         tables["verdicts"] = tabulate_differences(answer.differences)
+    if answer.means:
+        tables["across"] = tabulate_means_over_data(answer.means)
     paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
     for remark in dict.fromkeys(list_remarks(answer)):
         paragraphs.append(_escape(remark) if format == "latex" else remark)

@@ -210,8 +210,11 @@ def test_a_table_as_csv_holds_the_numbers_of_the_json_document(name: TableName) 
         assert list(frame["mean"]) == pytest.approx([row["mean"] for row in records], abs=1e-12)
 
 
-def test_means_over_data_sets_as_csv_have_the_next_ones_interval() -> None:
-    text = formats.format_table(published("blog_data"), "across", "csv")
+def test_means_over_data_sets_are_in_every_format_and_have_the_next_ones_interval() -> None:
+    answer = published("blog_data")
+    for format, title in (("markdown", "Mean difference from no_pe over"), ("latex", "tab:across")):
+        assert title in formats.format_answer(answer, format)
+    text = formats.format_table(answer, "across", "csv")
     row = pd.read_csv(io.StringIO(text)).iloc[0]
     assert row[["variant", "baseline", "point", "metric", "n"]].to_list() == [
         "pe", "no_pe", "final", "accuracy", 6
