@@ -4,6 +4,8 @@ Nothing breaks within a word while a heading could take a column's place or a ce
 between its words.
 """
 
+import re
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -151,6 +153,10 @@ def _render(rows: pd.DataFrame, widths: Widths, gap: int, *, has_header: bool) -
         for name, text in row.items():
             cell = Text(text.removeprefix(INDENT))
             if name == "verdict":
+                # a number stands beside its unit
+                joined = re.sub(r"(\d) (points|seeds)", "\\1\xa0\\2", text)
+                lines = textwrap.fill(joined, widths[name], break_long_words=False)
+                cell = Text(lines.replace("\xa0", " "))
                 word = text.partition(" ")[0]
                 cell.stylize(VERDICT_STYLES.get(word, ""))
             if text.startswith(INDENT):

@@ -57,6 +57,8 @@ def test_a_size_stands_in_one_line() -> None:
     frame = tabulate_runs(runs).frame
     assert "258\xa0kB" in frame.to_numpy()
     assert_fits(frame, 80, 70, 60)
+    verdict = pd.DataFrame({"difference": ["pe"], "verdict": ["helps by at least 0.25 points"]})
+    assert all("0.25 points" in printed(verdict, width) for width in range(23, 41))
 
 
 WIDE = """
