@@ -16,8 +16,8 @@ from attnexp.data.tables import kind_of, read_rows
 KEYS = ["data", "variant", "seed"]
 ORIGIN = "place of the row"  # a column beside those of the files
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # without width
-NO_NAME = {"", "nan", "NaN", "NA", "<NA>", "null", "NULL", "None"}
-"""Cells of a run without a seed or data set; a variant may be called None."""
+NO_NAME = ["", *"nan na <na> null none mean avg average median std sd sem count min max".split()]
+"""Cells, in lower case, of rows that are no run of a seed on a data set."""
 WHOLE = re.compile(r"^\+?0*(\d+)(\.0*)?$")  # so that 1, 01 and pandas' 1.0 are one seed
 
 
@@ -102,8 +102,8 @@ def check_keys(rows: pd.DataFrame) -> list[str]:
     notes = []
     for key in KEYS:
         what = key.replace("data", "data set")
-        no_name = {""} if key == "variant" else NO_NAME
-        unnamed = rows[rows[key].isin(no_name)]
+        no_name = NO_NAME[:1] if key == "variant" else NO_NAME  # a variant may be called so
+        unnamed = rows[rows[key].str.lower().isin(no_name)]
         if len(unnamed):
             raise UserError(f"{name_row(unnamed)} has no {what}. Fill it in, or remove the row.")
         for twins in find_twins(rows[key].unique()):

@@ -160,8 +160,8 @@ def check_classes(corpus: Corpus) -> None:
     train_labels = labels_of.get("train", set())
     if "test" not in labels_of:
         raise UserError(
-            f"{corpus.source}: too few texts differ, so that none is in test. Give more texts, or "
-            f"a larger data.test_share."
+            f"{corpus.source}: of {len(names)} classes too few texts differ, so that none is in "
+            f"test. Give more texts, a larger data.test_share, or another data.label=COLUMN."
         )
     advice = "add or relabel texts, or name other splits: data.train_split, data.test_split."
     for split, labels in labels_of.items():

@@ -49,8 +49,8 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
             frame = parse_csv(text, kind, has_header=has_header)
         else:
             frame = parse_json(text)
-    except FileNotFoundError:
-        raise UserError(f"There is no file {file}. Check the path.") from None
+    except (FileNotFoundError, IsADirectoryError):
+        raise UserError(f"There is no file {file}. Check the path; folders are no tables.") from None
     except (OSError, ValueError, RecursionError) as error:
         if file.suffix and kind_of(file) is None:
             raise UserError(
