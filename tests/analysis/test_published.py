@@ -105,9 +105,7 @@ def test_results_have_a_column_for_every_setting_that_varies() -> None:
     assert set(endpoints["seed"]) == set(range(100, 120))
 
 
-@pytest.mark.parametrize(
-    "file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda file: file.stem
-)
+@pytest.mark.parametrize("file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda f: f.stem)
 def test_every_published_study_is_complete_and_says_when_its_runs_started(file: Path) -> None:
     for group in load_groups([file.with_suffix("")]):
         assert not group.missing()

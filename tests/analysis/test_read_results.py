@@ -76,9 +76,7 @@ def test_a_pair_has_answered_the_same_examples_and_seeds_need_not() -> None:
     rows = [(v, s, f"{s} {e}", e < 5) for v in "ab" for s in range(3) for e in range(10)]
     frame = pd.DataFrame(rows, columns=["variant", "seed", "example", "correct"])
     groups, metrics = read_results(frame)
-    assert groups[0].notes == [
-        "Seeds answered different examples, so no interval is for other texts."
-    ]
+    assert groups[0].notes[0].startswith("Seeds answered different examples, so no interval")
     assert compare(groups, metrics).differences[0].texts is None
     with pytest.raises(UserError, match=r"b, seed 2 lacks 4 of the 10 examples.* such as 2 6\."):
         read_results(frame[:-4])

@@ -122,15 +122,13 @@ def test_files_are_splits_by_their_names(tmp_path: Path, capsys: Capture) -> Non
 @pytest.mark.parametrize(
     ("names", "settings", "parts"),
     [
-        (["train.csv", "train.tsv"], {}, ["train.csv, train.tsv", "data.train_split=train.csv"]),
-        (["train.csv", "train.csv.gz"], {}, ["train.csv, train.csv.gz: 2 files are no whole"]),
+        (["train.csv", "train.csv.gz"], {}, ["gz: 2 files are no whole", "train_split=train.csv"]),
         (["train.csv", "train_5k.csv"], {}, ["train.csv, train_5k.csv"]),
         (["train/a.csv", "train/b.csv"], {}, ["train/a.csv, train/b.csv"]),
         (["train.csv", "old/train.csv"], {}, ["old/train.csv, train.csv"]),
         (["a.csv", "b.csv"], {}, ["no split train, but a, b", "data.train_split="]),
         (["train.csv"], {"name": "imdb"}, ["no split test", "With data=files"]),
         (["train-0-of-2.csv"], {}, ["1 files are no whole split"]),
-        (["train-0-of-2.csv", "train-0-of-2.csv.gz"], {}, ["train-0-of-2.csv.gz: 2 files"]),
         (["train-0-of-2.csv", "train_old-1-of-2.csv"], {"train_split": "train"}, ["1 files"]),
         (["train.csv", "test.csv"], {"val_split": "test"}, ["val_split=test is the test split"]),
         (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["train.csv is the train split"]),
@@ -185,8 +183,7 @@ def test_reviews_of_other_names_are_told(tmp_path: Path, capsys: Capture, place:
     assert all(name in message for name in others)
     for file in tmp_path.glob("folder/aclImdb/test/*/*_*"):
         file.rename(file.with_suffix(".TXT"))
-    message = refusal(on_disk(tmp_path / "folder"))
-    assert "test split, holds no texts. test/neg/" in message
+    assert "test split, holds no texts. test/neg/" in refusal(on_disk(tmp_path / "folder"))
 
 
 def test_the_command_shows_what_is_read(tmp_path: Path, capsys: Capture) -> None:

@@ -96,9 +96,7 @@ def test_a_tsv_of_pandas_is_read_as_it_was(texts: list[str], quoting: Any) -> No
     assert read_tsv(rows.to_csv(sep="\t", index=False, quoting=quoting)) == texts
 
 
-@given(
-    texts=TSV.map(lambda texts: ['"so" it begins', *(" ".join(t.split()) or "." for t in texts)])
-)
+@given(texts=TSV.map(lambda ts: ['"so" it begins', *(" ".join(t.split()) or "." for t in ts)]))
 def test_other_quotes_of_a_tsv_are_part_of_the_text(texts: list[str]) -> None:
     lines = ["text\tlabel", *(f"{text}\t{i}" for i, text in enumerate(texts)), ""]
     assert read_tsv("\n".join(lines)) == texts
@@ -128,13 +126,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "too many cells": ("a.csv", GOOD + "a,b,1\n", ["line 12 has 3 cells, and there are 2 names"]),
     "too few cells": ("a.csv", GOOD + "a\n", ["1 rows do not: ''", "row 11 of a.csv (line 12)"]),
     "an open quote": ("a.csv", GOOD + '"a, b,1\n', ["line 12: a quote opens", "quotes doubled"]),
-    "an open or a real quote": (
-        "a.csv", GOOD + '"a,1\nb",0\n', ["line 12: its quote is closed on a later", "12 records"]
-    ),
-    "no header": (
-        "a.csv", "4,x,what a film\n0,y,so dull\n",
-        ["columns are 4, x, what a film", "the first row of a.csv is a text", "data.header=false"],
-    ),
+    "either quote": ("a.csv", GOOD + '"a,1\nb",0\n', ["line 12: its quote is", "12 records"]),
     "latin-1": ("a.csv", b"text,label\nna\xefve,1", ["line 2: 'utf-8' codec", "iconv -f cp1252"]),
     "a spreadsheet": ("a.csv", b"PK\3\4\0\xce", ["line 1: 'utf-8' codec", "a spreadsheet or"]),
     "UTF-16 without its mark": ("a.csv", GOOD.encode("utf-16-le"), ["line 1: a NUL character"]),
@@ -144,13 +136,9 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "a label after line breaks": (
         "a.csv", 'text,label\r\n\r\n \r\n"a\r\nb\nc",1\r\nd,\r\n', ["row 2 of a.csv (line 7)"]
     ),
-    "a label in jsonl": (
-        "a.jsonl", '\n{"text": "a", "label": 1}\n\n{"text": "b"}', ["row 2 of", "line 4"]
-    ),
+    "a row of jsonl": ("a.jsonl", '\n{"text": "a", "label": 1}\n\n{"text": 1}', ["2 of", "line 4"]),
     "a label in tsv": ("a.tsv", 'text\tlabel\n"so" it\t1\n"open\t\nend\t0', ["row 2 of", "line 3"]),
-    "long cells": (
-        "a.jsonl", json.dumps({"text": ["a" * 999], "label": 1}), [f"['{97 * 'a'}, in row 1"]
-    ),
+    "long cells": ("a.jsonl", json.dumps({"text": ["a" * 999], "label": 1}), [f"{97 * 'a'}, in"]),
     "one object": (
         "a.json", '{\n "best": 0.9,\n "log": [{"text": "a"}]\n}',
         ["it is one object with the keys best, log", "a list of objects"],
@@ -161,7 +149,6 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "no JSON": ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', ["line 2: Expecting value"]),
     "half a character": ("a.jsonl", '{"text": "\\ud800", "label": 1}', ["line 1", "surrogates"]),
     "a key twice": ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', ["a key stands twice"]),
-    "no text": ("a.jsonl", '{"label": 1}\n{"text": "b", "label": 0}\n', ["None, in row 1"]),
     "no label": ("a.jsonl", '{"text": "a"}\n{"text": "b", "label": 0}\n', ["None, in row 1"]),
     "too many classes": (
         "a.csv", "text,label\n" + "".join(f"a,c{i}\n" for i in range(1001)), ["1,001", "1,000"]
@@ -204,36 +191,24 @@ READ: dict[str, tuple[str, str | bytes, dict[str, str], str]] = {
     "lone quotes": ("a.csv", GOOD.replace("text 3", '"text 3').replace("text 5", '"text 5'), {},
                     '"text 3'),
     "R's quotes": ("a.tsv", "\n".join(['"text"\t"label"', *LINES]), {}, 'film "3" was fine'),
-    "R's row names": (
-        "a.tsv", "\n1\t".join(["text\tlabel", *LINES]), {}, 'film "3" was fine'
-    ),
+    "R's row names": ("a.tsv", "\n1\t".join(["text\tlabel", *LINES]), {}, 'film "3" was fine'),
     "Windows' line breaks in quotes": (
         "a.tsv", GOOD.replace(",", "\t").replace("text 3", '"text\r\n3"'), {}, "text\r\n3"
     ),
-    "quotes after a backslash": (
-        "a.csv", GOOD.replace("text 3", '"text, \\"3\\""'), {}, 'text, "3"'
-    ),
+    "quotes after \\": ("a.csv", GOOD.replace("text 3", '"text, \\"3\\""'), {}, 'text, "3"'),
     "whole numbers as floats": ("a.csv", re.sub(r"(,\d)", r"\1.0", GOOD), {}, "text 3"),
     "line breaks of an old Macintosh": ("a.csv", GOOD.replace("\n", "\r"), {}, "text 3"),
-    "spaces after commas": (
-        "a.csv", re.sub(r"(.*),(\d)", r'"\1, fine",  "\2"', GOOD), {}, "text 3, fine"
-    ),
+    "spaces": ("a.csv", re.sub(r"(.*),(\d)", r'"\1, fine",  "\2"', GOOD), {}, "text 3, fine"),
     "gzip under another name": ("a.csv", gzip.compress(GOOD.encode()), {}, "text 3"),
     "gzip by its name alone": ("a.csv.gz", GOOD, {}, "text 3"),
-    "objects in one line": (
-        "a.json", frame(FILMS).to_json(**JSON).replace("\n", ""), {}, FILMS[3][0]
-    ),
+    "one line": ("a.json", frame(FILMS).to_json(**JSON).replace("\n", ""), {}, FILMS[3][0]),
     "UTF-16": ("a.tsv", GOOD.replace(",", "\t").encode("utf-16"), {}, "text 3"),
     "no header": ("a.csv", GOOD.partition("\n")[2], NUMBERED, "text 3"),
     **{
-        f"pandas' orient {orient}": (
-            "a.json", frame(FILMS).to_json(orient=orient, indent=1), {}, FILMS[3][0]
-        )
+        orient: ("a.json", frame(FILMS).to_json(orient=orient, indent=1), {}, FILMS[3][0])
         for orient in ("columns", "index", "split", "table", "records")
     },
-    "rows under a name": (
-        "a.json", f'{{"rows": {frame(FILMS).to_json(orient="records")}}}', {}, FILMS[3][0]
-    ),
+    "a name": ("a.json", json.dumps({"rows": frame(FILMS).to_dict("records")}), {}, FILMS[3][0]),
     "a hidden file": (".a.csv", GOOD, {}, "text 3"),
     "columns as lists": ("a.json", json.dumps(frame(FILMS).to_dict("list")), {}, FILMS[3][0]),
 }  # fmt: skip

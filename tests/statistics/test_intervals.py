@@ -109,9 +109,7 @@ def test_the_anytime_interval_holds_at_all_looks_together() -> None:
     assert missed[t_interval] > 0.15 * 300
 
 
-@given(
-    st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.sampled_from([-300, -12, 0, 2, 300])
-)
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.sampled_from([-300, -12, 0, 300]))
 def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponent: int) -> None:
     """0.3 - 0.1 and 0.2 - 0 differ by a rounding error."""
     ours = np.array([*values, 0.3, 0.2]) * 10.0**exponent
