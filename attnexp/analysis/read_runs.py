@@ -37,7 +37,7 @@ def load_groups(
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         key = str(path)
-        file = path if path.suffix == ".parquet" else Path(f"{path}.parquet")
+        file = Path(key.removesuffix(".parquet") + ".parquet")
         num_rows = len(rows)
         if file.is_file():
             with _leaving_out(messages):
