@@ -148,8 +148,14 @@ def number_corpus(corpus: Corpus, config: DataConfig) -> TextsAndWords:
                 f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
             )
         return list(texts), []
+    tokenize = text.tokenizer_of(config)
+    if any(tokenize(sample) != tokenize(sample) for sample in texts[:20]):
+        raise UserError(
+            f"data.tokenizer={config.tokenizer} gives a text other tokens when it is called again. "
+            f"Let them depend on the text alone, as without sampling or dropout."
+        )
     tracked = progress.track(list(texts), "encoding")
-    numbered, words = text.number_words(tracked, text.tokenizer_of(config))
+    numbered, words = text.number_words(tracked, tokenize)
     for split, part in corpus.parts.items():
         if not any(row.size for row in numbered[part]):
             raise UserError(

@@ -50,7 +50,7 @@ def read_rows(file: Path, *, has_header: bool = True) -> pd.DataFrame:
         else:
             frame = parse_json(text)
     except (FileNotFoundError, IsADirectoryError):
-        raise UserError(f"There is no file {file}. Check the path; folders are no tables.") from None
+        raise UserError(f"There is no file {file}. Check the path; no folder is one.") from None
     except (OSError, ValueError, RecursionError) as error:
         if file.suffix and kind_of(file) is None:
             raise UserError(

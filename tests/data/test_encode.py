@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import IMDB, Patch, needs_imdb
+from conftest import IMDB, OwnModule, Patch, needs_imdb
 from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,7 +88,7 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
     assert dataset.fingerprint != without.fingerprint
 
 
-def test_problems_are_counted(tmp_path: Path) -> None:
+def test_problems_are_counted(tmp_path: Path, own_module: OwnModule) -> None:
     assert load_dataset(write(tmp_path, train=TRAIN, test=TEST)).quality == {}
     repeated = load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality
     assert repeated == {"texts repeat another of their split": 1}
@@ -101,6 +101,9 @@ def test_problems_are_counted(tmp_path: Path) -> None:
     assert [*load_dataset(chinese).quality.values()] == [1, 1, 2, 2]  # the last: long, of one token
     with pytest.raises(UserError, match="finds no word in test"):
         load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
+    chinese.tokenizer = own_module("import time\ndef f(text): return [str(time.time_ns())]") + ":f"
+    with pytest.raises(UserError, match="other tokens when it is called again"):
+        load_dataset(chinese)
 
 
 def test_texts_are_the_same_if_their_tokens_read_alike(tmp_path: Path) -> None:
