@@ -41,11 +41,12 @@ def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
 
 
 def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
-    """A line on runs of which one has had too few steps to learn much."""
+    """A line on runs of which one has had few steps, and is nearer to chance than to 100 %."""
     fewest = FEWEST_STEPS
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # a baseline has none
-        if batch_size:
+        chance = 1 / len(result.classes)
+        if batch_size and result.final.val_accuracy < (1 + chance) / 2:
             num_batches = math.ceil(result.data["n_train"] / batch_size)
             fewest = min(fewest, len(result.epochs) * num_batches)
     if fewest < FEWEST_STEPS:

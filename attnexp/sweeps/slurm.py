@@ -12,8 +12,9 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,7 @@ class SlurmQueue(Executor):
         """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
         submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:
-            with self.submitter.batch():
+            with redirect_stderr(StringIO()), self.submitter.batch():  # which prints it, too
                 queued = [submit(job) for job in jobs]
         except RuntimeError as error:
             reason = " ".join(str(error).split())
