@@ -78,7 +78,7 @@ def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> T
         if "hydra" in tree:
             why = "Hydra's own settings, below 'hydra', do nothing here."
             raise UserError(f"experiment={name}: {why}")
-        names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
+        names_pieces = "defaults" not in tree and groups_chosen_by_value(tree)
         is_run = Path(name).name == "config.yaml" or names_pieces
         # A run's stored config may come from anyone, so nothing in it is interpolated, and what it
         # holds of a section is all of it.

@@ -35,8 +35,7 @@ def folders() -> list[Path]:
     """Folders of options. Of two options with one name that in the first folder counts."""
     places = [*own_dirs, Path.cwd() / "conf"]
     users = [folder.absolute() for folder in places if folder.is_dir()]
-    different = dict.fromkeys([conf_dir(), *users])
-    return list(different)
+    return list(dict.fromkeys([conf_dir(), *users]))
 
 
 def groups() -> Groups:

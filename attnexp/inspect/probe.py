@@ -103,8 +103,8 @@ def probe_run(
             labels = {"intervention": name, "num_texts": num_texts}
             rows += [labels | effect for effect in measured]
             effects.save_rows(run.path, rows)
-    of_limit = [row for row in rows if row["num_texts"] == num_texts]
-    chosen = [row for row in of_limit if row["intervention"] in names]
+    rows = [row for row in rows if row["num_texts"] == num_texts]
+    chosen = [row for row in rows if row["intervention"] in names]
     return chosen, impossible
 
 

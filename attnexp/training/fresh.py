@@ -74,7 +74,7 @@ def check_in(
 def main() -> None:
     """Check the model that stdin gives; write what is wrong on stdout."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever the user's code prints
+    os.dup2(2, 1)  # what the user's code prints goes to stderr
     sys.path[:] = pickle.load(sys.stdin.buffer)
     try:
         compare_logits(*pickle.load(sys.stdin.buffer))
