@@ -43,10 +43,10 @@ def sweep(
     from attnexp.sweeps.schedule import run_sweep
 
     words = overrides or []
-    judged = choose_metric(metric, margin)
+    spec = choose_metric(metric, margin)
     search = None
     if until:
-        study = sequential.plan_until_decided(words, margin=judged.margin)
+        study = sequential.plan_until_decided(words, margin=spec.margin)
     elif any(map(tuning.is_tuning, words)):
         search = tuning.plan_tuning(words)
         study = search.study
@@ -56,7 +56,7 @@ def sweep(
         progress.note(line)
     if not dry_run:
         executors.warm_up(study.executor, study.jobs)
-    first = choose_folder(search.search if search else replace(study, metric=judged.name))
+    first = choose_folder(search.search if search else replace(study, metric=spec.name))
     if dry_run:
         emit(watch.preview_sweep(first, study, any_code=any_code, as_json=as_json))
         if search:
@@ -67,10 +67,10 @@ def sweep(
             searched = run_sweep(first, any_code=any_code, observe=view)
         study, lines = tuning.choose_settings(search, searched)
         progress.note("\n".join(lines))
-        study = choose_folder(replace(study, metric=judged.name))
-        entries = searched + _run_study(study, judged, any_code, until, as_json)
+        study = choose_folder(replace(study, metric=spec.name))
+        entries = searched + _run_study(study, spec, any_code, until, as_json)
     else:
-        entries = _run_study(first, judged, any_code, until, as_json)
+        entries = _run_study(first, spec, any_code, until, as_json)
     _stop_at_failures(entries)
 
 
@@ -109,5 +109,4 @@ def _stop_at_failures(entries: "list[SweepEntry]") -> None:
         f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
     ]
     if failures:
-        summary = f"{len(failures)} of {len(entries)} runs failed."
-        stop("\n".join([summary, *failures]), code=1)
+        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)

@@ -76,18 +76,18 @@ def next_commands(
 ) -> Iterator[str]:
     """Where the results are, and commands worth trying next. text: one that it was tested on."""
     yield f"Results: {run_dir}\nNext:"
-    choices = [_as_choice("model", config.model, words), "attention"]
-    key = "model"
     if config.has_pieces:
         key = "position"
         choices = ["none", "sinusoidal"]
         if config.position.kind:
             choices[1] = _as_choice(key, config.position, words)
-        first_words = text.split()[:24]
-        opening = " ".join(first_words)
+        opening = " ".join(text.split()[:24])
         users_code = foreign_code(to_dict(config))
         if opening and not users_code:
             yield _format_command("predict", run_dir, opening)
+    else:
+        key = "model"
+        choices = [_as_choice(key, config.model, words), "attention"]
     compared = (f"{key}=", f"{key}.", "seed=")
     kept = [word for word in words if not word.startswith(compared)]
     with suppress(UserError):  # a stored config names its own

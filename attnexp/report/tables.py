@@ -122,8 +122,7 @@ def tabulate_epochs(answer: Answer) -> Table:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            k_rows = k_run.melt(keys, K_METRICS, "metric", "mean")
-            parts.append(k_rows.assign(n=1))
+            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean").assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")

@@ -102,8 +102,7 @@ class Watch(Progress):
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
-                outcome = _describe_outcome(entry)
-                progress.note(f"{entry.job}: {outcome} ({line})")
+                progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
         if num_left:
             line = self._add_status(line, status)
         self.update(self.task, description=line, total=num_here, completed=num_done_here)
