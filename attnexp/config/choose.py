@@ -99,7 +99,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
-        if "seam" in f.metadata:
+        if "seam" in f.metadata:  # a piece within the piece
             default = f.metadata.get("default_kind")
             seam = f.metadata["seam"]()
             inner_allowed = {seam: Piece}

@@ -114,7 +114,8 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> T
     tree, chosen = _compose(tuple(words), times)
     for group, option in unlisted.items():
         path = group.replace(".", "/")
-        # A class, or an option of the user's, may list no pieces of its own.
+        # Hydra changes what is listed, and has "+" for what is not: a class, or an option of the
+        # user's, may list no pieces of its own.
         sign = "" if path in chosen else "+"
         words.append(f"{sign}{path}={_quoted(option)}")
     if unlisted:

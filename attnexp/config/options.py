@@ -45,7 +45,8 @@ def groups() -> Groups:
 
 @cache
 def _groups(*folders: Path) -> Groups:
-    """Options of the first folder's groups, of all folders. What is hidden by its name is noted."""
+    """Options of all folders, in groups of the first. One that another of its name hides is
+    noted."""
     options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):

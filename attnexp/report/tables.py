@@ -44,7 +44,7 @@ def make_table(name: TableName, answer: Answer) -> Table:
 
 
 def tabulate_means(answer: Answer) -> Table:
-    """Means of every variant at every endpoint, last of accuracy, with K's where they belong."""
+    """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them."""
     metrics = list(answer.metrics)
     has_accuracy = any(metric.name == ACCURACY.name for metric in metrics)
     if answer.groups[0].protocol and not has_accuracy:

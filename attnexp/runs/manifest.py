@@ -104,7 +104,8 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
 
 
 def _describe_shape(study: Manifest) -> dict[str, object]:
-    """What makes a study besides its settings: its parts in words, with levels of variants."""
+    """What makes a study besides its settings: each part in words, with what must be equal in it
+    and no word tells."""
     data_sets = {*itertools.chain(*study.settings.values())}
     return {
         f"seeds by {study.seed_kind}": None,

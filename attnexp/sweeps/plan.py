@@ -189,10 +189,8 @@ def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
     varied_keys = set(_varied_keys(shared)) - {"data"}
-    axes: list[Sequence[str]] = []
-    for axis in expand(shared):
-        is_varied = key_of(axis[0]) in varied_keys
-        axes.append(axis if is_varied else axis[:1])
+    # seeds and data sets make no difference
+    axes = [axis if key_of(axis[0]) in varied_keys else axis[:1] for axis in expand(shared)]
     own_keys = {*varied_keys}  # of words that each variant has for itself
     variants: dict[str, Sequence[str]] = {}
     lacking: list[str] = []  # variants without a setting

@@ -85,10 +85,10 @@ class Watch(Progress):
 
     def __call__(self, entries: list[SweepEntry], status: str = "") -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
+        # finished runs, reasons of failures, and None
         counts = Counter(type(entry.outcome) for entry in entries)
         num_left = counts[type(None)]
-        here = [entry for entry in entries if not entry.before]  # what this sweep does
-        num_here = len(here)
+        num_here = len([entry for entry in entries if not entry.before])  # what this sweep does
         num_done_here = num_here - num_left
         is_resumed = num_here < len(entries)
         if is_resumed and num_left and not self.shown:
