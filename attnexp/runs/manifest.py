@@ -94,8 +94,8 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     plan of fixed seeds joins a study that adds seeds by its results."""
     if planned.settings and not stored.settings:
         return "of an earlier version, which did not record it"
-    in_plan = _describe_shape(planned).items()
-    parts = [item[0] for item in _describe_shape(stored).items() if item not in in_plan]
+    pairs = zip(_describe_shape(stored), _describe_shape(planned), strict=True)
+    parts = [words for (words, value), (_, planned_value) in pairs if value != planned_value]
     if not parts:
         parts = _differing_settings(stored, planned)
     if stored.declaration and planned.declaration not in (None, stored.declaration):
@@ -103,17 +103,17 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def _describe_shape(study: Manifest) -> dict[str, object]:
-    """What makes a study besides its settings: each part in words, with what must be equal in it
-    and no word tells."""
+def _describe_shape(study: Manifest) -> list[tuple[str, object]]:
+    """What makes a study besides its settings: words for each part, and what must be equal."""
+    baseline = next(iter(study.variants))
     data_sets = {*itertools.chain(*study.settings.values())}
-    return {
-        f"seeds by {study.seed_kind}": None,
-        f"baseline {next(iter(study.variants))}": None,
-        f"--metric {study.metric}": None,
-        f"variants {', '.join(sorted(study.variants))}": study.variants,
-        f"data {', '.join(sorted(data_sets))}": None,
-    }
+    return [
+        (f"seeds by {study.seed_kind}", study.seed_kind),
+        (f"baseline {baseline}", baseline),
+        (f"--metric {study.metric}", study.metric),
+        (f"variants {', '.join(sorted(study.variants))}", study.variants),
+        (f"data {', '.join(sorted(data_sets))}", data_sets),
+    ]
 
 
 def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
