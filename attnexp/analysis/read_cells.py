@@ -65,7 +65,8 @@ def _with_standard_names(frame: pd.DataFrame, name: str, known_columns: list[str
     seeds = pd.to_numeric(cells["seed"], errors="coerce").astype(float)
     if (seeds % 1 == 0).all():  # so that 1, 01 and pandas' 1.0 are one seed
         cells["seed"] = seeds.astype("int64").astype("string")
-    cells[ORIGIN] = [f"row {number}" for number in range(1, len(cells) + 1)]
+    numbers = cells.index + 1
+    cells[ORIGIN] = "row " + numbers.astype(str)
     return cells
 
 

@@ -279,7 +279,8 @@ def _make_spec(
     margin = margin_of.get(name, margin_of.get("", usual_margin))
     directions = [name in higher, name in lower]
     has_direction = any([is_accuracy, *directions])
-    if not has_direction or all(directions) or not margin > 0:  # as of one that is no number
+    has_both = all(directions)
+    if not has_direction or has_both or not margin > 0:
         raise UserError(
             f"Say which direction of {name} is better, and the smallest difference that "
             f"matters, above 0: {_suggest_options(name, higher, lower)}"
