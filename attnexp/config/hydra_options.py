@@ -148,7 +148,7 @@ def _quoted(option: str | Sequence[str]) -> str:
     return f"[{','.join(map(_quoted, option))}]"
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=1000)  # by the times of the files, too
 def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[Tree, Tree]:
     """What Hydra composes of words in its grammar, and the option that it chose in each group."""
     path = [*sys.path]

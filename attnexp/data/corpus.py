@@ -120,7 +120,7 @@ def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
             )
     names = _order_labels(set(labels), source)
     numbers = pd.Categorical(labels, names).codes
-    label_type = np.min_scalar_type(-len(names))
+    label_type = np.min_scalar_type(-len(names))  # a signed one
     rows = rows.assign(label=numbers.astype(label_type))
     classes = SENTIMENTS if names in SYNONYMS else names
     return Corpus(rows=rows, classes=classes, written=names, source=source, files=files)

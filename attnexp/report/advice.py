@@ -16,7 +16,7 @@ from attnexp.runs.result import RunResult
 from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.planning import MOST_SEEDS
 
-FEW = 4  # a sweep that takes so many times its planned seeds is told so
+MANY_TIMES = 4  # a sweep that takes more than so many times its planned seeds is told so
 FEWEST_STEPS = 200  # a training of fewer is told so
 BLIND = {*"none attention mean tfidf dot additive uniform masked_mean max cls".split()}
 """Pieces, as one types them, to which the order of words makes no difference."""
@@ -64,7 +64,7 @@ def foresee_seeds(answer: Answer) -> Iterator[str]:
                 wanted.append(row.seeds_at_most or MOST_SEEDS)
         planned = [len(seeds) for seeds in group.planned.values()]
         # a sweep that adds seeds has planned none
-        if wanted and planned and min(wanted) > FEW * min(planned):
+        if wanted and planned and min(wanted) > MANY_TIMES * min(planned):
             yield (
                 f"{group.data}: by the spread between seeds, ±{margin} points take up to "
                 f"{min(wanted):,} seeds. With {min(planned)} only larger differences show."
