@@ -39,16 +39,16 @@ class Identity:
 def identify(config: RunConfig, fingerprint: str) -> Identity:
     """The identity of a run. fingerprint: of the content of all that it reads."""
     tree = to_dict(config)
-    acting = settings(tree)
+    variant = settings(tree)
     if config.vectors:
-        acting["model.vectors"] = "given"  # the fingerprint says which
+        variant["model.vectors"] = "given"  # the fingerprint says which
     seeds = asdict(config.seeds)
     for source, number in seeds.items():
         if number is None and source != "resample":  # which does not follow `seed`
             seeds[source] = config.seed
     users = pieces.sources_of(*foreign_code(tree))
     code = _code_of_attnexp() | users.code
-    return Identity(settings=_digest([SCHEMA, fingerprint, acting, seeds])[:12], code=code)
+    return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
 
 
 def load_config(
