@@ -56,21 +56,20 @@ def sweep(
         progress.note(line)
     if not dry_run:
         executors.warm_up(study.executor, study.jobs)
-    first = choose_folder(search.search if search else replace(study, metric=spec.name))
+    next_sweep = choose_folder(search.search if search else replace(study, metric=spec.name))
     if dry_run:
-        emit(watch.preview_sweep(first, study, any_code=any_code, as_json=as_json))
+        emit(watch.preview_sweep(next_sweep, study, any_code=any_code, as_json=as_json))
         if search:
             progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return
+    entries: list[SweepEntry] = []
     if search:
         with watch.Watch() as view:
-            searched = run_sweep(first, any_code=any_code, observe=view)
-        study, lines = tuning.choose_settings(search, searched)
+            entries = run_sweep(next_sweep, any_code=any_code, observe=view)
+        study, lines = tuning.choose_settings(search, entries)
         progress.note("\n".join(lines))
-        study = choose_folder(replace(study, metric=spec.name))
-        entries = searched + _run_study(study, spec, any_code, until, as_json)
-    else:
-        entries = _run_study(first, spec, any_code, until, as_json)
+        next_sweep = choose_folder(replace(study, metric=spec.name))
+    entries += _run_study(next_sweep, spec, any_code, until, as_json)
     _stop_at_failures(entries)
 
 
