@@ -116,8 +116,8 @@ class SideBySide(Executor):
 
 
 class Slot:
-    """A process with a GPU, which trains one job after another. It is replaced where it was killed,
-    and after a job with user code, which may have left something behind in a class or module."""
+    """A process, with a GPU if there is one, which trains one job after another. It is replaced
+    where it was killed, and after user code, which may have left something in a class or module."""
 
     def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
         arguments = (lifeline, gpu, dict(os.environ), last_read)
