@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Margin, Overrides, Until, app, emit, stop
+from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:
     from attnexp.statistics.verdict import MetricSpec
@@ -21,7 +22,7 @@ def sweep(
     config_dir: ConfigDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
     any_code: AnyCode = False,
-    margin: Margin = 0.25,
+    margin: Margin = 100 * MARGIN,
     metric: Annotated[str, typer.Option(metavar="NAME", help="What is judged.")] = "accuracy",
     until: Annotated[Until, typer.Option(help="Add seeds until each has a verdict.")] = None,
     as_json: AsJson = False,

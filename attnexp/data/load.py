@@ -91,7 +91,8 @@ def join_tables(tables: dict[str, Frames], columns: list[str]) -> pd.DataFrame:
             part = named.reindex(columns=columns).astype(object)
             part.columns = ["text", "label"]
             part["split"] = split
-            part["place"] = [f"row {number} of {name}" for number in range(1, len(rows) + 1)]
+            numbers = range(1, len(rows) + 1)
+            part["place"] = [f"row {number} of {name}" for number in numbers]
             if rows.index.name == LINE:
                 part["place"] += [f" (line {line})" for line in rows.index]
             parts.append(part)

@@ -22,6 +22,7 @@ from attnexp.base.files import atomic_write, reading
 from attnexp.runs import store
 from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
+from attnexp.statistics.defaults import ALPHA, MARGIN, G
 
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
@@ -48,9 +49,9 @@ class Declaration:
     """Rule of a study that adds seeds until it is decided, declared before its first run."""
 
     metric: str  # endpoint at which accuracy decides, such as `final`
-    margin: float = 0.0025  # smallest difference of accuracy that matters, as a share
-    alpha: float = 0.05
-    g: float = 0.25  # parameter of the anytime-valid interval
+    margin: float = MARGIN  # smallest difference of accuracy that matters, as a share
+    alpha: float = ALPHA
+    g: float = G  # parameter of the anytime-valid interval
 
     def __str__(self) -> str:
         return f"--until decided --margin {100 * self.margin:g}"
