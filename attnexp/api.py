@@ -59,8 +59,8 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = None) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin: in percentage points. metric: else that of the
-    studies. Raises `UserError`."""
+    runs, or published files. margin: in percentage points. metric: else that of the studies. Raises
+    `UserError`."""
     groups = load_groups([Path(path) for path in paths])
     metrics = [choose_metric(metric, margin, groups)]
     return difference_frame(answer.compare(groups, metrics).differences)

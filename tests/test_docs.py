@@ -84,6 +84,13 @@ def test_every_link_leads_somewhere() -> None:
             assert not section or section in sections(linked), f"{page.name}: {target}#{section}"
 
 
+def test_tests_that_pages_name_are_there() -> None:
+    file = ROOT
+    for path, name in re.findall(r"(tests/\w+/\w+\.py)|-k (\w+)", TEXTS["reliability.md"]):
+        file = ROOT / path if path else file
+        assert re.search(rf"def test_\w*{name}", file.read_text()), name
+
+
 def sections(page: Path) -> set[str]:
     """The anchors that GitHub gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)

@@ -30,8 +30,7 @@ MODULES = {
 def imported(path: Path) -> set[str]:
     """Modules of this package that a file imports: anywhere in it, for types alone, or by text."""
     names: set[str] = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -35,8 +35,7 @@ def test_a_folder_named_like_the_package_does_not_hide_it(tmp_path: Path) -> Non
 @pytest.mark.slow  # pip builds the package
 def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     source = tmp_path / "source"
-    left_out = shutil.ignore_patterns(".*", "outputs", "__pycache__")
-    shutil.copytree(ROOT, source, ignore=left_out)
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "outputs", "__pycache__"))
     site = tmp_path / "site"
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q"]
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)

@@ -149,9 +149,8 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
 def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
     points = pd.DataFrame(group.points).rename(columns={"name": "point", "label": "at"})
-    rows = group.endpoints.merge(points[["point", "split", "at"]])
-    epochs = rows.groupby(["variant", "point"])["epoch"]
-    num_epochs = epochs.transform("nunique")
+    rows = group.endpoints.merge(points[["point", "split", "at"]], on="point")
+    num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
 

@@ -36,6 +36,5 @@ def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ())
     chosen = name or " or ".join(sorted(declared)) or ACCURACY.name
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
     if chosen not in shares:
-        choice = ", ".join(shares)
-        raise UserError(f"Judge by {chosen}? Give --metric one of {choice}.")
+        raise UserError(f"Judge by {chosen}? Give --metric one of {', '.join(shares)}.")
     return replace(shares[chosen], margin=margin / 100)

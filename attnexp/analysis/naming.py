@@ -19,13 +19,10 @@ def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
     runs = runs.assign(rank=rank).sort_values("rank", kind="stable")
     runs = runs.drop_duplicates("run_id")
 
-    # runs of one key are a variant
+    # Runs of one key are a variant. Variants of a study may differ by `seeds.*` alone, and two
+    # results for one seed differ by what no setting names.
     runs["key"] += runs["seed_kind"]
-    splits = {
-        "label": ["study", "key"],  # variants of a study may differ by `seeds.*` alone
-        "run_id": ["key", "seed"],  # two results for one seed differ by what no setting names
-    }
-    for column, keys in splits.items():
+    for column, keys in (("label", ["study", "key"]), ("run_id", ["key", "seed"])):
         num_values = runs.groupby(keys)[column].transform("nunique")
         runs["key"] += runs[column].where(num_values > 1, "")
 

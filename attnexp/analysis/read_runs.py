@@ -155,8 +155,7 @@ def _make_group(
     firsts = rows.drop_duplicates("variant").set_index("variant")
     published = []
     for variant, settings in firsts["settings"].items():
-        k_rows = k_rows_like(settings, facts)
-        published.append(k_rows.assign(variant=variant))
+        published.append(k_rows_like(settings, facts).assign(variant=variant))
     at_points = _at_endpoints(rows, ENDPOINTS[protocol])
     points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
     keys = ["data", "protocol", "variant", "seed"]

@@ -1,6 +1,7 @@
 """Rows of a run, one an epoch, whether it lies on disk or in a published file."""
 
 import json
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,6 +48,6 @@ def check_answers(rows: Iterable[Row]) -> None:
         accuracy = row["val_accuracy" if row["protocol"] == "blog" else "test_accuracy"]
         num_right = int.from_bytes(row["correct"]).bit_count()
         num_texts = row["n_test"]
-        num_bytes = -(-num_texts // 8)
+        num_bytes = math.ceil(num_texts / 8)
         if len(row["correct"]) != num_bytes or abs(num_right - accuracy * num_texts) > 0.5:
             raise ValueError(f"the answers of epoch {row['epoch']} do not have its accuracy")

@@ -38,7 +38,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape_name(name: object) -> str:
-    """The same on one line."""
+    """A name on one line, as `escape_controls` shows texts."""
     return escape_controls(str(name)).replace("\n", "\\n")
 
 

@@ -38,7 +38,7 @@ console = PlainConsole(stderr=True)
 
 
 def note(line: str) -> None:
-    """One plain line for the user, as it is: no wrapping when piped."""
+    """Print a plain line for the user, as it is: no wrapping when piped."""
     console.print(line, soft_wrap=True)
 
 

@@ -214,7 +214,8 @@ def main() -> None:
         finally:
             sys.stdout.flush()
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, but for Python's exit
-    except (BrokenPipeError, SystemExit) as ending:  # `| head` has closed the pipe: all is well
+    except (BrokenPipeError, SystemExit) as ending:
+        # `| head` has closed the pipe, of which Typer makes a SystemExit: all is well
         if not isinstance(ending.__context__ or ending, BrokenPipeError):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush

@@ -34,9 +34,8 @@ def claims(
     if as_json:
         emit({"schema": 2, "claims": records})
     else:
-        table = Table(
-            "id", "from", "claim, and what was measured", "n", "verdict", box=box.SIMPLE_HEAD
-        )
+        columns = ("id", "from", "claim, and what was measured", "n", "verdict")
+        table = Table(*columns, box=box.SIMPLE_HEAD)
         for record in records:
             text = Text.assemble(record["claim"], "\n", (record["measured"], "dim"))
             num_seeds = str(record["n"] or "")

@@ -10,6 +10,7 @@ from attnexp.base.errors import UserError
 from attnexp.cli import completion
 from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report.table import TableName
+from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
@@ -34,7 +35,7 @@ def report(
     paths: Folders,
     table: Table = None,
     format: Format = "table",
-    margin: Margin = 0.25,
+    margin: Margin = 100 * MARGIN,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,

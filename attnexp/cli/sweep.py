@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Margin, Overrides, Until, app, emit, stop
+from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:
     from attnexp.statistics.verdict import MetricSpec
@@ -21,7 +22,7 @@ def sweep(
     config_dir: ConfigDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
     any_code: AnyCode = False,
-    margin: Margin = 0.25,
+    margin: Margin = 100 * MARGIN,
     metric: Annotated[str, typer.Option(metavar="NAME", help="What is judged.")] = "accuracy",
     until: Annotated[Until, typer.Option(help="Add seeds until each has a verdict.")] = None,
     as_json: AsJson = False,
@@ -43,10 +44,10 @@ def sweep(
     from attnexp.sweeps.schedule import run_sweep
 
     words = overrides or []
-    judged = choose_metric(metric, margin)
+    spec = choose_metric(metric, margin)
     search = None
     if until:
-        study = sequential.plan_until_decided(words, margin=judged.margin)
+        study = sequential.plan_until_decided(words, margin=spec.margin)
     elif any(map(tuning.is_tuning, words)):
         search = tuning.plan_tuning(words)
         study = search.study
@@ -56,21 +57,20 @@ def sweep(
         progress.note(line)
     if not dry_run:
         executors.warm_up(study.executor, study.jobs)
-    first = choose_folder(search.search if search else replace(study, metric=judged.name))
+    next_sweep = choose_folder(search.search if search else replace(study, metric=spec.name))
     if dry_run:
-        emit(watch.preview_sweep(first, study, any_code=any_code, as_json=as_json))
+        emit(watch.preview_sweep(next_sweep, study, any_code=any_code, as_json=as_json))
         if search:
             progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return
+    entries: list[SweepEntry] = []
     if search:
         with watch.Watch() as view:
-            searched = run_sweep(first, any_code=any_code, observe=view)
-        study, lines = tuning.choose_settings(search, searched)
+            entries = run_sweep(next_sweep, any_code=any_code, observe=view)
+        study, lines = tuning.choose_settings(search, entries)
         progress.note("\n".join(lines))
-        study = choose_folder(replace(study, metric=judged.name))
-        entries = searched + _run_study(study, judged, any_code, until, as_json)
-    else:
-        entries = _run_study(first, judged, any_code, until, as_json)
+        next_sweep = choose_folder(replace(study, metric=spec.name))
+    entries += _run_study(next_sweep, spec, any_code, until, as_json)
     _stop_at_failures(entries)
 
 
@@ -109,5 +109,4 @@ def _stop_at_failures(entries: "list[SweepEntry]") -> None:
         f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
     ]
     if failures:
-        summary = f"{len(failures)} of {len(entries)} runs failed."
-        stop("\n".join([summary, *failures]), code=1)
+        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)

@@ -61,10 +61,7 @@ class NotChosen(UserError):
 def check_run(tree: Tree) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
-    pieces: dict[str, Piece] = {}
-    for place in PIECES:
-        choice = tree.get(place)
-        pieces[place] = choose_piece(choice, place, PLACES[place])
+    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
     config: RunConfig = validate(RunConfig, {**tree, **pieces})
     refuse_idle(config)
     position = config.position
@@ -102,7 +99,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
-        if "seam" in f.metadata:
+        if "seam" in f.metadata:  # a piece within the piece
             default = f.metadata.get("default_kind")
             seam = f.metadata["seam"]()
             inner_allowed = {seam: Piece}
@@ -152,13 +149,13 @@ def _describe_likeness(cls: Any, kind: str, key: str) -> str:
         return issubclass(cls, seam), len(shared), -len(words)
 
     seam = max(places, key=likeness)
-    is_one, num_shared, _ = likeness(seam)
+    is_subclass, num_shared, _ = likeness(seam)
     article = "an" if seam is seams.Embedding else "a"
     name = f"{article} {seam.__name__}"
     fits_here = seam in PLACES.get(key, {})
     place = key if fits_here else places[seam]
     choice = f"{place}={kind}"
-    if is_one:
+    if is_subclass:
         return f" It is {name}, chosen by {choice}."
     if num_shared:
         return f" It looks like {name}: make it a subclass, and choose it by {choice}."
@@ -180,9 +177,10 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         key = f"{prefix}{location}"
         value = error["input"]
         if unknown:
-            innermost = next(iter(flatten({key: value})), key)
+            # where a whole section is unknown, its first setting is named
+            first_setting = next(iter(flatten({key: value})), key)
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            key = innermost.removesuffix(".kind")
+            key = first_setting.removesuffix(".kind")
             raise _unknown_key(key, keys_of_section) from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
@@ -239,14 +237,11 @@ def option_as_setting(option: str, words: Sequence[str]) -> str:
         value = [*words, "VALUE"][place + 1]
     instead = habit(f"{name}={value}") or habit(word)
     choices = choices_by_key()
-    keys = [key for key in choices if key.endswith(f".{name}")]
-    if name in choices:
-        keys = [name]
+    keys = [name] if name in choices else [key for key in choices if key.endswith(f".{name}")]
     if instead or not keys:
         return instead
     settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
-    listed = " or ".join(settings)
-    return f"{option}: settings have no dashes: {listed}"
+    return f"{option}: settings have no dashes: {' or '.join(settings)}"
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:

@@ -83,7 +83,8 @@ def _compose_tree(words: Sequence[str], choices: dict[str, str]) -> Tree:
         else:
             values.append((key, value))
     for key, name in choices.items():
-        instead = habit(f"{key}={name}")  # of a name in quotes, or in a section as its kind
+        # `parse` has looked at whole words, and not into quotes or at the kind of a section
+        instead = habit(f"{key}={name}")
         if instead:
             raise UserError(instead)
     tree = compose_options(choices, experiments)
@@ -121,11 +122,11 @@ def _resolve(tree: Tree) -> Tree:
         with suppress(InterpolationKeyError):  # perhaps of a key that has its default
             resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
             return dict(resolved)
+        # a config of all that is known has the defaults of what is chosen
         leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
         config = check_run(_lay_over({}, leaves))
         defaults = escape(asdict(config))
-        with_defaults = OmegaConf.merge(defaults, tree)
-        resolved = OmegaConf.to_container(with_defaults, resolve=True)
+        resolved = OmegaConf.to_container(OmegaConf.merge(defaults, tree), resolve=True)
         return dict(resolved)
     except OmegaConfBaseException as error:
         raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error

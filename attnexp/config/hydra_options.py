@@ -78,7 +78,7 @@ def compose_options(choices: Mapping[str, str], experiments: Sequence[str]) -> T
         if "hydra" in tree:
             why = "Hydra's own settings, below 'hydra', do nothing here."
             raise UserError(f"experiment={name}: {why}")
-        names_pieces = "defaults" not in tree and bool(groups_chosen_by_value(tree))
+        names_pieces = "defaults" not in tree and groups_chosen_by_value(tree)
         is_run = Path(name).name == "config.yaml" or names_pieces
         # A run's stored config may come from anyone, so nothing in it is interpolated, and what it
         # holds of a section is all of it.
@@ -114,7 +114,8 @@ def _compose_groups(choices: Mapping[str, str], experiments: Sequence[str]) -> T
     tree, chosen = _compose(tuple(words), times)
     for group, option in unlisted.items():
         path = group.replace(".", "/")
-        # A class, or an option of the user's, may list no pieces of its own.
+        # Hydra changes what is listed, and has "+" for what is not: a class, or an option of the
+        # user's, may list no pieces of its own.
         sign = "" if path in chosen else "+"
         words.append(f"{sign}{path}={_quoted(option)}")
     if unlisted:
@@ -147,7 +148,7 @@ def _quoted(option: str | Sequence[str]) -> str:
     return f"[{','.join(map(_quoted, option))}]"
 
 
-@lru_cache(maxsize=1000)
+@lru_cache(maxsize=1000)  # by the times of the files, too
 def _compose(words: tuple[str, ...], _times: FileTimes) -> tuple[Tree, Tree]:
     """What Hydra composes of words in its grammar, and the option that it chose in each group."""
     path = [*sys.path]

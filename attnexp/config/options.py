@@ -35,8 +35,7 @@ def folders() -> list[Path]:
     """Folders of options. Of two options with one name that in the first folder counts."""
     places = [*own_dirs, Path.cwd() / "conf"]
     users = [folder.absolute() for folder in places if folder.is_dir()]
-    different = dict.fromkeys([conf_dir(), *users])
-    return list(different)
+    return list(dict.fromkeys([conf_dir(), *users]))
 
 
 def groups() -> Groups:
@@ -46,7 +45,8 @@ def groups() -> Groups:
 
 @cache
 def _groups(*folders: Path) -> Groups:
-    """Options of the first folder's groups, of all folders. What is hidden by its name is noted."""
+    """Options of all folders, in groups of the first. One that another of its name hides is
+    noted."""
     options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):

@@ -109,8 +109,7 @@ class DataConfig:
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
         if self.name in ("files", "imdb") and self.path:
-            path = os.path.normpath(self.path)
-            return os.path.basename(path)
+            return os.path.basename(os.path.normpath(self.path))
         if self.name is DataName.hub:
             return self.path or ""
         return str(self.name)
@@ -224,8 +223,7 @@ class RunConfig:
 
     def sized(self, vocab_size: int) -> Self:
         """The config of a model of so many words, which may be fewer than `data.vocab_size`."""
-        data = replace(self.data, vocab_size=vocab_size)
-        return replace(self, data=data)
+        return replace(self, data=replace(self.data, vocab_size=vocab_size))
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)

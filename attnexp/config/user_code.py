@@ -85,7 +85,7 @@ def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
     return Sources(files, digest_files(files) | _versions(outside))
 
 
-@cache
+@cache  # by the time of the last change, too
 def _imports_of(path: Path, package: tuple[str, ...], _changed: int) -> set[str]:
     """Dotted names that a file imports; of `from a import b` it is `a.b`, a module or not."""
     names: set[str] = set()
@@ -144,7 +144,7 @@ def digest_files(files: dict[str, Path]) -> dict[str, str]:
     return digests
 
 
-@cache
+@cache  # by the time of the last change, too
 def _digest(path: Path, _changed: int) -> str:
     content = path.read_bytes()
     if path.suffix == ".py":

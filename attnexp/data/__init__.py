@@ -1,1 +1,1 @@
-"""Reviews: where they come from, and how they become ids."""
+"""Texts with labels: where they come from, and how they become ids."""

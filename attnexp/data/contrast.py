@@ -61,7 +61,6 @@ def generate_corpus(order_fraction: float) -> Corpus:
                 clauses = f"the {first} was {adjective} {joint} the {second} was {last}"
                 text = f"{opening} {clauses} {closing}".strip()
                 num_rows += 1
-                place = f"row {num_rows} of {split}"
-                rows.append((split, text, label, place))
+                rows.append((split, text, label, f"row {num_rows} of {split}"))
     frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
     return Corpus(rows=frame.astype({"label": np.int8}), files=files)

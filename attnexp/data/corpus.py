@@ -65,8 +65,9 @@ class Corpus:
 
     def redraw(self, numbers: Numbers, seed: int) -> tuple[Self, Order]:
         """The corpus with train and test drawn anew from their union, and the old place of each of
-        its rows. Of every class both keep their share, as nearly as equal texts allow."""
-        rows = self.rows[self.rows.split != "val"]
+        its rows. Of every class both keep their share, as nearly as equal texts allow. numbers: of
+        each row, as `number_texts` gives them."""
+        rows = self.rows[self.rows.split != "val"]  # which stands behind the others
         was_test = rows.split == "test"
         shares = was_test.groupby(rows.label).mean().to_numpy()
         labels = rows.label.to_numpy()
@@ -77,8 +78,7 @@ class Corpus:
     def draw_test(self, data: DataConfig) -> Self:
         """The corpus with a share of train, all that it has but for val, drawn as test."""
         train = self.rows[self.rows.split == "train"]
-        tokenize = text.tokenizer_of(data)
-        tokenized, _ = text.number_words(train.text, tokenize)
+        tokenized, _ = text.number_words(train.text, text.tokenizer_of(data))
         written, _ = pd.factorize(train.text)
         numbers = number_texts(tokenized)
         labels = train.label.to_numpy()
@@ -117,7 +117,7 @@ def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
             )
     names = _order_labels(set(labels), source)
     numbers = pd.Categorical(labels, names).codes
-    label_type = np.min_scalar_type(-len(names))
+    label_type = np.min_scalar_type(-len(names))  # a signed one
     rows = rows.assign(label=numbers.astype(label_type))
     classes = SENTIMENTS if names in SYNONYMS else names
     return Corpus(rows=rows, classes=classes, written=names, source=source, files=files)

@@ -48,9 +48,8 @@ class Dataset:
 
     def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
-        ranks = ids - text.FIRST_WORD
-        known = [rank for rank in ranks if 0 <= rank < len(self.words)]
-        return " ".join(self.words[rank] for rank in known)
+        places = ids - text.FIRST_WORD
+        return " ".join(self.words[place] for place in places if 0 <= place < len(self.words))
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
@@ -110,8 +109,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             f"name their column: data.label=COLUMN."
         )
     label_in_run = np.array([classes.index(name) for name in names])
-    tokenize = text.tokenizer_of(config)
-    ranks = text.rank_with(words, rows.text, tokenize)
+    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
     ids = text.to_ids(ranks, config)
     return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
 

@@ -32,8 +32,7 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
     if has_header:
         names = [name.strip() for name in rows.pop(0)]
         lines.pop(0)
-        num_cells = len(names) + 1
-        if all(len(row) == num_cells and row[0].isdigit() for row in rows):
+        if all(len(row) == len(names) + 1 and row[0].isdigit() for row in rows):
             names = ["", *names]  # R numbered the rows
     else:
         names = list(map(str, range(len(rows[0]))))
@@ -49,8 +48,7 @@ def parse_csv(text: str, kind: str, *, has_header: bool) -> pd.DataFrame:
         if num_missing < 0:
             raise ValueError(f"line {line} has {len(row)} cells, and there are {len(names)} names")
         row += [""] * num_missing  # a spreadsheet leaves out empty cells at an end
-    index = pd.Index(lines, name=LINE)
-    return pd.DataFrame(rows, columns=columns, index=index, dtype=str)
+    return pd.DataFrame(rows, columns=columns, index=pd.Index(lines, name=LINE), dtype=str)
 
 
 def guess_columns(rows: pd.DataFrame) -> str:

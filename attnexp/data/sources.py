@@ -72,7 +72,9 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
     """Path, size and time of change of every file that may be read for a config; of a data set of
     the hub, which its commit names, and of a generated one none."""
     source = locate_source(data)
-    path = Path(source.path or "no/such/file").expanduser()
+    if source.path is None:
+        return ()
+    path = Path(source.path).expanduser()
     files = [path]
     for pattern in ("*", "*/*", *REVIEWS):
         files += path.glob(pattern)

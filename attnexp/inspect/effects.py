@@ -9,6 +9,7 @@ the untouched model, have measure and value instead.
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ def load_rows(folder: Path) -> list[Row]:
                 if "measure" in row:  # of attention, without bits
                     float(row["value"])
                     continue
-                num_bytes = -(-row["num_texts"] // 8)
+                num_bytes = math.ceil(row["num_texts"] / 8)
                 for name in ("won", "lost"):
                     if len(base64.b64decode(row[name])) != num_bytes:
                         raise ValueError(f"{row['intervention']}: {name} is cut")
@@ -117,14 +118,12 @@ def _estimate_change(rows: pd.DataFrame) -> Row:
     num_texts = int(rows["num_texts"].iloc[0])
     bits = {}
     for name in ("won", "lost"):
-        by_seed = [np.frombuffer(of_seed, np.uint8) for of_seed in rows[name]]
-        packed = np.array(by_seed)
-        unpacked = np.unpackbits(packed, axis=-1, count=num_texts)
+        by_seed = [np.frombuffer(packed, np.uint8) for packed in rows[name]]
+        unpacked = np.unpackbits(np.array(by_seed), axis=-1, count=num_texts)
         bits[name] = unpacked.astype(float)
     # 1 where a text became right, -1 where wrong: (seeds, texts)
     change = bits["won"] - bits["lost"]
-    of_seeds = change.mean(axis=1)
-    seeds = t_interval(of_seeds, step=1 / num_texts)
+    seeds = t_interval(change.mean(axis=1), step=1 / num_texts)
     effect = seeds._asdict()
     effect["flips"] = rows["flips"].mean()
     texts = crossed(change)

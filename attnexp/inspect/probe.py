@@ -1,7 +1,7 @@
 """`attnexp probe`: evaluate finished runs on their test sets under interventions."""
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
-from attnexp.config.schema import RunConfig
 from attnexp.data.text import PAD
 from attnexp.inspect import effects, interventions
 from attnexp.inspect.effects import Row
@@ -24,7 +23,6 @@ from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
-Load = Callable[..., tuple[RunConfig, nn.Module, Examples]]  # `load_trained`
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
 
 
@@ -42,7 +40,6 @@ def probe_studies(
     the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
     fails, a run that cannot be evaluated, and where nothing can be measured."""
     words = words or interventions.DEFAULT
-    load = partial(load_trained, trust_code=trust_code, any_code=any_code)
     frames: list[pd.DataFrame] = []
     folders: list[Path] = []
     for path in paths:
@@ -58,7 +55,9 @@ def probe_studies(
             if row.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
             run = load_run(row.folder)
-            measured, impossible = probe_run(run, words, limit, load)
+            measured, impossible = probe_run(
+                run, words, limit, trust_code=trust_code, any_code=any_code
+            )
             labels = {"data": group.data, "variant": row.variant, "seed": row.seed}
             rows = [labels | effect for effect in measured]
             frames.append(effects.as_frame(rows))
@@ -72,10 +71,11 @@ def probe_studies(
 
 
 def probe_run(
-    run: Run, words: Sequence[str], limit: int | None, load: Load
+    run: Run, words: Sequence[str], limit: int | None, **trust: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of a run, and a line for each impossible intervention. What the run's folder holds
-    is not measured again, but for functions of the user's own, which may have changed."""
+    is not measured again, but for functions of the user's own, which may have changed. trust:
+    options of `load_trained`."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0)  # of a layer; none without attention
     num_heads *= settings.get("layers", 1)
@@ -90,7 +90,7 @@ def probe_run(
     missing = [name for name in names if name not in finished]
     impossible: list[str] = []
     if missing:
-        subject = Subject(run, num_texts, load)
+        subject = Subject(run, num_texts, **trust)
         for name in missing:
             try:
                 measured = subject.measure(name)
@@ -103,17 +103,17 @@ def probe_run(
             labels = {"intervention": name, "num_texts": num_texts}
             rows += [labels | effect for effect in measured]
             effects.save_rows(run.path, rows)
-    of_limit = [row for row in rows if row["num_texts"] == num_texts]
-    chosen = [row for row in of_limit if row["intervention"] in names]
+    rows = [row for row in rows if row["num_texts"] == num_texts]
+    chosen = [row for row in rows if row["intervention"] in names]
     return chosen, impossible
 
 
 class Subject:
     """A trained model with texts of its test set, on which interventions are measured."""
 
-    def __init__(self, run: Run, num_texts: int, load: Load) -> None:
+    def __init__(self, run: Run, num_texts: int, **trust: bool) -> None:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, self.model, self.test = load(run, overrides)
+        config, self.model, self.test = load_trained(run, overrides, **trust)
         precision = config.train.precision
         self.predict = partial(predict, self.model, precision=precision)
         logits = self.predict(self.test)

@@ -16,11 +16,10 @@ from attnexp.model.scores import grid
 from attnexp.network.classifier import PAD, Classifier
 from attnexp.network.guard import name_piece
 
-# Every seam; a layer within `Layers` fills none itself.
-PIECES = (
-    *(seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias, seams.Mask),
-    *(seams.Mixer, seams.Pooling, seams.Score, seams.Layers, seams.Network, seams.Baseline),
-)
+PIECES = (seams.Embedding, seams.JoinedPosition, seams.Rotation, seams.ScoreBias, seams.Mask,
+          seams.Mixer, seams.Pooling, seams.Score, seams.Layers,
+          seams.Network, seams.Baseline)  # fmt: skip
+"""Every seam; a layer within `Layers` fills none itself."""
 TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that passes as rounding
 
 

@@ -113,7 +113,7 @@ class PooledAttention(torch.autograd.Function):
         z = (seen @ x).transpose(0, 1)  # (H, B, D)
         inputs = rows, table, weight, value, places, shares, hidden
         ctx.save_for_backward(*inputs, x, projected, seen, z)
-        ctx.rooms = scores, maps
+        ctx.buffers = scores, maps
         y = (z @ value.mT).transpose(0, 1)  # (B, H, Kv)
         return y.flatten(1).contiguous()  # since dropout draws in the order of memory
 
@@ -123,7 +123,7 @@ class PooledAttention(torch.autograd.Function):
         """Gradients of rows, table, weight and value; dx is that of x, and so on."""
         rows, table, weight, value, places, shares, hidden, *computed = ctx.saved_tensors
         x, projected, seen, z = computed
-        scores, maps = ctx.rooms
+        scores, maps = ctx.buffers
         num_heads = len(value)
         dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
         dz = (dy @ value).transpose(0, 1)  # (B, H, D)

@@ -16,7 +16,7 @@ from attnexp.runs.result import RunResult
 from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.planning import MOST_SEEDS
 
-FEW = 4  # a sweep that takes so many times its planned seeds is told so
+MANY_TIMES = 4  # a sweep that takes more than so many times its planned seeds is told so
 FEWEST_STEPS = 200  # a training of fewer is told so
 BLIND = {*"none attention mean tfidf dot additive uniform masked_mean max cls".split()}
 """Pieces, as one types them, to which the order of words makes no difference."""
@@ -41,11 +41,12 @@ def foresee_chance(configs: Iterable[RunConfig]) -> Iterator[str]:
 
 
 def note_few_steps(results: Iterable[RunResult]) -> Iterator[str]:
-    """A line on runs of which one has had too few steps to learn much."""
+    """A line on runs of which one has had few steps, and is nearer to chance than to 100 %."""
     fewest = FEWEST_STEPS
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # a baseline has none
-        if batch_size:
+        chance = 1 / len(result.classes)
+        if batch_size and result.final.val_accuracy < (1 + chance) / 2:
             num_batches = math.ceil(result.data["n_train"] / batch_size)
             fewest = min(fewest, len(result.epochs) * num_batches)
     if fewest < FEWEST_STEPS:
@@ -64,7 +65,7 @@ def foresee_seeds(answer: Answer) -> Iterator[str]:
                 wanted.append(row.seeds_at_most or MOST_SEEDS)
         planned = [len(seeds) for seeds in group.planned.values()]
         # a sweep that adds seeds has planned none
-        if wanted and planned and min(wanted) > FEW * min(planned):
+        if wanted and planned and min(wanted) > MANY_TIMES * min(planned):
             yield (
                 f"{group.data}: by the spread between seeds, ±{margin} points take up to "
                 f"{min(wanted):,} seeds. With {min(planned)} only larger differences show."
@@ -76,18 +77,18 @@ def next_commands(
 ) -> Iterator[str]:
     """Where the results are, and commands worth trying next. text: one that it was tested on."""
     yield f"Results: {run_dir}\nNext:"
-    choices = [_as_choice("model", config.model, words), "attention"]
-    key = "model"
     if config.has_pieces:
         key = "position"
         choices = ["none", "sinusoidal"]
         if config.position.kind:
             choices[1] = _as_choice(key, config.position, words)
-        first_words = text.split()[:24]
-        opening = " ".join(first_words)
+        opening = " ".join(text.split()[:24])
         users_code = foreign_code(to_dict(config))
         if opening and not users_code:
             yield _format_command("predict", run_dir, opening)
+    else:
+        key = "model"
+        choices = [_as_choice(key, config.model, words), "attention"]
     compared = (f"{key}=", f"{key}.", "seed=")
     kept = [word for word in words if not word.startswith(compared)]
     with suppress(UserError):  # a stored config names its own

@@ -56,9 +56,7 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             config = result.config
             keys = result.departures
             row["state"] = "finished"
-            row["accuracy"] = result.final.val_accuracy
-            if config["train"]["protocol"] == "holdout":
-                row["accuracy"] = result.test.accuracy
+            row["accuracy"] = result.accuracy
         else:
             row["state"] = "failed" if store.has_failed(folder) else "stopped"
             if store.is_locked(folder):

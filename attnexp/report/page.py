@@ -51,8 +51,7 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
 
 def _encode_svg(figure: Figure) -> str:
     """A picture as the page holds it."""
-    svg = render_figure(figure, "svg")
-    return b64encode(svg).decode()
+    return b64encode(render_figure(figure, "svg")).decode()
 
 
 def _title(answer: Answer) -> str:

@@ -42,13 +42,11 @@ def print_table(table: Table, console: Console) -> None:
     has_room = _width_of_table(widths, gap=2) <= console.width
     gap = 2 if has_room else 1
     console.print(table.title)
-    header = _render(frame.iloc[:0], widths, gap, has_header=True)
-    console.print(header)
+    console.print(_render(frame.iloc[:0], widths, gap, has_header=True))
     for heading, rows in sections:
         if heading:
             console.print(heading)
-        body = _render(rows, widths, gap, has_header=False)
-        console.print(body)
+        console.print(_render(rows, widths, gap, has_header=False))
     console.print()
 
 

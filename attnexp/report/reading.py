@@ -40,11 +40,11 @@ def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
     attention = _attention_of(reading, head)
     return {
         "label": reading.label,
-        "probabilities": reading.label and reading.probabilities,
+        "probabilities": None if reading.label is None else reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
-        "attention": attention and attention.received.tolist(),
-        "padding": attention and attention.padding_share,
+        "attention": attention.received.tolist() if attention else None,
+        "padding": attention.padding_share if attention else None,
         "words_cut": reading.num_cut,
     }
 
@@ -74,8 +74,7 @@ def as_line(reading: Reading, head: int | None) -> Text:
         styles = [f"black on {colour(depth)}" for depth in shade(received)]
         remarks.append(describe_colours(received, attention))
     if reading.num_cut:
-        cut = f"without {reading.num_cut} words beyond what training saw (data.max_len)"
-        remarks.append(cut)
+        remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
     for remark in remarks:

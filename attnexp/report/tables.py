@@ -44,7 +44,7 @@ def make_table(name: TableName, answer: Answer) -> Table:
 
 
 def tabulate_means(answer: Answer) -> Table:
-    """Means of every variant at every endpoint, last of accuracy, with K's where they belong."""
+    """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them."""
     metrics = list(answer.metrics)
     has_accuracy = any(metric.name == ACCURACY.name for metric in metrics)
     if answer.groups[0].protocol and not has_accuracy:
@@ -122,8 +122,7 @@ def tabulate_epochs(answer: Answer) -> Table:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            k_rows = k_run.melt(keys, K_METRICS, "metric", "mean")
-            parts.append(k_rows.assign(n=1))
+            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean").assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")

@@ -61,14 +61,12 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")
-        marks = _mark_points(figure, line, letter)
         figure.draw(dots.lines())
-        figure.draw(marks)
+        figure.draw(_mark_points(figure, line, letter))
         k_run = group.k_run(variant)
         if len(k_run):  # without values there would be a mark at (0, 0)
             k_line = k_run.set_index("epoch")["val_accuracy"]
-            k_marks = _mark_points(figure, k_line, letter.upper())
-            figure.draw(k_marks)
+            figure.draw(_mark_points(figure, k_line, letter.upper()))
     picture = figure.build().string(colorless=True).rstrip("\n")
 
     if len(group.published):

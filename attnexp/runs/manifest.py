@@ -22,6 +22,7 @@ from attnexp.base.files import atomic_write, reading
 from attnexp.runs import store
 from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
+from attnexp.statistics.defaults import ALPHA, MARGIN, G
 
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
@@ -48,9 +49,9 @@ class Declaration:
     """Rule of a study that adds seeds until it is decided, declared before its first run."""
 
     metric: str  # endpoint at which accuracy decides, such as `final`
-    margin: float = 0.0025  # smallest difference of accuracy that matters, as a share
-    alpha: float = 0.05
-    g: float = 0.25  # parameter of the anytime-valid interval
+    margin: float = MARGIN  # smallest difference of accuracy that matters, as a share
+    alpha: float = ALPHA
+    g: float = G  # parameter of the anytime-valid interval
 
     def __str__(self) -> str:
         return f"--until decided --margin {100 * self.margin:g}"
@@ -94,8 +95,8 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     plan of fixed seeds joins a study that adds seeds by its results."""
     if planned.settings and not stored.settings:
         return "of an earlier version, which did not record it"
-    in_plan = _describe_shape(planned).items()
-    parts = [item[0] for item in _describe_shape(stored).items() if item not in in_plan]
+    pairs = zip(_describe_shape(stored), _describe_shape(planned), strict=True)
+    parts = [words for (words, value), (_, planned_value) in pairs if value != planned_value]
     if not parts:
         parts = _differing_settings(stored, planned)
     if stored.declaration and planned.declaration not in (None, stored.declaration):
@@ -103,16 +104,17 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
     return ", ".join(dict.fromkeys(parts))
 
 
-def _describe_shape(study: Manifest) -> dict[str, object]:
-    """What makes a study besides its settings: its parts in words, with levels of variants."""
+def _describe_shape(study: Manifest) -> list[tuple[str, object]]:
+    """What makes a study besides its settings: words for each part, and what must be equal."""
+    baseline = next(iter(study.variants))
     data_sets = {*itertools.chain(*study.settings.values())}
-    return {
-        f"seeds by {study.seed_kind}": None,
-        f"baseline {next(iter(study.variants))}": None,
-        f"--metric {study.metric}": None,
-        f"variants {', '.join(sorted(study.variants))}": study.variants,
-        f"data {', '.join(sorted(data_sets))}": None,
-    }
+    return [
+        (f"seeds by {study.seed_kind}", study.seed_kind),
+        (f"baseline {baseline}", baseline),
+        (f"--metric {study.metric}", study.metric),
+        (f"variants {', '.join(sorted(study.variants))}", study.variants),
+        (f"data {', '.join(sorted(data_sets))}", data_sets),
+    ]
 
 
 def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:

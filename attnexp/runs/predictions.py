@@ -44,7 +44,7 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
 def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """(n,) to bytes: eight bits each, then compressed by zlib."""
     content = zlib.compress(np.packbits(bits).tobytes())
-    return np.frombuffer(bytearray(content), np.uint8)
+    return np.frombuffer(bytearray(content), np.uint8)  # which torch may write, as it wants to
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -116,6 +116,12 @@ class RunResult:
     provenance: dict[str, Any]
 
     @property
+    def accuracy(self) -> float:
+        """On the test set at the epoch that held-out data chose, else on validation at the last."""
+        is_holdout = self.config["train"]["protocol"] == Protocol.holdout
+        return self.test.accuracy if is_holdout else self.final.val_accuracy
+
+    @property
     def classes(self) -> list[str]:
         """Names in the order of labels."""
         return list(self.data["classes"])

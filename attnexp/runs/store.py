@@ -177,11 +177,14 @@ def describe_outdated_runs(
     change. finished: as `finished_by_settings` gives it."""
     runs_by_change = defaultdict[str, set[Path]](set)
     for identity in missing:
-        for path in finished.get(identity.settings, [])[:1]:
-            with suppress(UserError):  # a run that cannot be read says nothing
-                code = load_result(path).code
-                files = {file for file, _ in code.items() ^ identity.code.items()}
-                change = ", ".join(sorted(files))
-                runs_by_change[change].add(path)
+        paths = finished.get(identity.settings)
+        if not paths:
+            continue
+        newest = paths[0]
+        with suppress(UserError):  # a run that cannot be read says nothing
+            code = load_result(newest).code
+            files = {file for file, _ in code.items() ^ identity.code.items()}
+            change = ", ".join(sorted(files))
+            runs_by_change[change].add(newest)
     changes = runs_by_change.items()
     return [f"{files} changed since {len(paths)} of these runs." for files, paths in changes]

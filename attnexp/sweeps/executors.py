@@ -99,8 +99,7 @@ class SideBySide(Executor):
         if "CUDA_VISIBLE_DEVICES" in os.environ:
             gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
         gpus_in_turn = itertools.cycle(gpus or [""])
-        gpus_of_slots = itertools.islice(gpus_in_turn, self.slots)
-        self.processes = [Slot(gpu, lifeline) for gpu in gpus_of_slots]
+        self.processes = [Slot(next(gpus_in_turn), lifeline) for _ in range(self.slots)]
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
@@ -117,8 +116,8 @@ class SideBySide(Executor):
 
 
 class Slot:
-    """A process with a GPU, which trains one job after another. It is replaced where it was killed,
-    and after a job with user code, which may have left something behind in a class or module."""
+    """A process, with a GPU if there is one, which trains one job after another. It is replaced
+    where it was killed, and after user code, which may have left something in a class or module."""
 
     def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
         arguments = (lifeline, gpu, dict(os.environ), last_read)

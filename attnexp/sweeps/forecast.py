@@ -14,7 +14,7 @@ import torch
 from attnexp.analysis.families import family_of_study
 from attnexp.analysis.rows import kind_of_seeds
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import ExecutorKind, Protocol, RunConfig, foreign_code, to_dict
+from attnexp.config.schema import ExecutorKind, RunConfig, foreign_code, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import store
 from attnexp.runs.labels import replicate
@@ -40,8 +40,7 @@ def foresee(sweep: Sweep, judged: Sweep, missing: Sequence[Job]) -> dict[str, An
     seconds = _foresee_seconds(sweep, missing, finished)
     jobs_by_data = defaultdict[str, list[Job]](list)
     for job in judged.jobs:
-        title = job.config.data.title
-        jobs_by_data[title].append(job)
+        jobs_by_data[job.config.data.title].append(job)
     differences: list[dict[str, Any]] = []
     for jobs in jobs_by_data.values():
         difference = _foresee_difference(judged, jobs, finished)
@@ -83,12 +82,10 @@ def _tabulate_finished_runs(out: str) -> pd.DataFrame:
             config = result.config
             machine = result.provenance
             pace = _pace_of(config, machine.get("threads"), machine.get("platform"))
-            is_blog = config["train"]["protocol"] == Protocol.blog
-            accuracy = result.final.val_accuracy if is_blog else result.test.accuracy
             seconds = result.wall_seconds / len(result.epochs)
             comparison = _comparison_of(config)
             seed = replicate(config)
-            rows.append((comparison, pace, result.label, seed, accuracy, seconds))
+            rows.append((comparison, pace, result.label, seed, result.accuracy, seconds))
     columns = ["comparison", "pace", "label", "seed", "accuracy", "seconds_of_epoch"]
     table = pd.DataFrame(rows, columns=columns)
     return table.astype({"accuracy": float, "seconds_of_epoch": float})  # without rows, too
@@ -131,8 +128,7 @@ def _foresee_difference(
     can_tell = sd > 0 and m > 0 and n >= FEWEST_SEEDS
     if not can_tell:
         return None
-    is_declared = sweep.declaration is not None
-    difference = smallest_difference(sd, n, m, anytime=is_declared)
+    difference = smallest_difference(sd, n, m, anytime=sweep.declaration is not None)
     words = (
         f"{title}, {n} seeds, {len(num_seeds)} variants: differences from about "
         f"{100 * difference:.2g} points are found in four of five cases, by {source}."

@@ -189,40 +189,32 @@ def _hint_at_study(shared: Sequence[str]) -> str:
     """The end of a message on axes of which some choices lack a setting: a file of the study in
     which each variant has only the settings that it knows; nothing where all lack it."""
     varied_keys = set(_varied_keys(shared)) - {"data"}
-    axes: list[Sequence[str]] = []
-    for axis in expand(shared):
-        is_varied = key_of(axis[0]) in varied_keys
-        axes.append(axis if is_varied else axis[:1])
+    # seeds and data sets make no difference
+    axes = [axis if key_of(axis[0]) in varied_keys else axis[:1] for axis in expand(shared)]
     own_keys = {*varied_keys}  # of words that each variant has for itself
-    variants: dict[str, Sequence[str]] = {}
+    known_words: dict[str, Sequence[str]] = {}  # by variant
     lacking: list[str] = []  # variants without a setting
     for words in itertools.product(*axes):
         compared = [word for word in words if key_of(word) in varied_keys]
         name = "_".join(word.partition("=")[2] for word in compared)
-        variants[name] = _drop_unknown(words)
-        unknown_words = set(words).difference(variants[name])
+        known_words[name] = _drop_unknown(words)
+        unknown_words = set(words).difference(known_words[name])
         if unknown_words:
             lacking.append(" ".join(compared))
             own_keys.update(map(key_of, unknown_words))
-    if len(lacking) == len(variants):
+    if len(lacking) == len(known_words):
         return ""
+    variants: dict[str, list[str]] = {}
+    for name, words_of_variant in known_words.items():
+        variants[name] = [word for word in words_of_variant if key_of(word) in own_keys]
+    study = {"baseline": next(iter(variants)), "variants": variants}
+    text = yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000)
     shared_words = [word for word in shared if key_of(word) not in own_keys]
     command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *shared_words])
     return (
         f" Variants without it: {', '.join(lacking)}. Write a study, mine.yaml, that gives it to "
-        f"the others:\n{_as_study(variants, own_keys)}and compare them: {command}"
+        f"the others:\n{text}and compare them: {command}"
     )
-
-
-def _as_study(variants: dict[str, Sequence[str]], keys: set[str]) -> str:
-    """A study file of variants by name, each with its words of these keys."""
-    words_of_keys: dict[str, list[str]] = {}
-    for name, words in variants.items():
-        words_of_keys[name] = [word for word in words if key_of(word) in keys]
-    baseline = next(iter(variants))
-    study = {"baseline": baseline, "variants": words_of_keys}
-    text = yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000)
-    return str(text)
 
 
 def _drop_unknown(words: Sequence[str]) -> Sequence[str]:

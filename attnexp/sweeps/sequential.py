@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.metrics import choose_metric
 from attnexp.analysis.read_runs import make_groups, make_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import Protocol
 from attnexp.config.words import key_of
 from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
@@ -45,8 +45,7 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
     if declared:
         jobs = [entry.job for entry in entries if entry.outcome is not None]
     study = manifest_of(sweep, [(job, "") for job in jobs])
-    groups = make_groups(rows, {"": study})
-    return compare(groups, [metric])
+    return compare(make_groups(rows, {"": study}), [metric])
 
 
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
@@ -81,9 +80,8 @@ def plan_until_decided(words: Sequence[str], *, margin: float) -> Sweep:
             f"Nothing can be decided with fewer than {fewest} seeds, and seed= gives {len(seeds)}. "
             "Give more, as 'seed=range(64)'."
         )
-    is_blog = configs[0].train.protocol is Protocol.blog
-    metric = "final" if is_blog else "chosen"
-    declaration = Declaration(metric=metric, margin=margin)
+    endpoint = ENDPOINTS[configs[0].train.protocol][0]
+    declaration = Declaration(metric=endpoint.name, margin=margin)
     command = f"{sweep.command} {declaration}"
     return replace(sweep, command=command, declaration=declaration)
 

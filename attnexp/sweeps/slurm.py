@@ -12,13 +12,14 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError, require
+from attnexp.base.errors import UserError, on_one_line, require
 from attnexp.config.schema import ExecutorConfig
 from attnexp.runs.store import RUNS
 from attnexp.sweeps import executors
@@ -133,11 +134,10 @@ class SlurmQueue(Executor):
         """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
         submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:
-            with self.submitter.batch():
+            with redirect_stderr(StringIO()), self.submitter.batch():  # which prints it, too
                 queued = [submit(job) for job in jobs]
         except RuntimeError as error:
-            reason = " ".join(str(error).split())
-            raise UserError(f"Slurm refuses these runs: {reason}") from error
+            raise UserError(f"Slurm refuses these runs: {on_one_line(error)}") from error
         first = queued[0].job_id
         progress.note(f"{len(jobs)} submitted to Slurm, from job {first} on. Logs: {self.folder}")
         futures = [Future[Outcome]() for _ in jobs]
@@ -185,8 +185,7 @@ class SlurmQueue(Executor):
         for job_id, fields in rows.items():
             state = fields[0]
             ids[state].append(job_id)
-        num_running = len(ids["RUNNING"])
-        self.status = f"Slurm: {num_running} run"
+        self.status = f"Slurm: {len(ids['RUNNING'])} run"
         pending = ids["PENDING"]
         if pending:
             reasons = dict.fromkeys(rows[job_id][3] for job_id in pending)

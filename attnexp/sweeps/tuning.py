@@ -100,11 +100,9 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         num_parts = len(parts)  # the rest of a label's parts is the setting
         tried = {job.parts: job.label for job in tuning.judged if job.parts[:num_parts] == parts}
         for label_parts, label in tried.items():
-            told = "a run failed"
             mean = means[label_parts]
-            if mean >= 0:
-                told = f"held-out accuracy {mean:.2f} % ({point} epoch)"
-            lines.append(f"{label}: {told}")
+            accuracy = f"held-out accuracy {mean:.2f} % ({point} epoch)"
+            lines.append(f"{label}: {accuracy if mean >= 0 else 'a run failed'}")
         best = max(tried, key=means.__getitem__)
         if means[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")

@@ -85,10 +85,10 @@ class Watch(Progress):
 
     def __call__(self, entries: list[SweepEntry], status: str = "") -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
+        # finished runs, reasons of failures, and None
         counts = Counter(type(entry.outcome) for entry in entries)
         num_left = counts[type(None)]
-        here = [entry for entry in entries if not entry.before]  # what this sweep does
-        num_here = len(here)
+        num_here = len([entry for entry in entries if not entry.before])  # what this sweep does
         num_done_here = num_here - num_left
         is_resumed = num_here < len(entries)
         if is_resumed and num_left and not self.shown:
@@ -102,8 +102,7 @@ class Watch(Progress):
         for entry in entries:
             if entry.outcome is not None and entry not in self.shown:
                 self.shown.add(entry)
-                outcome = _describe_outcome(entry)
-                progress.note(f"{entry.job}: {outcome} ({line})")
+                progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
         if num_left:
             line = self._add_status(line, status)
         self.update(self.task, description=line, total=num_here, completed=num_done_here)

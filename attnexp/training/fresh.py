@@ -74,8 +74,8 @@ def check_in(
 def main() -> None:
     """Check the model that stdin gives; write what is wrong on stdout."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever the user's code prints
-    sys.path[:] = pickle.load(sys.stdin.buffer)
+    os.dup2(2, 1)  # what the user's code prints goes to stderr
+    sys.path[:] = pickle.load(sys.stdin.buffer)  # where the job's classes are found
     try:
         compare_logits(*pickle.load(sys.stdin.buffer))
     except UserError as error:

@@ -217,7 +217,8 @@ def _make_model(config: RunConfig, inputs: Inputs, record: Record) -> nn.Module:
     num_classes = len(dataset.classes)
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
-    # built for its draws alone: dropout goes on in the stream where a whole table leaves it
+    # The same with `data.vocab_size` words is built for its draws alone, so that those of dropout,
+    # which follow, do not depend on how many words the data have.
     build_model(config, num_classes)
     if vectors is not None:
         assert isinstance(model, Classifier)  # others take no vectors
@@ -262,8 +263,8 @@ def _fit_baseline(
     _seed_other_draws(config, epoch=0)
     model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
-    logits = loop.predict(model, train, options.precision)
-    fitted = measure(logits, train.truth)
+    train_logits = loop.predict(model, train, options.precision)
+    fitted = measure(train_logits, train.truth)
     seconds = time.perf_counter() - started
     running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)

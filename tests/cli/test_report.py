@@ -124,8 +124,7 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
     assert (done.returncode, done.stderr) == (0, "")
     assert "helps by at least 0.25" in done.stdout
     assert here("judge", csv, "--baseline", "b", "--columns", "accuracy").returncode == 0
-    decided = here("judge", csv, "--until", "decided", "--json")
-    assert decided.returncode == 0
+    assert here("judge", csv, "--until", "decided", "--json").returncode == 0
     pd.read_csv(tmp_path / csv).query("seed < 5").to_csv(tmp_path / "few.csv", index=False)
     open_ = here("judge", "few.csv", "--until", "decided")
     assert open_.returncode == 1

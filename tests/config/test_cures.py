@@ -110,8 +110,7 @@ def test_a_setting_that_one_variant_lacks_makes_a_study(folder: Path) -> None:
     _, *study, command = str(caught.value).split("\n")
     assert len(study) == 4
     (folder / "mine.yaml").write_text("\n".join(study))
-    words = shlex.split(command.partition("attnexp sweep ")[2])
-    jobs = plan(words).jobs
+    jobs = plan(shlex.split(command.partition("attnexp sweep ")[2])).jobs
     runs = [f"{job.label} {job.seed}" for job in jobs]
     assert runs == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     scales = {getattr(job.config.position, "scale", None) for job in jobs if job.label != "none"}

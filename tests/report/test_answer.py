@@ -140,8 +140,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         predictions.save_arrays(tmp_path / str(seed) / predictions.FILE, arrays)
     runs = pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]})
     answer = made_answer(made_group("a", runs=runs))
-    frame = tables.tabulate_classes(answer).frame
-    assert frame.to_numpy().tolist() == [
+    assert tables.tabulate_classes(answer).frame.to_numpy().tolist() == [
         ["negative", "16.67 ± 23.57", "50.00 ± 70.71", "25.00 ± 35.36", "500"],
         ["positive", "33.33 ± 47.14", "50.00 ± 70.71", "40.00 ± 56.57", "1,000"],
         ["macro", "25.00 ± 11.79", "50.00 ± 0.00", "32.50 ± 10.61", "1,500"],
