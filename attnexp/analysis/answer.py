@@ -150,7 +150,8 @@ def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
     points = pd.DataFrame(group.points).rename(columns={"name": "point", "label": "at"})
     rows = group.endpoints.merge(points[["point", "split", "at"]], on="point")
-    num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
+    epochs = rows.groupby(["variant", "point"])["epoch"]
+    num_epochs = epochs.transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
 

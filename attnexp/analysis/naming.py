@@ -28,7 +28,8 @@ def name_variants(rows: pd.DataFrame) -> pd.DataFrame:
 
     names = _name_keys(runs.drop_duplicates("key"))
     runs["variant"] = runs["key"].map(names)
-    return runs[["run_id", "variant"]].merge(rows, on="run_id")
+    variants = runs[["run_id", "variant"]]
+    return variants.merge(rows, on="run_id")
 
 
 def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:

@@ -70,7 +70,8 @@ def _with_standard_names(frame: pd.DataFrame, name: str, known_columns: list[str
         # a spreadsheet or web page may hold a name in two ways that look the same
         plain = {}
         for text in cells[key].unique():
-            visible = INVISIBLE.sub("", normalize("NFC", text))
+            letters = normalize("NFC", text)
+            visible = INVISIBLE.sub("", letters)
             plain[text] = " ".join(visible.split())
         cells[key] = cells[key].map(plain)
     cells["seed"] = cells["seed"].str.replace(WHOLE, r"\1", regex=True)

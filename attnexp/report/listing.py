@@ -89,8 +89,10 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
     sizes = runs["bytes"].fillna(0).astype(int)
     shown["bytes"] = sizes.map(_format_size)
-    shown = shown.rename(columns={"data": "data set", "bytes": "size"})
+    headings = {"data": "data set", "bytes": "size"}
+    shown = shown.rename(columns=headings)
     counts = runs["state"].value_counts()
     states = [f"{count} {state}" for state, count in counts.items()]
+    listed = ", ".join(states)
     total = decimal(sizes.sum())
-    return Table(f"Runs: {', '.join(states)}; {total}", shown)
+    return Table(f"Runs: {listed}; {total}", shown)
