@@ -103,7 +103,8 @@ class Answer:
     @property
     def endpoints(self) -> pd.DataFrame:
         """Means at the endpoints of all groups."""
-        return pd.concat([comparison.endpoints for comparison in self.comparisons])
+        frames = [comparison.endpoints for comparison in self.comparisons]
+        return pd.concat(frames)
 
     @property
     def undecided(self) -> list[str]:

@@ -36,5 +36,6 @@ def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ())
     chosen = name or " or ".join(sorted(declared)) or ACCURACY.name
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
     if chosen not in shares:
-        raise UserError(f"Judge by {chosen}? Give --metric one of {', '.join(shares)}.")
+        listed = ", ".join(shares)
+        raise UserError(f"Judge by {chosen}? Give --metric one of {listed}.")
     return replace(shares[chosen], margin=margin / 100)

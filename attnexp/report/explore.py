@@ -46,7 +46,8 @@ def serve(
 
     def show_reading(reading: Reading) -> None:
         probability = max(reading.probabilities.values())
-        ui.label(f"{reading.label or 'No known word'}, with probability {probability:.4f}")
+        label = reading.label or "No known word"
+        ui.label(f"{label}, with probability {probability:.4f}")
         ui.html(coloured(reading), sanitize=False)
         ui.label(describe_attention(reading))
         for layer, attention in enumerate(reading.layers, start=1):
