@@ -137,7 +137,8 @@ def _train(
     with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
-            try_training(sized, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
+            loss = loop.choose_loss(config.train)
+            start = try_training(sized, num_classes, few.ids, few.labels, loss)
         model = _make_model(config, inputs, record).to(processor)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
@@ -151,7 +152,8 @@ def _train(
             record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
         if process is not None:
-            fresh.check_in(process, sized, num_classes, model, splits.test.ids, test_logits)
+            test_ids = splits.test.ids
+            fresh.check_in(process, sized, num_classes, start, model, test_ids, test_logits)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,

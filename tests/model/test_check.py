@@ -91,7 +91,7 @@ def test_what_a_piece_does_wrong_is_said(piece: tuple[str, str, str], said: str,
 
 
 def squared(logits: Tensor, labels: Tensor) -> Tensor:
-    return (logits.sigmoid() - labels.mul_(0.9)).square().mean()
+    return (logits.sigmoid() - 0.9 * labels).square().mean()
 
 
 TRIAL = """import random, numpy as np, torch
@@ -119,6 +119,10 @@ UNFIT = [
     ("type(self).get_extra_state = lambda _: {'n': 1}", "", "x", "_extra_state is dict"),
     ("", "noise = np.random.default_rng().random() * self.training", "x + noise",
      "draws at random in training by something else than torch"),
+    ("self.steps = 0", "self.steps += self.training", "x * (1 + self.steps)",
+     "keeps state, such as a count of steps, outside its parameters and buffers"),
+    ("self.noisy = lambda g: g * random.SystemRandom().random()",
+     "x.requires_grad and x.register_hook(self.noisy)", "x", "draws at random in training"),
 ]  # fmt: skip
 """What cannot be trained, stored or repeated: constructor, two lines of forward, message."""
 FIT = [

@@ -24,10 +24,11 @@ from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import load_data, train_run
 
 MODULE = """
-import torch, torch.nn.functional as F
+import numpy, torch, torch.nn.functional as F
 from torch import Tensor, nn
 from attnexp.model.seams import Baseline, JoinedPosition
 from {0}_helper import SCALE
+DRAWN = numpy.random.default_rng().random()
 
 class Scaled(JoinedPosition):
     def __init__(self, max_len: int, d_model: int) -> None:
@@ -43,6 +44,11 @@ class Kept(Scaled):
             Kept.table = torch.randn(x.shape[1:])
         return x + Kept.table
 
+class Drawn(Scaled):
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__(max_len, d_model)
+        self.start = nn.Parameter(torch.tensor(DRAWN))
+
 class Counted(Scaled):
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__(max_len, d_model)
@@ -51,7 +57,7 @@ class Counted(Scaled):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.training:
             self.steps += 1
-        return x * (1.0 + (self.steps > 1))
+        return x * (1.0 + (self.steps > 2))
 
 class Signs(Baseline):
     def __init__(self, vocab_size: int) -> None:
@@ -117,6 +123,7 @@ def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> 
     [
         ("Kept", "other logits in a process of its own"),
         ("Counted", "keeps state outside its parameters and buffers"),
+        ("Drawn", "does not start from its seed"),
     ],
 )
 def test_what_only_training_shows_is_refused_after_it(name: str, said: str, own: Make) -> None:
