@@ -1,11 +1,13 @@
 """The user's code: the files that a module of the user's needs, found without running any of it.
 
 They are the module's own file, or all of its package, and every module that these import, directly
-or not, and that lies below the same folder or another one that the user put on Python's path.
+or not, and that lies below the same folder or another one that the user put on Python's path; and
+every file whose name stands in these as a text, as of a table that a piece reads.
 """
 
 import ast
 import hashlib
+import os
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -65,12 +67,13 @@ def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
     outside: set[str] = set()
     while waiting:
         path = waiting.pop()
-        folder = next(folder for folder in folders if path.is_relative_to(folder))
-        place = path.relative_to(folder)
+        parents = [folder for folder in folders if path.is_relative_to(folder)]
+        place = path.relative_to(parents[0] if parents else path.parent)
         name = f"{PREFIX}{place.as_posix()}"
         if name in files:
             continue
         files[name] = path
+        waiting += _files_named_in(path)
         for imported in _imports_of(path, place.parent.parts, path.stat().st_mtime_ns):
             top = imported.partition(".")[0]
             if top == "attnexp":  # ours, whatever lies in the user's folder under its name
@@ -100,12 +103,41 @@ def _imports_of(path: Path, package: tuple[str, ...], _changed: int) -> set[str]
                 for alias in node.names:
                     parts = [*parents, node.module, alias.name]
                     names.add(".".join(filter(None, parts)))
-            case ast.Call(  # such as `import_module("a.b")`
-                func=ast.Name(id=function) | ast.Attribute(attr=function),
-                args=[ast.Constant(value=str(name)), *_],
+            case ast.Call(  # such as `import_module("a.b")`, or of f"a.{name}" all modules of a
+                func=ast.Name(id=function) | ast.Attribute(attr=function), args=[name, *_]
             ) if function in ("import_module", "__import__"):
-                names.add(name.lstrip("."))
+                end = "" if isinstance(name, ast.Constant) else ".*"
+                names.update(f"{text.strip('.')}{end}" for text in _texts_in(name))
     return names
+
+
+def _texts_in(tree: ast.AST) -> set[str]:
+    """The texts of a syntax tree that may be names, but for those of what it writes."""
+    texts: set[str] = set()
+    written: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if 0 < len(text.strip(".")) < 256:
+                texts.add(text)
+            case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function)):
+                inner = {
+                    str(part.value) for part in ast.walk(node) if isinstance(part, ast.Constant)
+                }
+                if inner & {"w", "a", "x", "wb", "ab"} or function.startswith(("save", "write")):
+                    written |= inner
+    return texts - written
+
+
+@cache
+def _texts_of(path: Path, _changed: int) -> set[str]:
+    return _texts_in(ast.parse(path.read_bytes())) if path.suffix == ".py" else set()
+
+
+def _files_named_in(path: Path) -> list[Path]:
+    """The files that a module names by a text, from its own folder or the current one."""
+    texts = _texts_of(path, path.stat().st_mtime_ns)
+    places = [os.path.join(folder, text) for text in texts for folder in (path.parent, os.getcwd())]
+    return [Path(os.path.normpath(place)) for place in places if os.path.isfile(place)]
 
 
 def _files_of(folder: Path, name: str) -> list[Path]:
@@ -113,6 +145,8 @@ def _files_of(folder: Path, name: str) -> list[Path]:
     there."""
     files: list[Path] = []
     for part in name.split("."):
+        if part == "*":
+            files += folder.rglob("*.py")
         folder /= part
         candidates = [folder / "__init__.py"]
         candidates += [folder.with_name(f"{part}{suffix}") for suffix in all_suffixes()]

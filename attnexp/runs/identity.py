@@ -8,6 +8,7 @@ with docstrings, of every file of model/, network/, training/ and data/ and of t
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,8 +16,9 @@ from typing import Any
 
 from attnexp.base.errors import UserError, join_names
 from attnexp.config import pieces
-from attnexp.config.schema import RunConfig, foreign_code, to_dict
-from attnexp.config.user_code import PREFIX, digest_files
+from attnexp.config.options import Tree
+from attnexp.config.schema import PIECES, RunConfig, flatten, foreign_code, to_dict
+from attnexp.config.user_code import PREFIX, Sources, digest_files
 from attnexp.runs.labels import settings
 from attnexp.runs.result import SCHEMA, Run
 
@@ -46,9 +48,21 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     for source, number in seeds.items():
         if number is None and source != "resample":  # which does not follow `seed`
             seeds[source] = config.seed
-    users = pieces.sources_of(*foreign_code(tree))
+    users = sources_of_run(tree)
     code = _code_of_attnexp() | users.code
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
+
+
+def sources_of_run(tree: Tree) -> Sources:
+    """The sources of the user's code in a config, with the files that settings of pieces name."""
+    kinds = foreign_code(tree)
+    sources = pieces.sources_of(*kinds)
+    files: dict[str, Path] = {}
+    for key, value in flatten(tree).items():
+        is_of_piece = key.partition(".")[0] in PIECES and key != "model.vectors"
+        if kinds and is_of_piece and os.path.isfile(str(value)):
+            files[f"{PREFIX}{os.path.basename(value)}"] = Path(value)
+    return Sources(sources.files | files, sources.code | digest_files(files))
 
 
 def load_config(
@@ -62,7 +76,7 @@ def load_config(
     from attnexp.config.compose import overlay
 
     config = overlay(run.result.config, words, trust_code=trust_code)
-    users = pieces.sources_of(*foreign_code(run.result.config))
+    users = sources_of_run(run.result.config)
     differences = run.result.code.items() ^ users.code.items()
     names = {name for name, _ in differences if name.startswith(PREFIX)}
     changed = sorted(name.removeprefix(PREFIX) for name in names)

@@ -22,10 +22,9 @@ from pydantic import TypeAdapter
 
 from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, reading, writing
-from attnexp.config import pieces
-from attnexp.config.schema import RunConfig, foreign_code, to_dict
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import predictions
-from attnexp.runs.identity import Identity
+from attnexp.runs.identity import Identity, sources_of_run
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, Run, RunResult
 
@@ -37,6 +36,7 @@ CONFIG = "config.yaml"
 VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
+LARGEST_COPY = 2**20  # bytes of a file of the user's code; a larger table stays where it is
 SCHEMA_WITHOUT_LABEL = 4  # it differs from 5 by `label` and `departures` alone
 NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)  # raised by half a document
 CHECKED_RESULT = TypeAdapter(RunResult)
@@ -116,8 +116,9 @@ def create(path: Path, config: RunConfig) -> None:
     tree = to_dict(config)
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(tree, sort_keys=False).encode())
-    users = pieces.sources_of(*foreign_code(tree))
-    for name, source in users.files.items():
+    for name, source in sources_of_run(tree).files.items():
+        if source.stat().st_size > LARGEST_COPY:
+            continue
         copy = path / name
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, copy)

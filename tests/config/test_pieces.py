@@ -162,6 +162,8 @@ HELPERS = {
     "of_a_name": "from {0} import deep",
     "within": "def late():\n    from {0}.deep import er",
     "by_text": "import importlib\nimportlib.import_module('{0}.deep')",
+    "by_computed_text": "import importlib\nimportlib.import_module(f'{0}.{{__name__}}')",
+    "by_file": "exec(open('{0}/deep/__init__.py').read())",
     "through_another": "import {0}_other",
 }
 
@@ -184,6 +186,20 @@ def test_a_helper_that_is_edited_changes_the_id(line: str, name: str, tmp_path: 
         f"code/{helpers.name}/deep/__init__.py"
     }
     assert not [name for name in sys.modules if name.startswith(helpers.name)]
+
+
+def test_a_table_that_a_piece_reads_is_in_the_id(name: str, tmp_path: Path) -> None:
+    """By a text in its code or a setting; what it writes is not."""
+    piece = tmp_path / f"{name}_reads.py"
+    lines = "class Own(Mix):\n def __init__(self, d_input, d_model, *, file: str): ...\n"
+    lines += " def never(self): open('read.txt'), open('log.txt', 'a')\n"
+    piece.write_text(MODULE + lines)
+    for file in ("read", "log", "given"):
+        write(tmp_path / f"{file}.txt", "1")
+    config = compose(f"model.before={piece.stem}:Own", f"model.before.file={tmp_path}/given.txt")
+    code = identity.identify(config, "").code
+    own = {f"code/{file}" for file in ("given.txt", "read.txt", piece.name)}
+    assert {key for key in code if key.startswith("code/")} == own
 
 
 def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: Patch) -> None:
