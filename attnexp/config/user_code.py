@@ -67,8 +67,8 @@ def _follow_imports(root: Path, waiting: list[Path]) -> Sources:
     outside: set[str] = set()
     while waiting:
         path = waiting.pop()
-        parents = [folder for folder in folders if path.is_relative_to(folder)]
-        place = path.relative_to(parents[0] if parents else path.parent)
+        homes = (folder for folder in folders if path.is_relative_to(folder))
+        place = path.relative_to(next(homes, path.parent))
         name = f"{PREFIX}{place.as_posix()}"
         if name in files:
             continue

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
+from attnexp.base.progress import note
 from attnexp.config.schema import RunConfig
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
@@ -45,6 +46,7 @@ def try_training(
             check_logits(model, ids, num_classes)
             loss, numbers = _take_step(model, ids, labels, compute_loss)
             _refuse_other_leaves(model, parameters, loss)
+            _note_untrained(model)
             model.load_state_dict(start, strict=False)  # what it makes in forward is told below
             _, repeated = _take_step(model, ids, labels, compute_loss)
             if any(map(differ, numbers, repeated)):
@@ -76,6 +78,16 @@ def _take_step(
         loss.backward()
     gradients = [p.grad.to_dense().flatten() for p in model.parameters() if p.grad is not None]
     return loss, [before, loss.detach(), torch.cat(gradients)]
+
+
+def _note_untrained(model: nn.Module) -> None:
+    """Warn of parameters that no gradient of a step has reached, as behind a `detach`."""
+    trained = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
+    untrained = [name for name, weight in trained if weight.grad is None]
+    if untrained:
+        note(
+            f"Warning: no gradient reaches {join_names(untrained)}, so training leaves it as it is."
+        )
 
 
 def compare_weights(model: nn.Module, start: Mapping[str, Tensor]) -> None:

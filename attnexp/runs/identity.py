@@ -59,10 +59,15 @@ def sources_of_run(tree: Tree) -> Sources:
     sources = pieces.sources_of(*kinds)
     files: dict[str, Path] = {}
     for key, value in flatten(tree).items():
-        is_of_piece = key.partition(".")[0] in PIECES and key != "model.vectors"
-        if kinds and is_of_piece and os.path.isfile(str(value)):
-            files[f"{PREFIX}{os.path.basename(value)}"] = Path(value)
-    return Sources(sources.files | files, sources.code | digest_files(files))
+        section, _, _ = key.partition(".")
+        if section not in PIECES or key == "model.vectors":
+            continue
+        if kinds and os.path.isfile(str(value)):
+            file = Path(value)
+            files[f"{PREFIX}{file.name}"] = file
+    sources.files.update(files)
+    sources.code.update(digest_files(files))
+    return sources
 
 
 def load_config(

@@ -24,7 +24,7 @@ from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.guard import guard
 from attnexp.network.trial import compare_weights, weights_of
 from attnexp.training import device
-from attnexp.training.loop import autocast
+from attnexp.training.loop import Examples, autocast
 
 NUM_TEXTS = 32
 TOLERANCE = {Precision.fp32: 1e-3, Precision.bf16: 5e-2}
@@ -54,14 +54,14 @@ def check_in(
     num_classes: int,
     start: Mapping[str, Tensor],
     model: nn.Module,
-    ids: Tensor,
+    test: Examples,
     logits: NDArray[np.float32],
 ) -> None:
-    """Raise `UserError` where a model gives others than these logits, (n,) or (n, C), of ids (n, T)
+    """Raise `UserError` where a model gives others than these logits, (n,) or (n, C), of texts
     in a fresh process, or others for a text in a batch than for the text alone, and where it does
     not start there from the same weights."""
-    rows = np.linspace(0, len(ids) - 1, NUM_TEXTS).astype(int)
-    texts = ids[from_numpy(rows)].cpu().numpy()
+    rows = np.linspace(0, len(test) - 1, NUM_TEXTS).astype(int)
+    texts = test.ids[from_numpy(rows)].cpu().numpy()
     job = config, num_classes, start, weights_of(model), texts, logits[rows]
     content = pickle.dumps(sys.path) + pickle.dumps(job)
     answer, log = process.communicate(content)

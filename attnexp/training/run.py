@@ -35,7 +35,7 @@ from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, fresh, loop
-from attnexp.training.loop import Examples
+from attnexp.training.loop import Examples, choose_loss
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import Record, State, best_epoch
@@ -137,8 +137,7 @@ def _train(
     with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
-            loss = loop.choose_loss(config.train)
-            start = try_training(sized, num_classes, few.ids, few.labels, loss)
+            start = try_training(sized, num_classes, few.ids, few.labels, choose_loss(config.train))
         model = _make_model(config, inputs, record).to(processor)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
@@ -152,8 +151,7 @@ def _train(
             record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
         if process is not None:
-            test_ids = splits.test.ids
-            fresh.check_in(process, sized, num_classes, start, model, test_ids, test_logits)
+            fresh.check_in(process, sized, num_classes, start, model, splits.test, test_logits)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,

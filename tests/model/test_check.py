@@ -54,6 +54,7 @@ WRONG = [
     ("model", "Mixed", "x.mean(1)", "(Mixer) returned (3, 4), wanted (3, 7, 4)."),
     ("model.before", "Mixed", "x.long()", "returned torch.int64, wanted torch.float32."),
     ("model.score", "Scored", "(x @ others[0].mT).half()", "(Score) returned torch.float16"),
+    ("mask", "Masked", "(torch.rand(7, 7) < 0.5) | (x == others[0])", "draws at random in"),
     ("mask", "Masked", "others[0] < x", "leaves the query at position 0 no key to see."),
     ("model.before", "Mixed", "x.mul_(2)", "(Mixer) changes its input in place."),
     ("model.before", "Mixed", "(x, x)", "(Mixer) returned tuple, wanted a tensor."),
@@ -119,6 +120,8 @@ UNFIT = [
     ("type(self).get_extra_state = lambda _: {'n': 1}", "", "x", "_extra_state is dict"),
     ("", "noise = np.random.default_rng().random() * self.training", "x + noise",
      "draws at random in training by something else than torch"),
+    ("self.register_buffer('n', torch.tensor(0))", "self.n += 1", "x + 1e-6 * self.n",
+     "position.n changes in evaluation."),
     ("self.steps = 0", "self.steps += self.training", "x * (1 + self.steps)",
      "keeps state, such as a count of steps, outside its parameters and buffers"),
     ("self.noisy = lambda g: g * random.SystemRandom().random()",
@@ -148,6 +151,13 @@ def tried(own_module: OwnModule) -> Tried:
 def test_what_cannot_be_trained_or_repeated_is_said(lines: tuple[str, ...], tried: Tried) -> None:
     *piece, said = lines
     assert said in message_of(tried, *piece)
+
+
+def test_a_weight_without_a_gradient_is_noted(
+    tried: Tried, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried("self.w = nn.Parameter(torch.ones(1))", "", "(x * self.w).detach()")
+    assert "no gradient reaches embedding.weight, position.w, so" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lines", FIT)
