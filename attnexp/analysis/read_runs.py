@@ -134,7 +134,7 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
 def _describe_cut(rows: pd.DataFrame) -> str:
     """` (2,000 + 500 texts)`: the size of a cut of a data set, where all variants have the same."""
     settings = [config["data"] for config in rows["config"]]
-    limits = {(values["limit_train"], values["limit_test"]) for values in settings}
+    limits = {(values.get("limit_train"), values.get("limit_test")) for values in settings}
     if len(limits) > 1 or limits == {(None, None)}:
         return ""
     facts = rows["facts"].iloc[0]

@@ -39,7 +39,7 @@ def evaluate_run(
         if key not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
     run = Run(path=run_dir, result=store.load_result(run_dir))
-    threads = f"train.threads={run.result.provenance['threads']}"
+    threads = f"train.threads={run.result.provenance.get('threads', 'null')}"
     with device.restore_threads():
         config, model, test = load_trained(
             run, [threads, *words], trust_code=trust_code, any_code=any_code

@@ -184,3 +184,6 @@ def test_closed_streams_and_an_unknown_backend_of_matplotlib_do_no_harm(tmp_path
     )
     assert (done.returncode, done.stderr) == (0, "Wrote a.svg.\n")
     assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+    lines = f"mkdir gone; cd gone; rmdir ../gone; {PROGRAM} runs"
+    done = subprocess.run(["bash", "-c", lines], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, "current folder was deleted" in done.stderr) == (2, True)

@@ -160,6 +160,8 @@ def test_a_run_has_its_name_in_every_study(tmp_path: Path) -> None:
     tmp_path = tmp_path / "project" / "outputs"
     for run_id in ("1-x", "2-x"):
         write(store.run_dir(tmp_path, run_id))
+    moved = store.run_dir(tmp_path, "1-x").rename(tmp_path.parent / "moved")
+    store.run_dir(tmp_path, "1-x").symlink_to(moved)  # as to another disk
     manifest.record_runs(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
     manifest.record_runs(tmp_path / "two", planned(("b", 0, "1-x"), ("b", 1, "2-x")))
     manifest.record_runs(tmp_path.parent / "far", planned(("c", 0, "1-x")))
@@ -171,7 +173,7 @@ def test_a_run_has_its_name_in_every_study(tmp_path: Path) -> None:
     assert [run.label for run in manifest.load_runs(tmp_path, left_out.append)] == ["b"]
     with pytest.raises(UserError, match="There is no folder"):
         manifest.load_runs(tmp_path / "three")
-    (tmp_path / "one" / manifest.FILE).write_text('{"variants": 1}')
+    (tmp_path / "one" / manifest.FILE).write_text('{"variants": {}}')
     with pytest.raises(UserError, match="Delete it and sweep again"):
         manifest.load_runs(tmp_path / "one")
     left_out.clear()
