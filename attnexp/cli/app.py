@@ -78,6 +78,8 @@ def _describe_place(error: OSError) -> str:
         remedy = "Make its folder"
     elif isinstance(error, IsADirectoryError):
         remedy = "Name a file in it"
+    elif isinstance(error, PermissionError):
+        remedy = "Get access to it"
     return f"{error.strerror or error}: {place}. {remedy}, or give another place."
 
 

@@ -91,8 +91,8 @@ def _note_untrained(model: nn.Module) -> None:
 
 
 def compare_weights(model: nn.Module, start: Mapping[str, Tensor]) -> None:
-    """Raise `UserError` where a model does not start from these weights, which another start gave
-    by the same seed."""
+    """Raise `UserError` where a model has not these weights, which it got by the same seed, built
+    or fitted another time."""
     for name, weight in model.state_dict().items():
         if not isinstance(weight, Tensor):  # which cannot be stored either
             continue
@@ -102,10 +102,10 @@ def compare_weights(model: nn.Module, start: Mapping[str, Tensor]) -> None:
             is_alike = not differ(weight.float(), first.float())
         if not is_alike:
             raise UserError(
-                f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
-                f"differs. Draw in the constructor, by torch, numpy.random or random, which are "
-                f"seeded; not when a module is imported, nor by hash(), which differs between "
-                f"processes, and keep nothing from one model to the next."
+                f"{_owner(model, name)} does not start from its seed: built or fitted twice, its "
+                f"{name} differs. Draw in the constructor or in fit, by torch, numpy.random or "
+                f"random, which are seeded; not when a module is imported, nor by hash(), which "
+                f"differs between processes, and keep nothing from one model to the next."
             )
 
 

@@ -4,6 +4,7 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
+import copy
 import functools
 import random
 import time
@@ -29,7 +30,7 @@ from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.guard import guard
-from attnexp.network.trial import try_training, weights_of
+from attnexp.network.trial import compare_weights, try_training, weights_of
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
@@ -255,12 +256,18 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
 def _fit_baseline(
     model: Baseline, config: RunConfig, num_classes: int, splits: Splits, record: Record
 ) -> None:
-    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
+    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train. The
+    user's is fitted twice. Raises `UserError` where that gives other weights."""
     train, val, _ = splits
     options = config.train
     started = time.perf_counter()
-    _seed_other_draws(config, epoch=0)
-    model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+    is_users = bool(foreign_code(to_dict(config)))
+    again = copy.deepcopy(model) if is_users else model
+    for baseline in [again, model] if is_users else [model]:
+        with torch.random.fork_rng():
+            _seed_other_draws(config, epoch=0)
+            baseline.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+    compare_weights(model, again.state_dict())
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     logits = loop.predict(model, train, options.precision)
     fitted = measure(logits, train.truth)

@@ -109,7 +109,7 @@ class Own(JoinedPosition):
 """
 UNFIT = [
     ("self.w = nn.Parameter(torch.rand(1) * np.random.default_rng().random())", "", "x + self.w",
-     "(JoinedPosition) does not start from its seed: built twice, its position.w differs"),
+     "(JoinedPosition) does not start from its seed: built or fitted twice, its position.w"),
     ("", "self.register_buffer('t', torch.ones(1))", "x + self.t", "makes position.t in forward"),
     ("self.made = None", "self.made = self.made or nn.Linear(4, 4)", "self.made(x)",
      "(JoinedPosition) computes with a tensor of shape (4, 4) that has a gradient and was no"),
@@ -118,8 +118,6 @@ UNFIT = [
     ("self.w = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))", "", "x + self.w.float()",
      "its position.w is torch.bfloat16"),
     ("type(self).get_extra_state = lambda _: {'n': 1}", "", "x", "_extra_state is dict"),
-    ("", "noise = np.random.default_rng().random() * self.training", "x + noise",
-     "draws at random in training by something else than torch"),
     ("self.register_buffer('n', torch.tensor(0))", "self.n += 1", "x + 1e-6 * self.n",
      "position.n changes in evaluation."),
     ("self.steps = 0", "self.steps += self.training", "x * (1 + self.steps)",
