@@ -125,18 +125,15 @@ WRONG = {
     "train data=contrast data.max_len=100000000": "for 6,000 texts does not fit in memory",
     "config experiment=nosuch": "no such experiment",
     "sweep study=blog executor=a:B": "executor=a:B",
-    "report /nowhere": "/nowhere",
     "predict /nowhere text": "/nowhere",
     "predict RUN one two": "Quote a text, or",
     "report RUN --format latx": "Did you mean 'latex'?",
     "help": "attnexp --help",
     "config posit": "Did you mean 'position='?",
-    "config heads": "Did you mean 'model.heads='?",
     "train data=contrast model.d_head=1000000000": "parameters of 4,096.0 GB do not fit in memory",
     "config --cost model.d_head=1000000000": "does not suffice: 4,096.0 GB at once",
     "predict": "Missing argument 'RUN_DIR'. A finished run",
     "claims C99": "C99",
-    "claims --out": "requires an argument",
 }
 """One of each kind; the tests of each room have them all."""
 

@@ -143,7 +143,8 @@ def test_an_edit_in_a_running_process_asks_for_a_restart(name: str, tmp_path: Pa
 
 def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
     """A module by its file, a package by all of its files, a tokenizer like a piece; what these
-    import from the user's folder, and the versions of installed packages."""
+    import from the user's folder, the versions of installed packages, and the files that code or a
+    setting names, but for what is written."""
     package = tmp_path / f"{name}_package"
     for file, text in (("__init__.py", ""), ("helper.py", "RATE = 1"), ("mixer.py", MODULE)):
         write(package / file, text)
@@ -155,6 +156,14 @@ def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
     both = identity.identify(config, "").code
     own = [f"code/{package.name}/{file}.py" for file in ("__init__", "helper", "mixer")]
     assert {key for key in both if key.startswith("code/")} == {f"code/{name}.py", *own}
+    lines = "class Own(Mix):\n def __init__(self, d_input, d_model, *, file: str): ...\n"
+    lines += " def never(self): open('read.txt'), open('log.txt', 'a')\n"
+    write(tmp_path / f"{name}_reads.py", MODULE + lines)
+    for file in ("read", "log", "given"):
+        write(tmp_path / f"{file}.txt", "1")
+    table = compose(f"model.before={name}_reads:Own", f"model.before.file={tmp_path}/given.txt")
+    code = {key for key in identity.identify(table, "").code if key.startswith("code/")}
+    assert code == {"code/given.txt", "code/read.txt", f"code/{name}_reads.py"}
 
 
 HELPERS = {
@@ -186,20 +195,6 @@ def test_a_helper_that_is_edited_changes_the_id(line: str, name: str, tmp_path: 
         f"code/{helpers.name}/deep/__init__.py"
     }
     assert not [name for name in sys.modules if name.startswith(helpers.name)]
-
-
-def test_a_table_that_a_piece_reads_is_in_the_id(name: str, tmp_path: Path) -> None:
-    """By a text in its code or a setting; what it writes is not."""
-    piece = tmp_path / f"{name}_reads.py"
-    lines = "class Own(Mix):\n def __init__(self, d_input, d_model, *, file: str): ...\n"
-    lines += " def never(self): open('read.txt'), open('log.txt', 'a')\n"
-    piece.write_text(MODULE + lines)
-    for file in ("read", "log", "given"):
-        write(tmp_path / f"{file}.txt", "1")
-    config = compose(f"model.before={piece.stem}:Own", f"model.before.file={tmp_path}/given.txt")
-    code = identity.identify(config, "").code
-    own = {f"code/{file}" for file in ("given.txt", "read.txt", piece.name)}
-    assert {key for key in code if key.startswith("code/")} == own
 
 
 def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: Patch) -> None:
