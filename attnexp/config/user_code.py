@@ -130,14 +130,23 @@ def _texts_in(tree: ast.AST) -> set[str]:
 
 @cache
 def _texts_of(path: Path, _changed: int) -> set[str]:
-    return _texts_in(ast.parse(path.read_bytes())) if path.suffix == ".py" else set()
+    if path.suffix != ".py":
+        return set()
+    tree = ast.parse(path.read_bytes())
+    return _texts_in(tree)
 
 
 def _files_named_in(path: Path) -> list[Path]:
     """The files that a module names by a text, from its own folder or the current one."""
     texts = _texts_of(path, path.stat().st_mtime_ns)
-    places = [os.path.join(folder, text) for text in texts for folder in (path.parent, os.getcwd())]
-    return [Path(os.path.normpath(place)) for place in places if os.path.isfile(place)]
+    files: list[Path] = []
+    for text in texts:
+        for folder in (path.parent, os.getcwd()):
+            file = os.path.join(folder, text)
+            if os.path.isfile(file):
+                file = os.path.normpath(file)
+                files.append(Path(file))
+    return files
 
 
 def _files_of(folder: Path, name: str) -> list[Path]:

@@ -102,8 +102,11 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
 def _refuse_changes(model: nn.Module, stored: dict[str, Any]) -> None:
     """Raise `UserError` where evaluation changed what is stored of a model."""
     for name, value in model.state_dict().items():
-        before = stored.get(name, value)
-        if isinstance(value, Tensor) and not torch.equal(value.nan_to_num(), before.nan_to_num()):
+        if not isinstance(value, Tensor):
+            continue
+        value = value.nan_to_num()
+        before = stored.get(name, value).nan_to_num()
+        if not torch.equal(value, before):
             raise UserError(f"{name} changes in evaluation. Change it where self.training is true.")
 
 

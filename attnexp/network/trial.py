@@ -76,14 +76,21 @@ def _take_step(
         before = logits.detach().clone()  # a loss may change them in place
         loss = compute_loss(logits, labels)
         loss.backward()
-    gradients = [p.grad.to_dense().flatten() for p in model.parameters() if p.grad is not None]
-    return loss, [before, loss.detach(), torch.cat(gradients)]
+    gradients: list[Tensor] = []
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            gradient = parameter.grad.to_dense()
+            gradients.append(gradient.flatten())
+    all_gradients = torch.cat(gradients)
+    return loss, [before, loss.detach(), all_gradients]
 
 
 def _note_untrained(model: nn.Module) -> None:
     """Warn of parameters that no gradient of a step has reached, as behind a `detach`."""
-    trained = [(name, weight) for name, weight in model.named_parameters() if weight.requires_grad]
-    untrained = [name for name, weight in trained if weight.grad is None]
+    untrained: list[str] = []
+    for name, weight in model.named_parameters():
+        if weight.requires_grad and weight.grad is None:
+            untrained.append(name)
     if untrained:
         note(
             f"Warning: no gradient reaches {join_names(untrained)}, so training leaves it as it is."

@@ -172,7 +172,10 @@ def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
 
 
 def _prepare_process(
-    lifeline: connection.Connection, gpu: str, environment: dict[str, str], data: dict[Any, Dataset]
+    lifeline: connection.Connection,
+    gpu: str,
+    environment: dict[str, str],
+    data: dict[Any, Dataset],
 ) -> None:
     """Prepare a process of `SideBySide`, which has read no data and may have other variables."""
 

@@ -60,9 +60,10 @@ def check_in(
     """Raise `UserError` where a model gives others than these logits, (n,) or (n, C), of texts
     in a fresh process, or others for a text in a batch than for the text alone, and where it does
     not start there from the same weights."""
-    rows = np.linspace(0, len(test) - 1, NUM_TEXTS).astype(int)
-    texts = test.ids[from_numpy(rows)].cpu().numpy()
-    job = config, num_classes, start, weights_of(model), texts, logits[rows]
+    last = len(test) - 1
+    rows = np.linspace(0, last, NUM_TEXTS).astype(int)
+    texts = test.ids[from_numpy(rows)]
+    job = config, num_classes, start, weights_of(model), texts.cpu().numpy(), logits[rows]
     content = pickle.dumps(sys.path) + pickle.dumps(job)
     answer, log = process.communicate(content)
     if answer:

@@ -12,7 +12,12 @@ from attnexp.training.adam import KerasAdam, SparseAdam
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates: `SparseAdam` where `pool_words` reads the words."""
-    common: Any = {"lr": config.lr, "betas": (0.9, 0.999), "eps": config.eps, "fused": True}
+    common: Any = {
+        "lr": config.lr,
+        "betas": (0.9, 0.999),
+        "eps": config.eps,
+        "fused": True,
+    }
     if config.optimizer is Optimizer.adamw:
         return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
     embedding: Any = getattr(model, "embedding", None)

@@ -261,13 +261,15 @@ def _fit_baseline(
     train, val, _ = splits
     options = config.train
     started = time.perf_counter()
-    is_users = bool(foreign_code(to_dict(config)))
-    again = copy.deepcopy(model) if is_users else model
-    for baseline in [again, model] if is_users else [model]:
+    baselines = [model]
+    if foreign_code(to_dict(config)):
+        twin = copy.deepcopy(model)
+        baselines.append(twin)
+    for baseline in baselines:
         with torch.random.fork_rng():
             _seed_other_draws(config, epoch=0)
             baseline.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
-    compare_weights(model, again.state_dict())
+    compare_weights(model, baselines[-1].state_dict())
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     logits = loop.predict(model, train, options.precision)
     fitted = measure(logits, train.truth)
