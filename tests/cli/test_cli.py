@@ -117,13 +117,10 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
 
 
 WRONG = {
-    "train modle.heads=4": "Did you mean 'model.heads'?",
     "train --jsno": "--json",
-    "train -m seed=1,2": "attnexp sweep",
     "train data=contrast out=EMPTY": "out=DIR",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "train data=contrast data.max_len=100000000": "for 6,000 texts does not fit in memory",
-    "config experiment=nosuch": "no such experiment",
     "sweep study=blog executor=a:B": "executor=a:B",
     "predict /nowhere text": "/nowhere",
     "predict RUN one two": "Quote a text, or",
