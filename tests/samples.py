@@ -1,7 +1,5 @@
 """Helpers that several rooms share: made-up runs, small models, commands."""
 
-import copy
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,11 +21,6 @@ from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, record_ru
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 
 
-@functools.cache
-def _settings(*words: str) -> dict[str, Any]:
-    return to_dict(compose(list(words)))
-
-
 def row(epoch: int, accuracy: float) -> EpochRow:
     return EpochRow(epoch=epoch, train_loss=0.4, train_accuracy=0.8, train_loss_after=0.3,
                     train_accuracy_after=0.9, val_loss=0.35, val_accuracy=accuracy, val_brier=0.1,
@@ -37,7 +30,7 @@ def row(epoch: int, accuracy: float) -> EpochRow:
 
 def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> Run:
     """A run of these words, of as many epochs as there are accuracies."""
-    config = copy.deepcopy(_settings(f"train.epochs={len(accuracies)}", *words)) | {"seed": seed}
+    config = to_dict(compose(f"train.epochs={len(accuracies)}", words)) | {"seed": seed}
     rows = [row(epoch, accuracy) for epoch, accuracy in enumerate(accuracies, start=1)]
     name = config["data"]["name"]
     result = RunResult(

@@ -78,6 +78,8 @@ def _describe_place(error: OSError) -> str:
         remedy = "Make its folder"
     elif isinstance(error, IsADirectoryError):
         remedy = "Name a file in it"
+    elif isinstance(error, PermissionError):
+        remedy = "Get access to it"
     return f"{error.strerror or error}: {place}. {remedy}, or give another place."
 
 
@@ -199,6 +201,10 @@ def main() -> None:
     if os.environ.get("COLUMNS") == "0":  # as some tools that start others set it
         del os.environ["COLUMNS"]
     _open_closed_streams()
+    try:
+        os.getcwd()
+    except FileNotFoundError:  # at which the import of torch ends the process
+        stop("The current folder was deleted. Go to another one.", code=2)
     # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
     os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C

@@ -75,6 +75,7 @@ def check_run(tree: Tree) -> RunConfig:
         load(data.tokenizer)
     if config.train.loss is not None:
         load(config.train.loss)
+    config.out = expanduser(config.out)
     # Paths from the root, links left as they are.
     if data.path is not None and data.name != "hub":
         data.path = abspath(expanduser(data.path))

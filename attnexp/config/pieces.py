@@ -159,7 +159,9 @@ def load(kind: str) -> Any:
     try:
         imported = importlib.import_module(module)
         if not hasattr(imported, name):
-            raise UserError(f"{module} has no {name}.{did_you_mean(name, vars(imported))}")
+            file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's
+            hint = did_you_mean(name, vars(imported))
+            raise UserError(f"{module} ({file}) has no {name}.{hint}")
         loaded = getattr(imported, name)
         home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
         sources = Sources({}, {}) if is_attnexp else find_sources(home)

@@ -37,8 +37,12 @@ HABITS = {
     "file a class is {0}{1}:{2}{3}",
     r"executor=.*,.*": "All runs of a sweep take one executor: local, slurm or ray.",
     r"\+*([\w./]+)=": "No value is given. Write {0}=VALUE, or {0}=null for none.",
-    r"(.+)\r": "A carriage return ends the word, as lines of Windows do. Write {0!r}",
-    r"(['\"])(.*=.*)\1": 'The quotes around it reach the program. Write "{1}"',
+    r"([\w.]+)==+(.+)": "One sign is enough. Write {0}={1}",
+    r"(model|position|mask)=[\[{]([^:]*)[\]}]": "Several are a sweep: attnexp sweep {0}={1}",
+    r"([\w.]+=[^\s'\"]+)\s+([\w.]+=\S+)": "These are two words. Write {0} {1}",
+    r"(.+=.*[^\r;&])([\r;&]+)": "It ends in {1!r}, as lines of Windows end in a carriage return. "
+    "Write {0!r}",
+    r"['\"“„‘](.*=.*)['\"“”’]": 'The quotes around it reach the program. Write "{0}"',
 }
 """What Hydra's users type for what is done otherwise here, as patterns of a whole word."""
 

@@ -3,6 +3,7 @@
 Shapes: B batch, T tokens, D width, H heads, K head width.
 """
 
+import copy
 from contextlib import ExitStack, suppress
 from typing import Any, NoReturn
 
@@ -26,25 +27,24 @@ TOLERANCE = 1e-3  # largest difference, as a share of the largest number, that p
 def check_pieces(model: nn.Module, ids: Tensor) -> None:
     """Raise `UserError` where what a piece of a network gives for ids (B, T) has not the shape and
     type that its seam asks for, differs between two passes of evaluation, or from what it is for
-    each text alone, and where a piece changes its input."""
+    each text alone, and where a piece changes its input, or what is stored of the model."""
     if not isinstance(model, Classifier | seams.Network):
         return
     devices = [ids.device] if ids.is_cuda else []
     with torch.random.fork_rng(devices):
         _check_mask(model, ids)
+        stored = copy.deepcopy(model.state_dict())
         first = _outputs(model, ids)
-        second = _outputs(model, ids)
         alone = [_outputs(model, text[None]) for text in ids]
+        second = _outputs(model, ids)
     for i, (piece, output) in enumerate(first):
         _, repeated = second[i]
-        if differ(output, repeated):
-            raise UserError(
-                f"{name_piece(piece)} draws at random in evaluation: two passes over the same "
-                f"texts differ. Draw only where self.training is true, as nn.Dropout does."
-            )
+        _refuse_chance(piece, output, repeated)
         if output.ndim == 2 and isinstance(piece, seams.Embedding):
             continue  # `pool_words` asks ours for the words of a batch, which are in no text
-        _refuse_mixing(piece, output, [outputs[i][1] for outputs in alone])
+        outputs_alone = [outputs[i][1] for outputs in alone]
+        _refuse_mixing(piece, output, outputs_alone)
+    _refuse_changes(model, stored)
 
 
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
@@ -59,6 +59,7 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> None:
         if not logits.isfinite().all():
             raise UserError(f"{name_piece(model)} returned logits that are not finite.")
         alone = [model(text[None]) for text in ids]
+        _refuse_chance(model, logits, model(ids))
         _refuse_mixing(model, logits, alone)
 
 
@@ -81,7 +82,11 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
         return
     mask = model.pattern
     place = grid(ids.shape[-1], ids.device)
-    _check_output(mask, place, mask(*place))
+    pattern = mask(*place)
+    _check_output(mask, place, pattern)
+    place = grid(ids.shape[-1], ids.device)  # anew: it may change what it gets
+    repeated = mask(*place)
+    _refuse_chance(mask, pattern.float(), repeated.float())
     is_padding = F.pad(ids == PAD, (0, 0, 0, 1))  # with a text that is full
     allowed: Any = model.allowed(is_padding)
     sees_a_key = allowed.any(-1).squeeze(1)  # (B + 1 or 1, T)
@@ -92,6 +97,26 @@ def _check_mask(model: nn.Module, ids: Tensor) -> None:
         raise UserError(
             f"{name_piece(mask)} leaves the query at position {position} no key to see. True means "
             f"that the query may see the key; in torch.nn it may mean the opposite."
+        )
+
+
+def _refuse_changes(model: nn.Module, stored: dict[str, Any]) -> None:
+    """Raise `UserError` where evaluation changed what is stored of a model."""
+    for name, value in model.state_dict().items():
+        if not isinstance(value, Tensor):
+            continue
+        value = value.nan_to_num()
+        before = stored.get(name, value).nan_to_num()
+        if not torch.equal(value, before):
+            raise UserError(f"{name} changes in evaluation. Change it where self.training is true.")
+
+
+def _refuse_chance(piece: object, output: Tensor, repeated: Tensor) -> None:
+    """Raise `UserError` where two passes over the same texts differ."""
+    if differ(output, repeated):
+        raise UserError(
+            f"{name_piece(piece)} draws at random in evaluation, or keeps state: two passes over "
+            f"the same texts differ. Do so only where self.training is true, as nn.Dropout does."
         )
 
 

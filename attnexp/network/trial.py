@@ -3,7 +3,8 @@
 Shapes: B batch, T tokens.
 """
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
+from attnexp.base.progress import note
 from attnexp.config.schema import RunConfig
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
@@ -27,60 +29,91 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 def try_training(
     config: RunConfig, num_classes: int, ids: Tensor, labels: Tensor, compute_loss: Loss
-) -> None:
-    """Build the model of a config twice, take a step of training but for its end, by ids (B, T) and
-    labels (B,), and store it. Raises `UserError` where the two differ, where what is trained are
-    not parameters, or weights cannot be stored. Leaves random streams as they are."""
+) -> dict[str, Tensor]:
+    """The weights from which a model of a config starts. It is built twice, takes a step of
+    training but for its end, by ids (B, T) and labels (B,), twice, and is stored. Raises
+    `UserError` where the two differ, where what is trained are not parameters, or weights cannot be
+    stored. Leaves random streams as they are."""
     with seeded_draws(0):
         model = build_model(config, num_classes).to(ids.device)
-        twin = build_model(config, num_classes).to(ids.device)
-        _compare_weights(model, twin)
-        names = {*model.state_dict()}
+        start = copy.deepcopy(model.state_dict())
+        twin = build_model(config, num_classes)
+        compare_weights(model, twin.state_dict())
         if not isinstance(model, Baseline):  # which learns by itself
             parameters = {*model.parameters()}
             if config.train.fast:
                 take_fast_path(model, config.train.precision)
-                take_fast_path(twin, config.train.precision)
             check_pieces(model, ids)
             check_logits(model, ids, num_classes)
-            logits = _forward(model, ids)
-            before = logits.detach().clone()  # a loss may change them in place
-            loss = compute_loss(logits, labels)
-            loss.backward()
+            loss, numbers = _take_step(model, ids, labels, compute_loss)
             _refuse_other_leaves(model, parameters, loss)
-            if differ(before, _forward(twin, ids)):
+            _note_untrained(model)
+            model.load_state_dict(start, strict=False)  # what it makes in forward is told below
+            _, repeated = _take_step(model, ids, labels, compute_loss)
+            if any(map(differ, numbers, repeated)):
                 raise UserError(
-                    "The model draws at random in training by something else than torch, "
-                    "numpy.random and random, whose draws follow the seed. Use one of these."
+                    "A step of training, done again from the same weights, gives other numbers. "
+                    "The model or its loss draws at random in training by something else than "
+                    "torch, numpy.random and random, whose draws follow the seed, or keeps state, "
+                    "such as a count of steps, outside its parameters and buffers."
                 )
         weights = weights_of(model)
         arrays = {name: np.asarray(array, order="C") for name, array in weights.items()}
-        for name in sorted(arrays.keys() - names):
+        made_later = arrays.keys() - start.keys()
+        for name in sorted(made_later):
             raise UserError(f"{_owner(model, name)} makes {name} in forward. Make it in __init__.")
-        stored = safetensors.torch.load(safetensors.numpy.save(arrays))
+        content = safetensors.numpy.save(arrays)
+        stored = safetensors.torch.load(content)
         anew = build_model(config, num_classes)
         anew.load_state_dict(stored)
+    tensors = {name: value for name, value in start.items() if isinstance(value, Tensor)}
+    return {name: tensor.cpu() for name, tensor in tensors.items()}
 
 
-def _forward(model: nn.Module, ids: Tensor) -> Tensor:
-    """Logits in training, whose draws follow a seed."""
+def _take_step(
+    model: nn.Module, ids: Tensor, labels: Tensor, compute_loss: Loss
+) -> tuple[Tensor, list[Tensor]]:
+    """The loss of a step; logits, loss and all gradients in one. Draws follow a seed."""
     with seeded_draws(0):
-        logits: Tensor = model.train()(ids)
-    return logits.float()
+        model.zero_grad()
+        logits: Tensor = model.train()(ids).float()
+        before = logits.detach().clone()  # a loss may change them in place
+        loss = compute_loss(logits, labels.clone())
+        loss.backward()
+    gradients: list[Tensor] = []
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            gradient = parameter.grad.to_dense()
+            gradients.append(gradient.flatten())
+    all_gradients = torch.cat(gradients)
+    return loss, [before, loss.detach(), all_gradients]
 
 
-def _compare_weights(model: nn.Module, twin: nn.Module) -> None:
-    """Raise `UserError` where two models of one seed do not start alike."""
-    twins = twin.state_dict()
+def _note_untrained(model: nn.Module) -> None:
+    """Warn of parameters that no gradient of a step has reached, as behind a `detach`."""
+    untrained: list[str] = []
+    for name, weight in model.named_parameters():
+        if weight.requires_grad and weight.grad is None:
+            untrained.append(name)
+    if untrained:
+        note(
+            f"Warning: no gradient reaches {join_names(untrained)}, so training leaves it as it is."
+        )
+
+
+def compare_weights(model: nn.Module, start: Mapping[str, Tensor]) -> None:
+    """Raise `UserError` where a model has not these weights, which it got by the same seed, built
+    or fitted another time."""
     for name, weight in model.state_dict().items():
-        if not isinstance(weight, Tensor):  # which cannot be stored either
+        if not isinstance(weight, Tensor) or not weight.numel():  # others cannot be stored
             continue
-        twin_weight = twins.get(name, torch.empty(0))
-        if not torch.equal(weight.nan_to_num(), twin_weight.nan_to_num()):
+        first = start.get(name, torch.empty(0)).to(weight.device)
+        if weight.shape != first.shape or differ(weight.float(), first.float()):
             raise UserError(
-                f"{_owner(model, name)} does not start from its seed: built twice, its {name} "
-                f"differs. Draw by torch, numpy.random or random, which are seeded, and keep "
-                f"nothing from one model to the next."
+                f"{_owner(model, name)} does not start from its seed: built or fitted twice, its "
+                f"{name} differs. Draw in the constructor or in fit, by torch, numpy.random or "
+                f"random, which are seeded; not when a module is imported, nor by hash(), which "
+                f"differs between processes, and keep nothing from one model to the next."
             )
 
 

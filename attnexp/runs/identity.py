@@ -8,6 +8,7 @@ with docstrings, of every file of model/, network/, training/ and data/ and of t
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Any
 
 from attnexp.base.errors import UserError, join_names
 from attnexp.config import pieces
-from attnexp.config.schema import RunConfig, foreign_code, to_dict
+from attnexp.config.options import Tree
+from attnexp.config.schema import PIECES, RunConfig, flatten, foreign_code, to_dict
 from attnexp.config.user_code import PREFIX, digest_files
 from attnexp.runs.labels import settings
 from attnexp.runs.result import SCHEMA, Run
@@ -46,9 +48,22 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     for source, number in seeds.items():
         if number is None and source != "resample":  # which does not follow `seed`
             seeds[source] = config.seed
-    users = pieces.sources_of(*foreign_code(tree))
-    code = _code_of_attnexp() | users.code
+    code = _code_of_attnexp() | _users_code(tree)
     return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
+
+
+def _users_code(tree: Tree) -> dict[str, str]:
+    """Digests of the user's code in a config, and of files that settings of its pieces name."""
+    names = foreign_code(tree)
+    users = pieces.sources_of(*names)
+    files: dict[str, Path] = {}
+    for key, value in flatten(tree).items():
+        section, _, _ = key.partition(".")
+        is_of_piece = section in PIECES and key != "model.vectors"
+        if names and is_of_piece and os.path.isfile(str(value)):
+            file = Path(value)
+            files[f"{PREFIX}{file.name}"] = file
+    return users.code | digest_files(files)
 
 
 def load_config(
@@ -62,8 +77,8 @@ def load_config(
     from attnexp.config.compose import overlay
 
     config = overlay(run.result.config, words, trust_code=trust_code)
-    users = pieces.sources_of(*foreign_code(run.result.config))
-    differences = run.result.code.items() ^ users.code.items()
+    code = _users_code(run.result.config)
+    differences = run.result.code.items() ^ code.items()
     names = {name for name, _ in differences if name.startswith(PREFIX)}
     changed = sorted(name.removeprefix(PREFIX) for name in names)
     if changed and not any_code:

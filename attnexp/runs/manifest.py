@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from annotated_types import MinLen
 from pydantic import TypeAdapter
 
 from attnexp.base import progress
@@ -61,7 +62,7 @@ class Declaration:
 class Manifest:
     """Everything that `study.json` holds, besides its schema."""
 
-    variants: dict[str, dict[str, str]]
+    variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
     """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
@@ -172,7 +173,7 @@ def forget_run(folder: Path, run_id: str) -> Path:
     folder that has it. Return that study's folder. Raises `UserError` without exactly one."""
     folder = check_folder(folder)
     study = load_manifest(folder)
-    studies = {folder: study} if study else _load_studies(folder, progress.note)
+    studies = {folder: study} if study else load_studies(folder, progress.note)
     holders = [path for path, study in studies.items() if study.has(run_id)]
     if len(holders) != 1:
         names = ", ".join(map(str, holders)) or "none"
@@ -216,18 +217,21 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
     # Beside the folder's parent, beside it and in it; the nearest comes last, and counts.
     places = [*reversed(folder.absolute().parents[:2]), folder]
     for out in places:
-        for study in _load_studies(out, left_out).values():
+        for study in load_studies(out, left_out).values():
             labels_in_study = {run.run_id: run.variant for run in study.runs}
             labels |= labels_in_study
             if study.declaration is not None:
                 declared_ids |= labels_in_study.keys()
     order = {run_id: place for place, run_id in enumerate(labels)}
-    paths = sorted(file.parent for file in folder.rglob(store.RESULT))
+    # `rglob` follows no links, as to runs that were moved to another disk
+    results = {*folder.rglob(store.RESULT), *folder.glob(f"*/{store.RESULT}")}
+    results |= {*folder.glob(f"{store.RUNS}/*/{store.RESULT}")}
+    paths = sorted(file.parent for file in results)
     paths.sort(key=lambda path: order.get(path.name, len(order)))
     return [(path, labels.get(path.name, ""), path.name in declared_ids) for path in paths]
 
 
-def _load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:
+def load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:
     """The studies in a folder, by their folders. left_out: as in `load_runs`."""
     studies: dict[Path, Manifest] = {}
     for file in sorted(out.glob(f"*/{FILE}")):

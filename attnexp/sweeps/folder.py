@@ -15,6 +15,7 @@ from attnexp.runs.manifest import (
     PlannedRun,
     describe_other_plan,
     load_manifest,
+    load_studies,
 )
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.run import read_inputs
@@ -43,7 +44,7 @@ def choose_folder(sweep: Sweep) -> Sweep:
     if reason:
         progress.note(f"{reason} This one is in {folder}.")
     sweep = replace(sweep, directory=folder)
-    return _continue_study(stored, sweep) if stored else sweep
+    return _continue_study(stored, sweep) if stored else _take_declaration(sweep, planned)
 
 
 def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
@@ -68,6 +69,18 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
         added_seeds |= dict.fromkeys(new_seeds)
     declaration = sweep.declaration or stored.declaration
     return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
+
+
+def _take_declaration(sweep: Sweep, planned: Manifest) -> Sweep:
+    """A sweep under a new name with what a study of the same plan declares that has its seeds."""
+    seeds = {job.seed for job in sweep.jobs}
+    for folder, study in load_studies(sweep.directory.parent, progress.note).items():
+        has_seeds = any(run.seed in seeds for run in study.runs)
+        if study.declaration is None or not has_seeds or describe_other_plan(study, planned):
+            continue
+        progress.note(f"{folder} added seeds by its results, so the intervals here allow for that.")
+        return replace(sweep, declaration=sweep.declaration or study.declaration)
+    return sweep
 
 
 def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:

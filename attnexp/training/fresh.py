@@ -8,7 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,9 +22,9 @@ from attnexp.config.schema import Precision, RunConfig, foreign_code, to_dict
 from attnexp.network.build import build_model
 from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.guard import guard
-from attnexp.network.trial import weights_of
+from attnexp.network.trial import compare_weights, weights_of
 from attnexp.training import device
-from attnexp.training.loop import autocast
+from attnexp.training.loop import Examples, autocast
 
 NUM_TEXTS = 32
 TOLERANCE = {Precision.fp32: 1e-3, Precision.bf16: 5e-2}
@@ -52,15 +52,18 @@ def check_in(
     process: subprocess.Popen[bytes],
     config: RunConfig,
     num_classes: int,
+    start: Mapping[str, Tensor],
     model: nn.Module,
-    ids: Tensor,
+    test: Examples,
     logits: NDArray[np.float32],
 ) -> None:
-    """Raise `UserError` where a model gives others than these logits, (n,) or (n, C), of ids (n, T)
-    in a fresh process, or others for a text in a batch than for the text alone."""
-    rows = np.linspace(0, len(ids) - 1, NUM_TEXTS).astype(int)
-    texts = ids[from_numpy(rows)].cpu().numpy()
-    job = config, num_classes, weights_of(model), texts, logits[rows]
+    """Raise `UserError` where a model gives others than these logits, (n,) or (n, C), of texts
+    in a fresh process, or others for a text in a batch than for the text alone, and where it does
+    not start there from the same weights."""
+    last = len(test) - 1
+    rows = np.linspace(0, last, NUM_TEXTS).astype(int)
+    texts = test.ids[from_numpy(rows)]
+    job = config, num_classes, start, weights_of(model), texts.cpu().numpy(), logits[rows]
     content = pickle.dumps(sys.path) + pickle.dumps(job)
     answer, log = process.communicate(content)
     if answer:
@@ -86,6 +89,7 @@ def main() -> None:
 def compare_logits(
     config: RunConfig,
     num_classes: int,
+    start: Mapping[str, Tensor],
     weights: dict[str, NDArray[Any]],
     texts: NDArray[np.int32],
     expected: NDArray[np.float32],
@@ -96,6 +100,7 @@ def compare_logits(
     code = foreign_code(to_dict(config))
     with guard(code):
         model = build_model(config, num_classes).to(processor)
+        compare_weights(model, start)
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
         device.choose_path(model, config.train)
         check_pieces(model, ids)

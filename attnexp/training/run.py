@@ -4,6 +4,7 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
+import copy
 import functools
 import random
 import time
@@ -29,13 +30,13 @@ from attnexp.network.check import check_logits, check_pieces
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.guard import guard
-from attnexp.network.trial import try_training, weights_of
+from attnexp.network.trial import compare_weights, try_training, weights_of
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, fresh, loop
-from attnexp.training.loop import Examples
+from attnexp.training.loop import Examples, choose_loss
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import Record, State, best_epoch
@@ -137,7 +138,7 @@ def _train(
     with guard(code), fresh.start_process() if code else nullcontext() as process:
         if code:
             few = splits.train[:3]
-            try_training(sized, num_classes, few.ids, few.labels, loop.choose_loss(config.train))
+            start = try_training(sized, num_classes, few.ids, few.labels, choose_loss(config.train))
         model = _make_model(config, inputs, record).to(processor)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
@@ -151,7 +152,7 @@ def _train(
             record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
         if process is not None:
-            fresh.check_in(process, sized, num_classes, model, splits.test.ids, test_logits)
+            fresh.check_in(process, sized, num_classes, start, model, splits.test, test_logits)
     return RunResult(
         schema=SCHEMA,
         run_id=identity.run_id,
@@ -256,19 +257,29 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
 def _fit_baseline(
     model: Baseline, config: RunConfig, num_classes: int, splits: Splits, record: Record
 ) -> None:
-    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
+    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train. The
+    user's is fitted twice. Raises `UserError` where that gives other weights."""
     train, val, _ = splits
     options = config.train
+    twin = copy.deepcopy(model)
     started = time.perf_counter()
-    _seed_other_draws(config, epoch=0)
-    model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+    _fit(model, config, train)
     check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     train_logits = loop.predict(model, train, options.precision)
     fitted = measure(train_logits, train.truth)
     seconds = time.perf_counter() - started
+    if foreign_code(to_dict(config)):
+        _fit(twin, config, train)
+        compare_weights(model, twin.state_dict())
     running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     record.add(row, logits, val.truth, model)
+
+
+def _fit(model: Baseline, config: RunConfig, train: Examples) -> None:
+    with torch.random.fork_rng():
+        _seed_other_draws(config, epoch=0)
+        model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
 
 
 def _seed_other_draws(config: RunConfig, epoch: int) -> None:

@@ -42,10 +42,6 @@ def shards_of(frame: Any, path: Path) -> None:
         part.to_json(str(path).format(i), **JSON)
 
 
-def index_of(frame: Any, path: Path) -> None:
-    frame.set_index("text").to_parquet(path)
-
-
 def classes_of(frame: Any, path: Path) -> None:
     datasets.Dataset.from_pandas(frame).class_encode_column("label").to_parquet(str(path))
 
@@ -60,7 +56,11 @@ FORMATS: dict[str, tuple[str, Callable[..., None], dict[str, Any]]] = {
     "csv.zst": ("{}.csv.zst", text_of, {}),
     "jsonl": ("{}.jsonl", pd.DataFrame.to_json, JSON),
     "a list in json": ("{}.json", pd.DataFrame.to_json, {"orient": "records"}),
-    "an index in parquet": ("{}.parquet", index_of, {}),
+    "an index in parquet": (
+        "{}.parquet",
+        lambda frame, path: frame.set_index("text").to_parquet(path),
+        {},
+    ),
     "the hub's names": ("data/{}-00000-of-00001.parquet", pd.DataFrame.to_parquet, {}),
     "a folder a split": ("{}/rows.csv", text_of, {}),
     "shards": ("{}-0000{{}}-of-00002.jsonl", shards_of, {}),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from conftest import OwnModule
+from conftest import Capture, OwnModule
 from samples import message_of
 from test_oracle import COMBINATIONS, SMALL, texts
 from torch import Tensor, nn
@@ -54,6 +54,7 @@ WRONG = [
     ("model", "Mixed", "x.mean(1)", "(Mixer) returned (3, 4), wanted (3, 7, 4)."),
     ("model.before", "Mixed", "x.long()", "returned torch.int64, wanted torch.float32."),
     ("model.score", "Scored", "(x @ others[0].mT).half()", "(Score) returned torch.float16"),
+    ("mask", "Masked", "(torch.rand(7, 7) < 0.5) | (x == others[0])", "draws at random in"),
     ("mask", "Masked", "others[0] < x", "leaves the query at position 0 no key to see."),
     ("model.before", "Mixed", "x.mul_(2)", "(Mixer) changes its input in place."),
     ("model.before", "Mixed", "(x, x)", "(Mixer) returned tuple, wanted a tensor."),
@@ -108,7 +109,7 @@ class Own(JoinedPosition):
 """
 UNFIT = [
     ("self.w = nn.Parameter(torch.rand(1) * np.random.default_rng().random())", "", "x + self.w",
-     "(JoinedPosition) does not start from its seed: built twice, its position.w differs"),
+     "(JoinedPosition) does not start from its seed: built or fitted twice, its position.w"),
     ("", "self.register_buffer('t', torch.ones(1))", "x + self.t", "makes position.t in forward"),
     ("self.made = None", "self.made = self.made or nn.Linear(4, 4)", "self.made(x)",
      "(JoinedPosition) computes with a tensor of shape (4, 4) that has a gradient and was no"),
@@ -117,8 +118,12 @@ UNFIT = [
     ("self.w = nn.Parameter(torch.ones(1, dtype=torch.bfloat16))", "", "x + self.w.float()",
      "its position.w is torch.bfloat16"),
     ("type(self).get_extra_state = lambda _: {'n': 1}", "", "x", "_extra_state is dict"),
-    ("", "noise = np.random.default_rng().random() * self.training", "x + noise",
-     "draws at random in training by something else than torch"),
+    ("self.register_buffer('n', torch.tensor(0))", "self.n += 1", "x + 1e-6 * self.n",
+     "position.n changes in evaluation."),
+    ("self.steps = 0", "self.steps += self.training", "x * (1 + self.steps)",
+     "keeps state, such as a count of steps, outside its parameters and buffers"),
+    ("self.noisy = lambda g: g * random.SystemRandom().random()",
+     "x.requires_grad and x.register_hook(self.noisy)", "x", "draws at random in training"),
 ]  # fmt: skip
 """What cannot be trained, stored or repeated: constructor, two lines of forward, message."""
 FIT = [
@@ -144,6 +149,11 @@ def tried(own_module: OwnModule) -> Tried:
 def test_what_cannot_be_trained_or_repeated_is_said(lines: tuple[str, ...], tried: Tried) -> None:
     *piece, said = lines
     assert said in message_of(tried, *piece)
+
+
+def test_a_weight_without_a_gradient_is_noted(tried: Tried, capsys: Capture) -> None:
+    tried("self.w = nn.Parameter(torch.ones(1))", "", "(x * self.w).detach()")
+    assert "no gradient reaches embedding.weight, position.w, so" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("lines", FIT)

@@ -129,6 +129,9 @@ def test_a_declaration_holds_for_later_sweeps(tmp_path: Path) -> None:
     assert later.directory == declared.directory
     assert later.declaration == declared.declaration is not None
     assert stored_study(later.directory).added_seeds == []
+    named = finish(small(tmp_path, AXIS, "seed=range(7,9)", "name=named"))
+    assert named.declaration == declared.declaration
+    assert finish(small(tmp_path, AXIS, "seed=range(9,12)", "name=new")).declaration is None
 
 
 def test_a_complete_study_that_adds_seeds_says_which(tmp_path: Path) -> None:

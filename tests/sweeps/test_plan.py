@@ -42,13 +42,10 @@ WRONG = {
     "model.d_model=64,65 position=sinusoidal": "got 65",
     "study=blog seeds.init=0,1": "Crossed seed and seeds.init are not independent",
     "study=blog position=rotary": "position=rotary: blog varies this setting itself",
-    "study=blog position.kind=rotary": "blog varies this setting itself",
     "train.fast=true,false": "are the same run",
     "train.lr=1e-3,0.001": "the same (0.001). Leave one out",
-    "position=none,rotary seed=0,1,1": "seed=0,1,1: two of its values are the same (1)",
     "position=none,null": "and 'position=null on imdb, seed 0' are the same run",
     "position=none,rotary executor=local,ray": "take one executor",
-    "study=blog executor.worker=2": "Did you mean 'executor.workers'",
     "executor.gpu=2": "must be less than or equal to 1",
     "'executor.slurm={mem: 2GB}'": "executor.slurm would do nothing: it is for executor=slurm",
     "executor=rya": "there is no such executor. Did you mean 'ray'?",
@@ -59,9 +56,7 @@ WRONG = {
     "data=contrast --until decided": "--until decided compares variants",
     "study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
     "study=blog tune=position=none,rotary": "varies this setting itself",
-    "study=blog tune.seeds=range(3)": "Write tune=KEY=V1,V2",
     "study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
-    "study=blog tune=train.rate=1,2": "train.rate",
     "study=blog tune=seed=5,6": "tune=seed: the sweep itself sets this",
     "study=blog tune=train.lr=1,2 train.lr=3": "tune=train.lr: the sweep itself sets this",
     "study=blog tune=train.lr=1,2 tune=train.lr=3,4": "or another tune= does",
@@ -70,8 +65,6 @@ WRONG = {
     "name=runs": "a sweep's name has letters",
     "name=a/b": "a sweep's name has letters",
     "name=": "a sweep's name has letters",
-    "name=.a": "a sweep's name has letters",
-    "name=a,b": "a sweep's name has letters",
 }
 
 

@@ -24,35 +24,34 @@ from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import load_data, train_run
 
 MODULE = """
-import torch, torch.nn.functional as F
+import numpy, torch, torch.nn.functional as F
 from torch import Tensor, nn
 from attnexp.model.seams import Baseline, JoinedPosition
 from {0}_helper import SCALE
-
+DRAWN = numpy.random.default_rng().random()
 class Scaled(JoinedPosition):
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__()
         self.d_output = d_model
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return x + SCALE * positions.mul_(2)[:, None]
-
 class Kept(Scaled):
     table = None
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        if Kept.table is None:
-            Kept.table = torch.randn(x.shape[1:])
+        Kept.table = torch.randn(x.shape[1:]) if Kept.table is None else Kept.table
         return x + Kept.table
-
+class Drawn(Scaled):
+    def __init__(self, max_len: int, d_model: int) -> None:
+        super().__init__(max_len, d_model)
+        self.start = nn.Parameter(torch.tensor(DRAWN))
 class Counted(Scaled):
     def __init__(self, max_len: int, d_model: int) -> None:
         super().__init__(max_len, d_model)
         self.steps = 0
-        self.register_buffer("total", torch.zeros(()))
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         if self.training:
             self.steps += 1
-        return x * (1.0 + (self.steps > 1))
-
+        return x * (1.0 + (self.steps > 2))
 class Signs(Baseline):
     def __init__(self, vocab_size: int) -> None:
         super().__init__()
@@ -65,10 +64,13 @@ class Signs(Baseline):
     def forward(self, ids: Tensor) -> Tensor:
         ids %= len(self.w)
         return self.w[ids.long()].sum(-1)
-
+class Refitted(Signs):
+    times = []
+    def fit(self, ids: Tensor, labels: Tensor) -> None:
+        self.times.append(ids)
+        self.w.data += len(self.times)
 def smoothed(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(-logits, 0.9 * labels)
-
 def in_place(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits.mul_(-1), labels.mul_(0.9))
 """
@@ -113,14 +115,16 @@ def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("words", "said"),
     [
-        ("Kept", "other logits in a process of its own"),
-        ("Counted", "keeps state outside its parameters and buffers"),
+        ("position=own:Counted train.lr=0.1", "keeps state outside its parameters and buffers"),
+        ("position=own:Kept", "other logits in a process of its own"),
+        ("position=own:Drawn", "does not start from its seed"),
+        ("model=own:Refitted", "built or fitted twice, its w differs"),
     ],
 )
-def test_what_only_training_shows_is_refused_after_it(name: str, said: str, own: Make) -> None:
-    config = own(f"position=own:{name}", "train.lr=0.1", "data.max_len=40")
+def test_what_only_training_shows_is_refused_after_it(words: str, said: str, own: Make) -> None:
+    config = own("data.max_len=40", *words.split())
     with pytest.raises(UserError, match=said):
         train_run(config)
     assert not [*Path(config.out).rglob("result.json")]
