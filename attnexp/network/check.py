@@ -106,7 +106,8 @@ def _refuse_changes(model: nn.Module, stored: dict[str, Any]) -> None:
         if not isinstance(value, Tensor):
             continue
         value = value.nan_to_num()
-        before = stored.get(name, value).nan_to_num()
+        first = stored.get(name, value)
+        before = first.nan_to_num()
         if not torch.equal(value, before):
             raise UserError(f"{name} changes in evaluation. Change it where self.training is true.")
 

@@ -50,7 +50,8 @@ def try_training(
             _note_untrained(model)
             model.load_state_dict(start, strict=False)  # what it makes in forward is told below
             _, repeated = _take_step(model, ids, labels, compute_loss)
-            if any(map(differ, numbers, repeated)):
+            is_other = map(differ, numbers, repeated)
+            if any(is_other):
                 raise UserError(
                     "A step of training, done again from the same weights, gives other numbers. "
                     "The model or its loss draws at random in training by something else than "
@@ -84,7 +85,8 @@ def _take_step(
     for parameter in model.parameters():
         if parameter.grad is not None:
             gradient = parameter.grad.to_dense()
-            gradients.append(gradient.flatten())
+            numbers = gradient.flatten()
+            gradients.append(numbers)
     all_gradients = torch.cat(gradients)
     return loss, [before, loss.detach(), all_gradients]
 

@@ -25,15 +25,12 @@ from attnexp.runs import identity
 MODULE = """
 from enum import StrEnum
 from typing import Annotated, Literal
-
 from annotated_types import Ge, Gt, Le
 from torch import Tensor, nn
 from typing_extensions import Doc
-
 from attnexp.model import seams
 from attnexp.model.positions import RotaryPosition as Base
 from attnexp.model.seams import *
-
 Rate = Annotated[float, Gt(0), Le(10), Doc("Per token.")]
 class Kind(StrEnum):
     one = "one"
@@ -55,7 +52,7 @@ class Mix(Mixer):
         super().__init__()
         self.d_output = d_input
 class Values(Mix):
-    def __init__(self, d_input: int, d_model: int):
+    def __init__(self, d_input: int, d_model: int, *, table: str = ""):
         super().__init__(d_input, d_model)
         self.d_output = int(nn.Linear(2, 2).weight.sum().item() * 0 + d_input)
 class Keyless(Mixer):
@@ -143,7 +140,7 @@ def test_an_edit_in_a_running_process_asks_for_a_restart(name: str, tmp_path: Pa
 
 def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
     """A module by its file, a package by all of its files, a tokenizer like a piece; what these
-    import from the user's folder, and the versions of installed packages."""
+    import from the user's folder, a setting's file, and versions of installed packages."""
     package = tmp_path / f"{name}_package"
     for file, text in (("__init__.py", ""), ("helper.py", "RATE = 1"), ("mixer.py", MODULE)):
         write(package / file, text)
@@ -155,6 +152,9 @@ def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
     both = identity.identify(config, "").code
     own = [f"code/{package.name}/{file}.py" for file in ("__init__", "helper", "mixer")]
     assert {key for key in both if key.startswith("code/")} == {f"code/{name}.py", *own}
+    write(tmp_path / "table.txt", "1")
+    tabled = compose(f"model={name}:Values", f"model.table={tmp_path}/table.txt")
+    assert "code/table.txt" in identity.identify(tabled, "").code
 
 
 HELPERS = {
