@@ -193,8 +193,11 @@ def _list_planned(
     """Runs that the studies of these rows planned, but those that finished in another group; of an
     unfinished run the group is not known. Columns study, variant, seed, and levels of two crossed
     factors, if any; the baselines first. finished: ids of the runs of all groups."""
+    kind_of_variant = rows.drop_duplicates("variant").set_index("variant")["seed_kind"]
+    # a run that two studies have, of different kinds of seeds, counts in the first
+    counted = rows[rows["seed_kind"] == rows["variant"].map(kind_of_variant)]
     planned = []
-    for key, study_rows in rows.groupby("study", sort=False):
+    for key, study_rows in counted.groupby("study", sort=False):
         study = studies.get(str(key))
         if study is None:
             continue

@@ -145,6 +145,15 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
         "position=sinusoidal − position=none",
         "position=sinusoidal (seeds.init) − position=none (seeds.init)",
     ]
+    rows = []  # of two studies, which share a run of each variant
+    for study, words in (("s", []), ("t", []), ("t", ["seeds.init=3"])):
+        for label in "ab":
+            rows += make_rows(result(label, len(words), [0.8], *words), study)
+    both = [PlannedRun(variant=r["label"], seed=r["seed"], run_id=r["run_id"]) for r in rows]
+    plan = replace(planned("ab"), settings={"a": {}}, runs=both)
+    (group,) = make_groups(rows, {"s": plan, "t": replace(plan, seed_kind="seeds.init")})
+    names = [contrast.name for family in group.families for contrast in family]
+    assert names == ["b − a", "b (seeds.init) − a (seeds.init)"]
 
 
 def planned(variants: str, seeds: str = "0", run_id: str = "") -> Manifest:

@@ -121,7 +121,6 @@ WRONG = {
     "train data=contrast out=EMPTY": "out=DIR",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "train data=contrast data.max_len=100000000": "for 6,000 texts does not fit in memory",
-    "sweep study=blog executor=a:B": "executor=a:B",
     "predict /nowhere text": "/nowhere",
     "predict RUN one two": "Quote a text, or",
     "report RUN --format latx": "Did you mean 'latex'?",

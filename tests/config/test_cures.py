@@ -16,9 +16,7 @@ from attnexp.sweeps.plan import plan
 CURES = {
     "n_seeds=3": "'seed=range(3)'",
     "seed=0-3": "'seed=range(0,4)'",
-    "seed=2..3": "'seed=range(2,4)'",
     "'seed=range(3)'": '"seed=range(3)"',
-    '"seed=range(3)"': '"seed=range(3)"',
     "“seed=range(3)”": '"seed=range(3)"',
     "seed=range(3)\r": "'seed=range(3)'",
     "seed=range(3)&": "'seed=range(3)'",
@@ -47,7 +45,6 @@ CURES = {
     "-m": "attnexp sweep position=none,sinusoidal",
     "--cfg": "attnexp config",
     "--epochs 3": "train.epochs=3",
-    "--epochs=3": "train.epochs=3",
     "--seed 3": "seed=3",
     "--batch-size 3": "train.batch_size=3",
     "--dropout 0.3": "model.dropout=0.3 or position.dropout=0.3",
