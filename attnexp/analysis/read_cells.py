@@ -104,10 +104,12 @@ def check_keys(rows: pd.DataFrame) -> list[str]:
     for key in KEYS:
         what = key.replace("data", "data set")
         no_name = NO_NAME[:1] if key == "variant" else NO_NAME  # a variant may be called so
-        unnamed = rows[rows[key].str.lower().isin(no_name)]
+        is_unnamed = rows[key].str.lower().isin(no_name)
+        unnamed = rows[is_unnamed]
         if len(unnamed):
             raise UserError(f"{name_row(unnamed)} has no {what}. Fill it in, or remove the row.")
-        for twins in find_twins(rows[key].unique()):
+        names = rows[key].unique()
+        for twins in find_twins(names):
             listed = ", ".join(map(repr, twins))
             notes.append(f"Is it one {what}? {listed} count as several.")
     return notes

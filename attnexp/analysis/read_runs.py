@@ -193,9 +193,10 @@ def _list_planned(
     """Runs that the studies of these rows planned, but those that finished in another group; of an
     unfinished run the group is not known. Columns study, variant, seed, and levels of two crossed
     factors, if any; the baselines first. finished: ids of the runs of all groups."""
-    kind_of_variant = rows.drop_duplicates("variant").set_index("variant")["seed_kind"]
+    firsts = rows.drop_duplicates("variant").set_index("variant")
+    kinds = rows["variant"].map(firsts["seed_kind"])
     # a run that two studies have, of different kinds of seeds, counts in the first
-    counted = rows[rows["seed_kind"] == rows["variant"].map(kind_of_variant)]
+    counted = rows[rows["seed_kind"] == kinds]
     planned = []
     for key, study_rows in counted.groupby("study", sort=False):
         study = studies.get(str(key))
