@@ -46,8 +46,7 @@ def serve(
 
     def show_reading(reading: Reading) -> None:
         probability = max(reading.probabilities.values())
-        label = reading.label or "No known word"
-        ui.label(f"{label}, with probability {probability:.4f}")
+        ui.label(f"{reading.label or 'No known word'}, with probability {probability:.4f}")
         ui.html(coloured(reading), sanitize=False)
         ui.label(describe_attention(reading))
         for layer, attention in enumerate(reading.layers, start=1):

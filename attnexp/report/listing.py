@@ -86,7 +86,8 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
     shown = runs[SHOWN].fillna("")
     accuracies = runs["accuracy"].astype(float)
-    shown["accuracy"] = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
+    percentages = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
+    shown["accuracy"] = percentages
     sizes = runs["bytes"].fillna(0).astype(int)
     shown["bytes"] = sizes.map(_format_size)
     headings = {"data": "data set", "bytes": "size"}
