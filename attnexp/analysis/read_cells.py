@@ -16,8 +16,8 @@ from attnexp.data.tables import kind_of, read_rows
 KEYS = ["data", "variant", "seed"]
 ORIGIN = "place of the row"  # a column beside those of the files
 INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")  # without width
-NO_NAME = ["", *"nan na <na> null none mean avg average median std sd sem count min max".split()]
-"""Cells, in lower case, of rows that are no run of a seed on a data set."""
+NO_SEED = ["", *"nan na <na> null none mean avg average median std sd sem count min max".split()]
+"""Cells, in lower case, that name no seed, as in rows of means."""
 WHOLE = re.compile(r"^\+?0*(\d+)(\.0*)?$")  # so that 1, 01 and pandas' 1.0 are one seed
 
 
@@ -103,7 +103,7 @@ def check_keys(rows: pd.DataFrame) -> list[str]:
     notes = []
     for key in KEYS:
         what = key.replace("data", "data set")
-        no_name = NO_NAME[:1] if key == "variant" else NO_NAME  # a variant may be called so
+        no_name = NO_SEED if key == "seed" else [""]  # variants and data may be called so
         is_unnamed = rows[key].str.lower().isin(no_name)
         unnamed = rows[is_unnamed]
         if len(unnamed):
