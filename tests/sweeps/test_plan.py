@@ -38,16 +38,12 @@ def test_axes_multiply_and_name_the_variants() -> None:
 
 
 WRONG = {
-    "study=blok": "Did you mean 'blog'",
     "model.d_model=64,65 position=sinusoidal": "got 65",
     "study=blog seeds.init=0,1": "Crossed seed and seeds.init are not independent",
     "study=blog position=rotary": "position=rotary: blog varies this setting itself",
     "train.fast=true,false": "are the same run",
     "train.lr=1e-3,0.001": "the same (0.001). Leave one out",
-    "position=none,null": "and 'position=null on imdb, seed 0' are the same run",
-    "position=none,rotary executor=local,ray": "take one executor",
     "'executor.slurm={mem: 2GB}'": "executor.slurm would do nothing: it is for executor=slurm",
-    "executor=rya": "there is no such executor. Did you mean 'ray'?",
     "model.heads=1,2 seed=range(9000) train.lr=1,2": "36,000 runs; a sweep takes",
     "study=blog seed=range(5) --until decided": "with fewer than 7 seeds, and seed= gives 5",
     "study=blog seeds.init=3 --until decided": "by seed= alone",
@@ -55,14 +51,12 @@ WRONG = {
     "data=contrast --until decided": "--until decided compares variants",
     "study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
     "study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
-    "study=blog tune=seed=5,6": "tune=seed: the sweep itself sets this",
     "study=blog tune=train.lr=1,2 train.lr=3": "tune=train.lr: the sweep itself sets this",
     "study=blog tune=train.lr=1,2 tune=train.lr=3,4": "or another tune= does",
     "study=blog tune=train.lr=1": "tune= has one value",
     "study=blog tune=train.lr=1,2 --until decided": "--until decided and tune= do not go together",
     "name=runs": "a sweep's name has letters",
     "name=a/b": "a sweep's name has letters",
-    "name=": "a sweep's name has letters",
 }
 
 

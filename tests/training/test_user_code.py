@@ -118,7 +118,7 @@ def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> 
     ("words", "said"),
     [
         ("position=own:Counted train.lr=0.1", "keeps state outside its parameters and buffers"),
-        ("position=own:Kept", "other logits in a process of its own"),
+        ("position=own:Kept train.lr=0.1", "other logits in a process of its own"),
         ("position=own:Drawn", "does not start from its seed"),
         ("model=own:Refitted", "built or fitted twice, its w differs"),
     ],
