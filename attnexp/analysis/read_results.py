@@ -29,6 +29,8 @@ ACCURACY_WORDS = {"acc", "accuracy"}  # words of the names of columns that hold 
 QUALIFIERS = """train val valid validation dev test eval final best last mean balanced metrics
 binary categorical sparse""".split()
 """Words that may stand beside them in the name of a column that is judged unasked."""
+OUR_SHARES = [metric.name for metric in METRICS if metric.is_share and metric.higher_is_better]
+"""Metrics that attnexp measures as shares, of which more is better."""
 GAINS = {"f1", "precision", "recall", "auc", "bleu", "score"}  # more is better
 COSTS = {"loss", "error", "perplexity", "wer"}  # less is better
 
@@ -129,8 +131,7 @@ def _describe_units(group: Group, metrics: list[MetricSpec]) -> Iterator[str]:
 
 def _is_accuracy(name: str) -> bool:
     """Whether a judged column is like an accuracy: `test_acc`, `macro_f1`, not `inaccuracy`."""
-    similar = [metric.name for metric in METRICS if metric.is_share and metric.higher_is_better]
-    return name in similar or not ACCURACY_WORDS.isdisjoint(_words_of(name))
+    return name in OUR_SHARES or not ACCURACY_WORDS.isdisjoint(_words_of(name))
 
 
 def _is_plain(name: str) -> bool:
@@ -292,7 +293,7 @@ def _make_spec(
     usual_margin = 100 * MARGIN if is_accuracy else 0.0
     margin = margin_of.get(name, margin_of.get("", usual_margin))
     directions = [name in higher, name in lower]
-    has_direction = any([_is_plain(name), name == "macro_f1", *directions])
+    has_direction = any([_is_plain(name), name in OUR_SHARES, *directions])
     has_both = all(directions)
     if not has_direction or has_both or not 0 < margin < math.inf:
         raise UserError(

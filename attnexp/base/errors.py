@@ -60,12 +60,17 @@ def join_names(names: Iterable[object]) -> str:
     return ", ".join(listed)
 
 
+def visible_letters(text: str) -> str:
+    """A text in one form of Unicode, without characters that have no width."""
+    letters = unicodedata.normalize("NFKC", text)
+    return "".join(filter(str.isprintable, letters))
+
+
 def find_twins(names: Iterable[str]) -> list[list[str]]:
     """Names that a person reads alike, such as `1`, `01` and `1e0`, or `Pos` and `pos `."""
     twins_of = defaultdict[str, list[str]](list)
     for name in names:
-        letters = unicodedata.normalize("NFKC", name)
-        visible = "".join(filter(str.isprintable, letters)).replace(" ", "")
+        visible = visible_letters(name).replace(" ", "")
         plain = visible.strip("'\"").casefold()
         with suppress(ArithmeticError):  # no number
             plain = str(Decimal(plain).normalize() + 0)  # so that -0 is 0

@@ -9,7 +9,6 @@ import math
 import os
 import re
 import reprlib
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, visible_letters
 from attnexp.config import pieces
 from attnexp.config.schema import DataConfig, Side
 
@@ -124,8 +123,8 @@ def merge_alike(rows: Texts, words: Sequence[str]) -> Texts:
     number_of = {"": 0}
     merged = [0]
     for word in words:
-        letters = unicodedata.normalize("NFKC", word).replace("’", "'")
-        plain = "".join(filter(str.isprintable, letters))
+        visible = visible_letters(word)
+        plain = visible.replace("’", "'")
         if plain in MARKUP:
             plain = ""
         merged.append(number_of.setdefault(plain, len(number_of)))

@@ -50,8 +50,8 @@ def try_training(
             _note_untrained(model)
             model.load_state_dict(start, strict=False)  # what it makes in forward is told below
             _, repeated = _take_step(model, ids, labels, compute_loss)
-            is_other = map(differ, numbers, repeated)
-            if any(is_other):
+            differences = map(differ, numbers, repeated)
+            if any(differences):
                 raise UserError(
                     "A step of training, done again from the same weights, gives other numbers. "
                     "The model or its loss draws at random in training by something else than "
