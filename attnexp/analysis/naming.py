@@ -46,7 +46,7 @@ def _name_keys(firsts: pd.DataFrame) -> dict[str, str]:
                 words.append(as_word(key, value))
         name = " ".join(words) or run.default_label
         # what else tells variants apart that have the same name
-        suffixes = ["", f" (code {run.run_id[-8:]})", f" (run {run.run_id})"]
+        suffixes = ["", f" (code {run.run_id.partition('-')[2]})", f" (run {run.run_id})"]
         if run.seed_kind != "seed":
             suffixes.insert(1, f" ({run.seed_kind})")
         candidates = [name + suffix for suffix in suffixes]

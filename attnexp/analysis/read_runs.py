@@ -72,7 +72,8 @@ def _leaving_out(messages: list[str]) -> Iterator[None]:
 def make_rows(run: Run, study: str = "") -> list[Row]:
     """The rows of a run. study: key of the manifest that planned it, or empty."""
     result = run.result
-    about = describe_run(result.config, result.data, result.code) | {
+    python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
+    about = describe_run(result.config, result.data, result.code | python) | {
         "label": run.label,
         "study": study,
         "declared": run.declared,

@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal, NoReturn, TYPE_CHECKING, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -188,7 +188,25 @@ _trust_code = typer.Option("--trust-code", help="Run the code of others that a s
 TrustCode = Annotated[bool, _trust_code]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]
 Until = Literal["decided"] | None
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+def _leave_stdout(context: typer.Context, as_json: bool) -> bool:
+    """Leave stdout to the document: what else is printed, by user code too, goes to stderr."""
+    global _stdout
+    if as_json:
+        _stdout, sys.stdout = sys.stdout, sys.stderr
+        context.call_on_close(_take_stdout_back)
+    return as_json
+
+
+def _take_stdout_back() -> None:
+    global _stdout
+    sys.stdout, _stdout = _stdout or sys.stdout, None
+
+
+_stdout: TextIO | None = None
+_as_json = typer.Option("--json", callback=_leave_stdout, help="Print one JSON document on stdout.")
+AsJson = Annotated[bool, _as_json]
 
 
 def main() -> None:
@@ -257,4 +275,5 @@ def console() -> "Console":
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
     text = result if isinstance(result, str) else json.dumps(result, indent=1)
-    sys.stdout.write(f"{escape_controls(text)}\n")
+    stdout = _stdout or sys.stdout
+    stdout.write(f"{escape_controls(text)}\n")

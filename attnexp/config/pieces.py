@@ -25,9 +25,9 @@ from pydantic import ConfigDict, PydanticUserError
 from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
+from attnexp.base import reads
 from attnexp.base.errors import UserError
 from attnexp.config.options import Tree, did_you_mean, name_of, names_of_kinds
-from attnexp.config.user_code import Sources, find_sources
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
 CHECKED = ConfigDict(
@@ -35,7 +35,6 @@ CHECKED = ConfigDict(
 )
 """How pydantic checks the values of a config."""
 
-_imported: dict[str, Sources] = {}  # sources of each `module:name` as it was imported
 _refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
 
 
@@ -142,50 +141,30 @@ def is_ours(kind: str) -> bool:
 
 def load(kind: str) -> Any:
     """Class or function `module:name`, imported; the user's from the current folder, too. Raises
-    `UserError` if that fails, where the user's code was edited after its import or is in no file,
-    and where it may not be run (`refusing_foreign_code`)."""
+    `UserError` if that fails, and where it may not be run (`refusing_foreign_code`)."""
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
     module, _, name = kind.partition(":")
-    is_attnexp = module.startswith("attnexp.")
-    if not is_attnexp and os.getcwd() not in sys.path:
+    if not module.startswith("attnexp.") and os.getcwd() not in sys.path:
         ours = str(Path(__file__).parents[2])
         sys.path += [ours, os.getcwd()]  # which may hold an attnexp, too
     if module not in sys.modules:
         importlib.invalidate_caches()  # the file may just have been written
     try:
-        imported = importlib.import_module(module)
-        if not hasattr(imported, name):
-            file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's
-            hint = did_you_mean(name, vars(imported))
-            raise UserError(f"{module} ({file}) has no {name}.{hint}")
-        loaded = getattr(imported, name)
-        home = "__main__" if getattr(loaded, "__module__", "") == "__main__" else module
-        sources = Sources({}, {}) if is_attnexp else find_sources(home)
-    except UserError:
-        raise
+        with reads.watching():
+            imported = importlib.import_module(module)
+            loaded = getattr(imported, name, None)
     except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    if _imported.setdefault(kind, sources) != sources:
-        raise UserError(
-            f"The code of {kind} changed since it was imported, and this process still runs the "
-            f"old one. Restart the kernel, or give the command again."
-        )
+    if loaded is None:
+        file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's
+        raise UserError(f"{module} ({file}) has no {name}.{did_you_mean(name, vars(imported))}")
+    if "__main__" in (module, getattr(loaded, "__module__", "")):
+        raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     return loaded
-
-
-def sources_of(*kinds: str) -> Sources:
-    """What computes all of these `module:name` of the user's."""
-    sources = Sources({}, {})
-    for kind in kinds:
-        load(kind)
-        imported = _imported[kind]
-        sources.files.update(imported.files)
-        sources.code.update(imported.code)
-    return sources

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.base import progress
+from attnexp.base import progress, reads
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
@@ -56,7 +56,8 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
     resample: seed that draws train and test anew from their union, while words that only the old
     test split had stay unknown, and the fingerprint as it is."""
-    corpus = load_corpus(config)
+    with reads.watching(False):  # they have a fingerprint
+        corpus = load_corpus(config)
     numbered, words = number_corpus(corpus, config)
     text_numbers = number_texts(numbered)
     # to a model these are not the same, and yet they leak

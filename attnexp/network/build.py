@@ -10,9 +10,9 @@ from attnexp.base.errors import UserError, name_allocation
 from attnexp.config.schema import RunConfig, SeedsConfig, foreign_code, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
-from attnexp.network.check import check_pieces
+from attnexp.network.check import check_model
 from attnexp.network.classifier import Classifier
-from attnexp.network.guard import explain, guard
+from attnexp.network.guard import guard, place_of
 from attnexp.network.pieces import build_piece
 
 _tried = set[str]()  # configs, their seeds aside, of models that could be built
@@ -59,15 +59,14 @@ def try_to_build(config: RunConfig) -> None:
     except UserError:
         raise
     except Exception as error:  # torch's; a `d_output` that is not set
-        explanation = explain(error, code)
-        if explanation is None and not isinstance(error, RuntimeError):
+        if not code and not isinstance(error, RuntimeError):
             raise
-        reason = str(explanation or error).splitlines()[0]
+        reason = f"{', '.join(code)}{place_of(error)}: {error}".strip(" :").splitlines()[0]
         allocation = name_allocation(reason)
         if allocation:
             reason = f"parameters of {allocation} do not fit in memory."
         raise UserError(f"The model cannot be built: {reason}") from error
     if code:
         with guard(code):
-            check_pieces(model, torch.ones(2, config.data.max_len, dtype=torch.int32))
+            check_model(model, torch.ones(2, config.data.max_len, dtype=torch.int32), 2)
     _tried.add(repr(small))

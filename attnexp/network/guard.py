@@ -1,15 +1,13 @@
 """Errors of the user's code, told in one message with the class, the file and the line."""
 
-import inspect
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import FrameType
 
 import torch
 
+from attnexp.base import reads
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config import pieces
 from attnexp.model import seams
 
 # Exceptions that say enough, or that no piece is to blame for.
@@ -24,53 +22,21 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
     except OURS:
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's code may do
-        explanation = explain(error, kinds)
-        if explanation is None:
+        place = place_of(error)
+        is_ours = not place and isinstance(error, (OSError, SystemExit))  # such as a full disk
+        if not kinds or is_ours:
             raise
-        raise explanation from error
+        raise UserError(
+            f"{', '.join(kinds)} failed{place}: {type(error).__name__}: {error}"
+        ) from error
 
 
-def explain(error: BaseException, kinds: Sequence[str]) -> UserError | None:
-    """The same error with the class, file and line that it comes from. In torch's backward pass
-    there is no such line, and the classes stand for it. None where the user's code has no part."""
-    message = f"{type(error).__name__}: {error}"
-    for kind in kinds:
-        frames = _frames_within(error, kind)
-        if not frames:
-            continue
-        name = kind
-        for frame, _ in frames:
-            owner = frame.f_locals.get("self")
-            if isinstance(owner, torch.nn.Module | seams.Mask):
-                name = name_piece(owner)
-                break
-        return UserError(f"{name} failed at {place_of(error, kind)}: {message}")
-    if not kinds or isinstance(error, (OSError, SystemExit, *OURS)):  # such as a full disk
-        return None
-    places = [f"{kind} ({place_of(error, kind)})" for kind in kinds]
-    return UserError(f"A run with {', '.join(places)} failed: {message}")
-
-
-def place_of(error: BaseException, kind: str) -> str:
-    """`mine/decay.py:14`: where a user's class or function failed, or else where it begins."""
-    for frame, line in _frames_within(error, kind):
-        return f"{frame.f_code.co_filename}:{line}"
-    loaded = pieces.load(kind)
-    try:
-        _, line = inspect.getsourcelines(loaded)
-        return f"{inspect.getsourcefile(loaded)}:{line}"
-    except (OSError, TypeError):
-        return "compiled code"
-
-
-def _frames_within(error: BaseException, kind: str) -> list[tuple[FrameType, int]]:
-    """Frames of a traceback in the files of a user's code, each with its line, innermost first."""
-    files = {str(file) for file in pieces.sources_of(kind).files.values()}
-    frames: list[tuple[FrameType, int]] = []
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename in files:
-            frames.append((frame, line))
-    return frames[::-1]
+def place_of(error: BaseException) -> str:
+    """` at mine/decay.py:14`: the innermost line of a user's file; nothing without any."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if reads.is_users(frame.filename):
+            return f" at {reads.shorten(frame.filename)}:{frame.lineno}"
+    return ""
 
 
 def name_piece(piece: object) -> str:

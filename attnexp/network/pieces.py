@@ -31,9 +31,9 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
         module = pieces.load(kind)(*surroundings, **settings)
     if not isinstance(module, nn.Module):  # a mask, which is given positions that are made for it
         return module
-    module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
     _refuse_odd_weights(module, kind)
     if not is_ours:
+        module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
         for part in [*module] if isinstance(module, Layers) else [module]:
             part.register_forward_pre_hook(_copy_inputs)
     return module
@@ -61,8 +61,7 @@ def _named_errors(kind: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:  # whatever anyone's code may do
         if not pieces.is_ours(kind):
-            place = place_of(error, kind)
-            message = f"{kind} cannot be built at {place}: {type(error).__name__}: {error}"
+            message = f"{kind} cannot be built{place_of(error)}: {type(error).__name__}: {error}"
             raise UserError(message) from error
         if isinstance(error, RuntimeError):  # torch's
             raise
@@ -89,6 +88,8 @@ def seeded_draws(seed: int) -> Iterator[None]:
         random.seed(seed)
         try:
             yield
+            if torch.initial_seed() != seed:
+                raise UserError("torch.manual_seed is called: draws would not follow the seed")
         finally:
             np.random.set_state(numpy_state)
             random.setstate(python_state)

@@ -1,26 +1,25 @@
 """Identity of runs: the id under which a run is stored, and the code that it counts.
 
 An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
-with docstrings, of every file of model/, network/, training/ and data/ and of the user's code: see
-`user_code`.
+with docstrings, of every file of model/, network/, training/ and data/. The user's code is among
+the files that a run has read: see `base.reads`.
 """
 
 import functools
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attnexp.base.errors import UserError, join_names
-from attnexp.config import pieces
-from attnexp.config.options import Tree
-from attnexp.config.schema import PIECES, RunConfig, flatten, foreign_code, to_dict
-from attnexp.config.user_code import PREFIX, digest_files
+from attnexp.base import reads
+from attnexp.base.errors import UserError
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.labels import settings
 from attnexp.runs.result import SCHEMA, Run
+
+CODE = "code"  # folder of a run that keeps the Python files that it read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,22 +47,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     for source, number in seeds.items():
         if number is None and source != "resample":  # which does not follow `seed`
             seeds[source] = config.seed
-    code = _code_of_attnexp() | _users_code(tree)
-    return Identity(settings=_digest([SCHEMA, fingerprint, variant, seeds])[:12], code=code)
-
-
-def _users_code(tree: Tree) -> dict[str, str]:
-    """Digests of the user's code in a config, and of files that settings of its pieces name."""
-    names = foreign_code(tree)
-    users = pieces.sources_of(*names)
-    files: dict[str, Path] = {}
-    for key, value in flatten(tree).items():
-        section, _, _ = key.partition(".")
-        is_of_piece = section in PIECES and key != "model.vectors"
-        if names and is_of_piece and os.path.isfile(str(value)):
-            file = Path(value)
-            files[f"{PREFIX}{file.name}"] = file
-    return users.code | digest_files(files)
+    digits = _digest([SCHEMA, fingerprint, variant, seeds])[:12]
+    return Identity(settings=digits, code=_code_of_attnexp())
 
 
 def load_config(
@@ -71,34 +56,31 @@ def load_config(
 ) -> RunConfig:
     """The config of a finished run, with some settings set anew, and as many words as it had.
 
-    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where the user's
-    code has changed since, without `any_code`.
+    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
+    it read has changed since, without `any_code`.
     """
     from attnexp.config.compose import overlay
 
     config = overlay(run.result.config, words, trust_code=trust_code)
-    code = _users_code(run.result.config)
-    differences = run.result.code.items() ^ code.items()
-    names = {name for name, _ in differences if name.startswith(PREFIX)}
-    changed = sorted(name.removeprefix(PREFIX) for name in names)
+    changed = reads.changed_file(run.result.read_files)
     if changed and not any_code:
         raise UserError(
-            f"{join_names(changed)} changed since {run.path} was trained, which kept its code in "
-            f"{run.path / PREFIX}. Train again, or add --any-code to take the code of today."
+            f"{changed} changed since {run.path} was trained, which kept its code in "
+            f"{run.path / CODE}. Train again, or add --any-code to take the code of today."
         )
     return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 
 
 @functools.cache
 def _code_of_attnexp() -> dict[str, str]:
-    """Digests of the code that this process runs: an edit counts in the next process."""
+    """Digests of the code that this process runs, which change with its syntax and docstrings."""
     package = Path(__file__).parents[1]
-    files = {}
+    digests = {}
     for room in ("model", "network", "training", "data"):
         for path in package.glob(f"{room}/**/*.py"):
             name = path.relative_to(package).as_posix()
-            files[name] = path
-    return digest_files(files)
+            digests[name] = reads.digest(name, path.read_bytes())
+    return dict(sorted(digests.items()))
 
 
 def _digest(tree: Any) -> str:

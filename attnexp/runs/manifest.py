@@ -28,7 +28,7 @@ from attnexp.statistics.defaults import ALPHA, MARGIN, G
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
 LOCK_SECONDS = 60
-NAME_OF_RUN = re.compile("[0-9a-f]{1,12}(-[0-9a-f]{0,8})?")  # the start of an id
+NAME_OF_RUN = re.compile("[0-9a-f]{1,12}(-[0-9a-f]{0,8}(-[0-9]+)?)?")  # the start of an id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -263,6 +263,7 @@ def find_run(path: Path) -> Path:
         out = path.parent if len(path.parts) > 1 else Path("outputs", store.RUNS)
         folders = [*out.glob(f"{glob.escape(path.name)}*")]
     finished = list(filter(store.has_finished, folders))
+    finished = [folder for folder in finished if folder.name == path.name] or finished
     if len(finished) == 1:
         return finished[0]
     number = f"{len(finished)} finished runs" if finished else "no finished run"

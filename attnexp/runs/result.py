@@ -1,7 +1,7 @@
 """Result of a run: everything in `result.json`."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -114,6 +114,7 @@ class RunResult:
     test: Evaluation
     wall_seconds: float  # of all parts together if the run was stopped and resumed
     provenance: dict[str, Any]
+    read_files: dict[str, str] = field(default_factory=dict)  # of the user's code: digest by path
 
     @property
     def accuracy(self) -> float:

@@ -6,6 +6,7 @@ under way a checkpoint to go on from, and `result.json`, which is written last: 
 when this is there.
 """
 
+import itertools
 import json
 import re
 import shutil
@@ -20,12 +21,12 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
+from attnexp.base import reads
 from attnexp.base.errors import Busy, UserError
 from attnexp.base.files import atomic_write, reading, writing
-from attnexp.config import pieces
-from attnexp.config.schema import RunConfig, foreign_code, to_dict
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import predictions
-from attnexp.runs.identity import Identity
+from attnexp.runs.identity import CODE, Identity
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, Run, RunResult
 
@@ -41,7 +42,7 @@ SCHEMA_WITHOUT_LABEL = 4  # it differs from 5 by `label` and `departures` alone
 NOT_A_RESULT = (ValueError, LookupError, TypeError, AttributeError)  # raised by half a document
 CHECKED_RESULT = TypeAdapter(RunResult)
 
-RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}")
+RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")
 """Name of a run's folder."""
 
 
@@ -53,6 +54,33 @@ def run_dir(out: str | Path, run_id: str) -> Path:
 def has_finished(path: Path) -> bool:
     """Whether a folder holds a finished run."""
     return (path / RESULT).exists()
+
+
+def find_place(out: str | Path, run_id: str) -> tuple[Path, str]:
+    """Folder of the run that finished with the files of today, else the first of ID, ID-2, ... with
+    no finished run; and the file that changed since an older one finished, or nothing."""
+    changed = ""
+    for number in itertools.count(1):
+        path = run_dir(out, run_id if number == 1 else f"{run_id}-{number}")
+        if not has_finished(path):
+            return path, changed
+        latest = reads.changed_file(load_result(path).read_files)
+        if not latest:
+            return path, ""
+        changed = latest
+    raise AssertionError
+
+
+@contextmanager
+def lock_place(out: str | Path, run_id: str) -> Iterator[tuple[Path, str]]:
+    """Lock the place of a run. Raises as `lock` does."""
+    path = None
+    while path is None:
+        place, changed = find_place(out, run_id)
+        with lock(place):
+            if find_place(out, run_id)[0] == place:  # else another process has just finished it
+                path = place
+                yield path, changed
 
 
 def has_failed(path: Path) -> bool:
@@ -110,17 +138,23 @@ def is_locked(path: Path) -> bool:
 def create(path: Path, config: RunConfig) -> None:
     """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
     path.mkdir(parents=True, exist_ok=True)
+    for link in filter(Path.is_symlink, path.iterdir()):  # of whoever made the folder
+        link.unlink()
     for name in (CONFIG, CHECKPOINT, RESULT, predictions.WEIGHTS, predictions.FILE):
         for part in path.glob(f".{name}.[0-9]*"):  # what a killed process was writing
             part.unlink()
     tree = to_dict(config)
     with atomic_write(path / CONFIG) as file:
         file.write(yaml.safe_dump(tree, sort_keys=False).encode())
-    users = pieces.sources_of(*foreign_code(tree))
-    for name, source in users.files.items():
-        copy = path / name
+
+
+def save_code(path: Path, files: Mapping[str, bytes]) -> None:
+    """Keep Python files that a run has read, in place of those of an earlier attempt."""
+    shutil.rmtree(path / CODE, ignore_errors=True)
+    for name, content in files.items():
+        copy = path / CODE / name.lstrip("/")
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, copy)
+        copy.write_bytes(content)
 
 
 def load_vocabulary(run: Run) -> list[str]:
@@ -182,9 +216,9 @@ def describe_outdated_runs(
             continue
         newest = paths[0]
         with suppress(UserError):  # a run that cannot be read says nothing
-            code = load_result(newest).code
-            files = {file for file, _ in code.items() ^ identity.code.items()}
-            change = ", ".join(sorted(files))
+            result = load_result(newest)
+            files = {file for file, _ in result.code.items() ^ identity.code.items()}
+            change = ", ".join(sorted(files)) or reads.changed_file(result.read_files)
             runs_by_change[change].add(newest)
     changes = runs_by_change.items()
     return [f"{files} changed since {len(paths)} of these runs." for files, paths in changes]

@@ -144,7 +144,7 @@ def _try_epoch(config: RunConfig) -> float:
         return math.nan
     options = config.train
     dataset = load_data(config.data, config.seeds.resample)
-    with device.restore_threads(), suppress(RunFailed):
+    with device.restore_process(), suppress(RunFailed):
         torch.set_num_threads(1)
         processor = device.prepare(options)
         train, val, _ = make_splits(config, dataset, processor)

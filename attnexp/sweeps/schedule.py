@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from attnexp.base import progress
+from attnexp.base import progress, reads
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
@@ -46,7 +46,7 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs:
         identity = identify(job.config, fingerprints[job.inputs])
-        path = store.run_dir(job.config.out, identity.run_id)
+        path, _ = store.find_place(job.config.out, identity.run_id)
         if not store.has_finished(path):
             missing.append(identity)
             if any_code:
@@ -57,10 +57,12 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     return entries
 
 
-def open_executor(config: ExecutorConfig, jobs: Sequence[Job]) -> Executor:
-    """The executor that `executor=...` names. Raises `UserError` where it is not available."""
+def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
+    """The executor that `executor=...` names, for those of the planned jobs that are missing. With
+    user code in the plan, this process, which has imported it, trains none of them. Raises
+    `UserError` where it is not available."""
     is_here = config.kind is ExecutorKind.local or not jobs
-    if is_here and executors.num_slots(config, jobs) == 1 and not executors.has_user_code(jobs):
+    if is_here and executors.num_slots(config, jobs) == 1 and not executors.has_user_code(planned):
         return executors.OneByOne(config, jobs)
     kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
     try:
@@ -85,7 +87,7 @@ def run_sweep(
     entries: list[SweepEntry] = []
     missing = [entry.job for entry in planned if not entry.before]
     with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
-        executor = open_executor(sweep.executor, missing)
+        executor = open_executor(sweep.executor, missing, sweep.jobs)
         try:
             for batch in choose(planned):
                 entries.extend(batch)
@@ -137,6 +139,9 @@ def _start_runs(
             break
         if entry.outcome is not None or entry in running.values():
             continue
+        if store.has_finished(entry.path):  # by another process, maybe with files of before
+            run_id = "-".join(entry.path.name.split("-")[:2])
+            entry.path, _ = store.find_place(entry.job.config.out, run_id)
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
@@ -180,7 +185,10 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
             entry.outcome = failure
     except Exception as error:  # whatever a cluster may do to a job
         entry.outcome = str(error).strip().partition("\n")[0]
-    if isinstance(entry.outcome, Run) and entry.outcome.path.name != entry.path.name:
+    if isinstance(entry.outcome, Run) and (
+        entry.outcome.path.name != entry.path.name
+        or reads.differing_file(entry.outcome.result.read_files)
+    ):
         entry.outcome = (
             "the code or the data changed since the sweep began. Give the command again."
         )

@@ -1,6 +1,7 @@
 """The machine under a run: device, threads, number format; versions and commit."""
 
 import platform
+import random
 import shutil
 import subprocess
 import sys
@@ -41,13 +42,21 @@ def prepare(config: TrainConfig) -> torch.device:
 
 
 @contextmanager
-def restore_threads() -> Iterator[None]:
-    """Set the number of CPU threads back at the end of the block, whatever is set within."""
+def restore_process() -> Iterator[None]:
+    """Set the number of CPU threads, the grad mode and the random streams back at the end."""
     num_threads = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(num_threads)
+    numpy_state = np.random.get_state()
+    python_state = random.getstate()
+    has_grad = torch.is_grad_enabled()
+    gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(gpus):
+        try:
+            yield
+        finally:
+            torch.set_num_threads(num_threads)
+            torch.set_grad_enabled(has_grad)
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
 
 
 def describe_provenance(device: torch.device) -> dict[str, Any]:

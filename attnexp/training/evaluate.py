@@ -40,7 +40,7 @@ def evaluate_run(
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
     run = Run(path=run_dir, result=store.load_result(run_dir))
     threads = f"train.threads={run.result.provenance['threads']}"
-    with device.restore_threads():
+    with device.restore_process():
         config, model, test = load_trained(
             run, [threads, *words], trust_code=trust_code, any_code=any_code
         )

@@ -4,13 +4,12 @@ Everything random has a stream of its own, named by the seed (weights, order, sp
 variants that share a seed see the same batches, in the same order, split the same way.
 """
 
-import copy
 import functools
 import random
 import time
 import traceback
 import zlib
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnexp.base import progress
+from attnexp.base import progress, reads
+from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, Protocol, RunConfig, foreign_code, to_dict
 from attnexp.data import encode
 from attnexp.data.sources import stamp_files
@@ -26,17 +26,16 @@ from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
-from attnexp.network.check import check_logits, check_pieces
+from attnexp.network.check import check_model, check_stored, compare_weights, weights_of
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import cost_of
 from attnexp.network.guard import guard
-from attnexp.network.trial import compare_weights, try_training, weights_of
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
-from attnexp.training import device, fresh, loop
-from attnexp.training.loop import Examples, choose_loss
+from attnexp.training import device, loop
+from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import Record, State, best_epoch
@@ -63,7 +62,8 @@ def read_inputs(config: RunConfig) -> Inputs:
     dataset = load_data(config.data, config.seeds.resample)
     if config.vectors is None:
         return Inputs(dataset, None, dataset.fingerprint)
-    vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
+    with reads.watching(False):
+        vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 
@@ -98,22 +98,28 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     unless `again`, and keeps its result until the new one is there; a stopped one goes on from its
     last epoch. Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a
     loss that is not finite."""
-    try_to_build(config)
-    with device.restore_threads():
+    code = foreign_code(to_dict(config))
+    with reads.watching():
+        try_to_build(config)
+    if code and (stale := reads.stale_file()):
+        raise UserError(f"{stale} changed since this process imported it. Start Python anew.")
+    with device.restore_process():
         processor = device.prepare(config.train)
-        inputs = read_inputs(config)
+        with reads.watching():
+            inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
-        path = store.run_dir(config.out, identity.run_id)
-        with store.lock(path):
+        with store.lock_place(config.out, identity.run_id) as (path, changed):
+            if changed:
+                progress.note(f"{changed} changed since this was trained. The new run: {path}")
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
                 return path, store.load_result(path)
             store.create(path, config)
             num_epochs = config.train.epochs if config.is_network else 1
             provenance = device.describe_provenance(processor)
-            if foreign_code(to_dict(config)):
+            if code:
                 provenance["commit_of_user"] = device.commit_of(Path.cwd())
-            record = Record(folder=path, num_epochs=num_epochs, provenance=provenance)
+            record = Record(folder=path, num_epochs=num_epochs, provenance=provenance, has_user_code=bool(code))
             try:
                 result = _train(config, inputs, identity, processor, record)
             except BaseException as error:
@@ -132,17 +138,16 @@ def _train(
     """Train and test; write everything but the result."""
     splits = make_splits(config, inputs.dataset, processor)
     num_classes = len(inputs.dataset.classes)
-    sized = config.sized(inputs.dataset.vocab_size)  # an id counts the setting, a model the words
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
     code = foreign_code(to_dict(config))
-    with guard(code), fresh.start_process() if code else nullcontext() as process:
-        if code:
-            few = splits.train[:3]
-            start = try_training(sized, num_classes, few.ids, few.labels, choose_loss(config.train))
-        model = _make_model(config, inputs, record).to(processor)
+    with reads.watching(), guard(code):
+        model, twin = _make_models(config, inputs, record)
+        model.to(processor)
+        if code and not isinstance(model, Baseline):  # which learns first
+            check_model(model, splits.train.ids[:3], num_classes)
         cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
-            _fit_baseline(model, config, num_classes, splits, record)
+            _fit_baseline(model, config, splits, record)
         else:
             _train_network(model, config, splits, record)
         test_logits = record.predicted[predictions.FINAL]  # of the validation set, blog's test set
@@ -151,11 +156,13 @@ def _train(
             test_logits = loop.predict(model, splits.test, config.train.precision)
             record.predicted[predictions.TEST] = test_logits
         _write_files(model, inputs.dataset, splits, record)
-        if process is not None:
-            fresh.check_in(process, sized, num_classes, start, model, splits.test, test_logits)
+        read_files = record.read_files() if code else {}
+        store.save_code(record.folder, reads.python_files(read_files))
+        if code:
+            check_stored(model, twin.to(processor), splits.test.ids[:3], num_classes)
     return RunResult(
         schema=SCHEMA,
-        run_id=identity.run_id,
+        run_id=record.folder.name,
         code=identity.code,
         seed=config.seed,
         label=default_label(to_dict(config)),
@@ -169,6 +176,7 @@ def _train(
         test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - record.started,
         provenance=record.provenance,
+        read_files=read_files,
     )
 
 
@@ -212,12 +220,19 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
     }
 
 
-def _make_model(config: RunConfig, inputs: Inputs, record: Record) -> nn.Module:
-    """The untrained model, with its pretrained vectors where it has some, and told how many."""
+def _make_models(
+    config: RunConfig, inputs: Inputs, record: Record
+) -> tuple[nn.Module, nn.Module]:
+    """The untrained model, with its pretrained vectors where it has some, and told how many; and
+    another of the same seed. Raises `UserError` where the two differ."""
     dataset, vectors, _ = inputs
     num_classes = len(dataset.classes)
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
+        twin = model
+        if foreign_code(to_dict(config)):
+            twin = build_model(config.sized(dataset.vocab_size), num_classes)
+            compare_weights(model, twin)
     # The same with `data.vocab_size` words is built for its draws alone, so that those of dropout,
     # which follow, do not depend on how many words the data have.
     build_model(config, num_classes)
@@ -225,7 +240,7 @@ def _make_model(config: RunConfig, inputs: Inputs, record: Record) -> nn.Module:
         assert isinstance(model, Classifier)  # others take no vectors
         record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
         model.set_word_vectors(vectors.rows, vectors.in_file)
-    return model
+    return model, twin
 
 
 def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
@@ -233,12 +248,12 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
     options = config.train
     train, val, _ = splits
     record.provenance |= device.choose_path(model, options)
-    check_pieces(model, train.ids[:3])
     seed = named_seed(config.seed_of("order"), "order")
     shuffle = torch.Generator().manual_seed(seed)
     optimizer = make_optimizer(model, options)
     state = State(model=model, optimizer=optimizer, shuffle=shuffle)
-    record.resume(state)
+    with reads.watching(False):
+        record.resume(state)
     try:
         while len(record.epochs) < options.epochs:
             num_since_best = len(record.epochs) - 1 - best_epoch(record.epochs)
@@ -255,22 +270,16 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: 
 
 
 def _fit_baseline(
-    model: Baseline, config: RunConfig, num_classes: int, splits: Splits, record: Record
+    model: Baseline, config: RunConfig, splits: Splits, record: Record
 ) -> None:
-    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train. The
-    user's is fitted twice. Raises `UserError` where that gives other weights."""
+    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
     train, val, _ = splits
     options = config.train
-    twin = copy.deepcopy(model)
     started = time.perf_counter()
     _fit(model, config, train)
-    check_logits(model, train.ids[: fresh.NUM_TEXTS], num_classes)
     train_logits = loop.predict(model, train, options.precision)
     fitted = measure(train_logits, train.truth)
     seconds = time.perf_counter() - started
-    if foreign_code(to_dict(config)):
-        _fit(twin, config, train)
-        compare_weights(model, twin.state_dict())
     running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     record.add(row, logits, val.truth, model)

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base import progress
+from attnexp.base import progress, reads
 from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
@@ -46,6 +46,8 @@ class Record:
     epochs: list[EpochRow] = field(default_factory=list)
     predicted: dict[str, NDArray[Any]] = field(default_factory=dict)  # of predictions.safetensors
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # after the best epoch
+    has_user_code: bool = False
+    read_before: dict[str, str] = field(default_factory=dict)  # by processes that were stopped
     started: float = field(default_factory=time.perf_counter)
 
     def note(self, line: str) -> None:
@@ -81,6 +83,10 @@ class Record:
             line += f", about {progress.duration(row.seconds * num_left)} left"
         self.note(line)
 
+    def read_files(self) -> dict[str, str]:
+        """What this process has read, and those before it that did earlier epochs."""
+        return self.read_before | reads.read_files(self.folder.parent)
+
     def save(self, state: State) -> None:
         """Write a checkpoint, whole or not at all."""
         streams = [torch.get_rng_state(), state.shuffle.get_state()]
@@ -97,6 +103,7 @@ class Record:
             # as tensors, for a checkpoint is loaded without pickles of numpy
             "predicted": {k: torch.from_numpy(array) for k, array in self.predicted.items()},
             "best_weights": self.best_weights,
+            "read_files": self.read_files() if self.has_user_code else {},
             "seconds": time.perf_counter() - self.started,
             "resumed": [*self.provenance["resumed"], str(state)],
         }
@@ -117,6 +124,11 @@ class Record:
             self.note(f"{file} is damaged. Starts over.")
             return
         saved = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
+        changed = reads.changed_file(saved["read_files"])
+        if changed:
+            self.note(f"{changed} changed since this run was stopped. Starts over.")
+            return
+        self.read_before = saved["read_files"]
         state.model.load_state_dict(saved["model"])
         state.optimizer.load_state_dict(saved["optimizer"])
         cpu, shuffle, *on_device = saved["streams"]

@@ -17,7 +17,6 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.compose import compose
 from attnexp.config.schema import foreign_code, meanings, to_dict
-from attnexp.config.user_code import digest_files, find_sources
 from attnexp.model.seams import Rotation, ScoreBias
 from attnexp.network.build import try_to_build
 from attnexp.runs import identity

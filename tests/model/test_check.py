@@ -17,10 +17,9 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
-from attnexp.network.check import check_logits, check_pieces
+from attnexp.network.check import check_model, check_stored, compare_weights, weights_of
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
-from attnexp.network.trial import try_training
 
 SEAMS = {
     "Joined": ("JoinedPosition", "max_len: int, d_model: int", "self.d_output = d_model"),
@@ -85,7 +84,7 @@ def own(own_module: OwnModule) -> Own:
 
 @pytest.mark.parametrize(("piece", "said"), [(tuple(piece), said) for *piece, said in WRONG])
 def test_what_a_piece_does_wrong_is_said(piece: tuple[str, str, str], said: str, own: Own) -> None:
-    message = message_of(lambda: check_pieces(build_model(own(*piece)), texts()))
+    message = message_of(lambda: check_model(build_model(own(*piece)), texts(), 2))
     assert ":Own " in message
     assert said in message
 
@@ -96,7 +95,7 @@ class Rounded(nn.Module):
 
 
 def test_rounding_of_a_logit_near_zero_mixes_no_texts() -> None:
-    check_logits(Rounded(), torch.tensor([[3], [4], [5]]), 2)
+    check_model(Rounded(), torch.tensor([[3], [4], [5]]), 2)
 
 
 def squared(logits: Tensor, labels: Tensor) -> Tensor:
@@ -148,7 +147,13 @@ def tried(own_module: OwnModule) -> Tried:
     def run(*lines: str) -> None:
         name = own_module(TRIAL.format(*(line or "pass" for line in lines)))
         config = compose([*SMALL, f"position={name}:Own", "model.d_model=4"])
-        try_training(config, 2, texts(), torch.tensor([0.0, 1.0, 1.0]), squared)
+        with torch.random.fork_rng():
+            model, twin = build_model(config), build_model(config)
+            compare_weights(model, twin)
+            check_model(model, texts(), 2)
+            squared(model.train()(texts()), torch.tensor([0.0, 1.0, 1.0])).backward()
+            weights_of(model)
+            check_stored(model, twin, texts(), 2)
 
     return run
 
@@ -212,7 +217,7 @@ def test_logits_of_a_baseline_are_checked(logits: Callable[[Tensor], Any], said:
             return logits(ids)
 
     with pytest.raises(UserError, match=said):
-        check_logits(Own(), texts(), 2)
+        check_model(Own(), texts(), 2)
 
 
 @pytest.mark.parametrize("wrap", [weight_norm, spectral_norm])
@@ -235,7 +240,7 @@ def test_right_pieces_pass_and_nothing_is_changed(words: str) -> None:
     model = build_model(compose([*SMALL, *words.split()])).train()
     take_fast_path(model)
     torch.manual_seed(0)
-    check_pieces(model, texts())
+    check_model(model, texts(), 2)
     assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(0))
     assert all(module.training for module in model.modules())
     assert not any(module._forward_hooks for module in model.modules())

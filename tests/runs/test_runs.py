@@ -16,7 +16,7 @@ from samples import but, result, stored_study
 from attnexp.base.errors import Busy, UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.config.user_code import digest_files
+from attnexp.base import reads
 from attnexp.runs import identity, labels, manifest, store
 from attnexp.runs.manifest import Declaration, Manifest, PlannedRun
 from attnexp.runs.result import SCHEMA
@@ -204,7 +204,7 @@ def test_a_digest_changes_with_code_and_not_with_how_it_is_written(tmp_path: Pat
     def digest(source: str) -> str:
         file = tmp_path / f"{len([*tmp_path.iterdir()])}.py"
         file.write_text(source)
-        return digest_files({"file": file})["file"]
+        return reads.digest(file, file.read_bytes())
 
     assert digest("f(1)") == digest("# A comment.\nf( 1, )  # Another.")
     assert digest("f('a' 'b', 'c', 0x10, 1_0)") == digest('f("ab", """c""", 16, 10)')

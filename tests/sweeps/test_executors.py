@@ -79,7 +79,7 @@ def test_processes_are_handed_the_data_that_the_sweep_has_read() -> None:
 def test_a_missing_extra_gives_the_install_line(monkeypatch: Patch, kind: str) -> None:
     monkeypatch.setitem(sys.modules, {"ray": "ray", "slurm": "submitit"}[kind], None)
     with pytest.raises(UserError, match=rf"pip install 'attnexp\[{kind}\]'"):
-        open_executor(ExecutorConfig(kind=ExecutorKind(kind)), plan([*SMOKE]).jobs)
+        open_executor(ExecutorConfig(kind=ExecutorKind(kind)), plan([*SMOKE]).jobs, [])
 
 
 def children(pid: int) -> list[int]:
@@ -150,7 +150,7 @@ def test_ray_gives_user_code_a_process_for_each_run(
     monkeypatch.chdir(tmp_path)
     pretended = PretendedRay("")
     monkeypatch.setitem(sys.modules, "ray", pretended)
-    open_executor(ExecutorConfig(kind=ExecutorKind.ray), plan([*SMOKE, *words]).jobs)
+    open_executor(ExecutorConfig(kind=ExecutorKind.ray), plan([*SMOKE, *words]).jobs, [])
     assert pretended.options["max_calls"] == max_calls
 
 
@@ -163,10 +163,10 @@ def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> N
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
         monkeypatch.setitem(sys.modules, "ray", PretendedRay(address))
-        executor = open_executor(config, jobs)
+        executor = open_executor(config, jobs, jobs)
     executor.last_answer -= 60  # type: ignore[attr-defined]
     with pytest.raises(RunFailed, match=f"No Ray head answers at {address}.*same command again"):
         executor.wait([])
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(RunFailed, match="unset RAY_ADDRESS"):
-        open_executor(config, jobs)
+        open_executor(config, jobs, jobs)

@@ -140,7 +140,8 @@ def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refuse
     assert "commit_of_user" in result.provenance
     load_config(run, trust_code=True, any_code=False)
     tree = json.loads((path / store.RESULT).read_text())
-    tree["code"][f"code/{name}_helper.py"] = "0123456789abcdef"  # as of another text
+    key = next(key for key in tree["read_files"] if key.endswith("_helper.py"))
+    tree["read_files"][key] = "0123456789abcdef"  # as of another text
     (path / store.RESULT).write_text(json.dumps(tree))
     for command in ("predict {} text", "evaluate {}", "probe {}"):
         words = command.format(path).split()
@@ -158,9 +159,9 @@ def test_a_job_with_user_code_has_a_process_of_its_own(own: Make, monkeypatch: P
     monkeypatch.setattr(executors, "ProcessPoolExecutor", Mock(side_effect=pools))
     theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
     ours = Job(config=own(), label="ours", parts=(), factors={})
-    executor = open_executor(ExecutorConfig(workers=1), [theirs, ours])
+    executor = open_executor(ExecutorConfig(workers=1), [theirs, ours], [theirs, ours])
     for job in (ours, ours, theirs, theirs, ours):
         executor.submit([job])
     executor.close()
     assert [pool.submit.call_count for pool in pools] == [3, 1, 1]
-    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours]), executors.OneByOne)
+    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours], [ours]), executors.OneByOne)
