@@ -93,9 +93,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        tree = compose_options({key: str(name)}, [])
-        section = OmegaConf.select(OmegaConf.create(tree), key)
-        option: Any = OmegaConf.to_container(section, resolve=True)
+        option = {name: value for name, value in read(key, str(name)).items() if name != "defaults"}
         settings = option | settings
         settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)

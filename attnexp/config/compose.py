@@ -113,20 +113,11 @@ def _lay_over(tree: Tree, values: Values) -> Tree:
 
 def _resolve(tree: Tree) -> Tree:
     """The tree with its interpolations resolved."""
-    from attnexp.config.choose import check_run
-
     if "${" not in str(tree):
         return tree
-    resolved: Any
-    try:
-        with suppress(InterpolationKeyError):  # perhaps of a key that has its default
-            resolved = OmegaConf.to_container(OmegaConf.create(tree), resolve=True)
-            return dict(resolved)
-        # a config of all that is known has the defaults of what is chosen
-        leaves = [leaf for leaf in flatten(tree).items() if "${" not in str(leaf)]
-        config = check_run(_lay_over({}, leaves))
-        defaults = escape(asdict(config))
-        resolved = OmegaConf.to_container(OmegaConf.merge(defaults, tree), resolve=True)
+    try:  # keys that no file names have their defaults
+        known = OmegaConf.merge(escape(asdict(RunConfig())), tree)
+        resolved: Any = OmegaConf.to_container(known, resolve=True)
         return dict(resolved)
     except OmegaConfBaseException as error:
         raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error
