@@ -11,7 +11,7 @@ import pandas as pd
 
 from attnexp.base.errors import UserError, find_twins, join_names
 from attnexp.config.options import did_you_mean
-from attnexp.data.tables import kind_of, read_rows
+from attnexp.data.read import kind_of, read_table
 
 KEYS = ["data", "variant", "seed"]
 ORIGIN = "place of the row"  # a column beside those of the files
@@ -36,7 +36,7 @@ def read_cells(
     frames = []
     for file in results:
         path = Path(file)
-        rows = read_rows(path).drop(columns="", errors="ignore")  # such as pandas' index
+        rows = read_table(path).drop(columns="", errors="ignore")  # such as pandas' index
         columns = list(rows)
         if kind_of(path) == "tsv" and len(columns) == 1 and "," in columns[0]:
             raise UserError(f"{file} is separated by commas, not by tabs. Call it .csv.")

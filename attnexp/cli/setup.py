@@ -1,6 +1,7 @@
 """Commands about settings and data."""
 
 import itertools
+from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,6 +76,7 @@ def data(
 
     Example: attnexp data prepare data=trec,subj
     """
+    from attnexp.base import progress
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
@@ -84,6 +86,9 @@ def data(
     prepare = words[:1] == ["prepare"]
     if prepare:
         words = words[1:]
+        if len(words) == 1 and Path(words[0]).exists():
+            words = ["data=files", f"data.path={words[0]}"]
+            progress.note(f"Reading {' '.join(words)}.")
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
     configs = [compose(point).data for point in itertools.product(*expand(words))]

@@ -88,6 +88,7 @@ class DataConfig:
     hub: str | None = setting(None, "Name of the preset's data set on the hub.", PRESET)
     config: str | None = setting(None, "Configuration of a data set that has several.", USERS)
     header: bool = setting(True, "false: a csv names no columns; they count from 0.", USERS_FILES)
+    quotes: bool = setting(True, "false: quotes in a csv are part of its texts.", USERS_FILES)
     text: str | None = setting(None, "Column of the texts; null for one with a common name.", USERS)
     label: str | None = setting(None, "Column of the classes; null likewise.", USERS)
     train_split: str = setting("train", "Split to train on, or the file or folder of it.", USERS)

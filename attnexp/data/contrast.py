@@ -13,8 +13,6 @@ from random import Random
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
-from attnexp.data.corpus import Corpus
-
 NUM_TRAIN = 4000
 NUM_TEST = 2000
 
@@ -30,15 +28,13 @@ CLOSINGS = """|overall|all in all|in my opinion|if you ask me|for what it is wor
 |and that is that|or so it seemed to me""".replace("\n", "").split("|")
 
 
-def generate_corpus(order_fraction: float) -> Corpus:
-    """The corpus, the same in every run: reviews in pairs, the negative one first; no review of
+def generate_rows(order_fraction: float) -> pd.DataFrame:
+    """Rows of the corpus, the same in every run: reviews in pairs, the negative one first; no review of
     test stands in train."""
     random = Random(0)
     seen = set()
     rows = []
-    files = {}
     for split, size in (("train", NUM_TRAIN), ("test", NUM_TEST)):
-        files[split] = {"files": ["generated"], "texts": size, "files_not_read": 0}
         num_with_order = 2 * round(size // 2 * order_fraction)
         num_rows = 0
         while num_rows < size:
@@ -63,4 +59,4 @@ def generate_corpus(order_fraction: float) -> Corpus:
                 num_rows += 1
                 rows.append((split, text, label, f"row {num_rows} of {split}"))
     frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
-    return Corpus(rows=frame.astype({"label": np.int8}), files=files)
+    return frame.astype({"label": np.int8})

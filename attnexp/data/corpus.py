@@ -1,17 +1,19 @@
-"""Corpus: a data set as it is read, the checks it must pass, and questions about it."""
+"""Corpus: a data set as it is read, the checks it must pass, and its draws."""
 
 import re
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError, check_name, find_twins, join_names
-from attnexp.config.schema import DataConfig
-from attnexp.data import text
+from attnexp.base import progress
+from attnexp.base.errors import UserError, check_name, join_names
+from attnexp.config.schema import DataConfig, DataName
+from attnexp.data import contrast, text
+from attnexp.data.read import Frames, read_splits
+from attnexp.data.sources import locate_source, open_source
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
@@ -20,23 +22,23 @@ SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 SENTIMENT_OF = {
     name: sentiment for pair in SYNONYMS for name, sentiment in zip(pair, SENTIMENTS, strict=True)
 }
+COMMON = {
+    "text": ("text", "sentence", "review", "question", "content", "phrase", "tweet"),
+    "label": ("label", "labels", "topic", "class", "category", "sentiment", "polarity"),
+}
+"""Common names of the two columns; a column named like the key wins over the others."""
 MAX_CLASSES = 1000
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
 """A whole number as pandas writes it in a column with missing values."""
-NO_LABEL = re.compile(r"\s*|-?\d*\.\d+(e-?\d+)?")
+NO_LABEL = re.compile(r"|-?\d*\.\d+(e-?\d+)?")
 """A blank label, or a fraction."""
-MISSING = re.compile(r"\s*(None|NONE|\\N|(?i:-?nan|nat|null|nil|n/?a|#n/a|<na>))\s*")
-"""A label that programs write where there is none; a class may be called so all the same."""
-NUMBER = re.compile(r"[-+]?\.?\d")
-"""The beginning of a number."""
 
 Classes = tuple[str, ...]
 """Names of classes, in the order of their labels."""
 FilesRead = dict[str, Any]
-"""By split: files, texts and files_not_read, as a result keeps them."""
+"""By split: its files and the number of its texts, as a result keeps them."""
 Numbers = NDArray[np.integer]
-Order = NDArray[np.intp]  # (n,), row by row the place that it had before
 Mask = NDArray[np.bool_]
 
 
@@ -45,8 +47,10 @@ class Corpus:
     """Data set with its classes."""
 
     rows: pd.DataFrame
-    """A row for each text: split (train, then test, then val), text (of Keras's file an array of
-    word ranks), label (0 to C - 1; int8 where C fits), place (where it stands, for messages)."""
+    """A row for each text: split (train, then test, then val), text, label (0 to C - 1; int8 where
+    C fits), and place (where it stands, for messages); once tokenized also tokens (an array of
+    numbers of words) and same (one number for texts of the same tokens)."""
+    words: list[str] = field(default_factory=list)  # of which `tokens` are the numbers, from 1
     classes: Classes = SENTIMENTS
     written: Classes = SENTIMENTS  # as the files write them, such as 0 and 1
     source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
@@ -63,45 +67,145 @@ class Corpus:
             begin = end
         return parts
 
-    def redraw(self, numbers: Numbers, seed: int) -> tuple[Self, Order]:
-        """The corpus with train and test drawn anew from their union, and the old place of each of
-        its rows. Of every class both keep their share, as nearly as equal texts allow. numbers: of
-        each row, as `number_texts` gives them."""
+    def tokenize(self, config: DataConfig) -> Self:
+        """The corpus with its tokens. Raises `UserError` where a split has none."""
+        function = text.tokenizer_of(config)
+        tracked = progress.track(list(self.rows.text), "encoding")
+        tokens, words = text.number_words(tracked, function)
+        for split, part in self.parts.items():
+            if not any(row.size for row in tokens[part]):
+                raise UserError(
+                    f"data.tokenizer={config.tokenizer} finds no word in {split} of {self.source}. "
+                    f"Give texts of words, or another tokenizer."
+                )
+        same, _ = pd.factorize(np.array([row.tobytes() for row in tokens], object))
+        tokens = pd.Series(tokens, self.rows.index, object)
+        return replace(self, rows=self.rows.assign(tokens=tokens, same=same), words=words)
+
+    def redraw(self, seed: int) -> Self:
+        """The corpus with train and test drawn anew from their union. Of every class both keep
+        their share, as nearly as equal texts allow."""
         rows = self.rows[self.rows.split != "val"]  # which stands behind the others
         was_test = rows.split == "test"
         shares = was_test.groupby(rows.label).mean().to_numpy()
-        labels = rows.label.to_numpy()
-        numbers = numbers[: len(rows)]
-        is_test = choose_test(numbers, numbers, labels, shares, seed)
-        return self._move_to_test(is_test)
+        same, _ = pd.factorize(rows.same)
+        return self._move_to_test(choose_test(same, same, rows.label.to_numpy(), shares, seed))
 
-    def draw_test(self, data: DataConfig) -> Self:
+    def draw_test(self, share: float) -> Self:
         """The corpus with a share of train, all that it has but for val, drawn as test."""
         train = self.rows[self.rows.split == "train"]
-        tokenized, _ = text.number_words(train.text, text.tokenizer_of(data))
         written, _ = pd.factorize(train.text)
-        numbers = number_texts(tokenized)
-        labels = train.label.to_numpy()
-        shares = np.full(len(self.classes), data.test_share)
-        is_test = choose_test(written, numbers, labels, shares, seed=0)
-        corpus, _ = self._move_to_test(is_test)
-        return replace(corpus, source=f"{self.source}, {data.test_share:.0%} drawn as test")
+        shares = np.full(len(self.classes), share)
+        is_test = choose_test(
+            written, train.same.to_numpy(), train.label.to_numpy(), shares, seed=0
+        )
+        corpus = self._move_to_test(is_test)
+        # Of equally frequent words the first one in train ranks first, as in a corpus read so.
+        tokens, words = renumber(list(corpus.rows.tokens), self.words)
+        tokens = pd.Series(tokens, corpus.rows.index, object)
+        return replace(
+            corpus,
+            rows=corpus.rows.assign(tokens=tokens),
+            words=words,
+            source=f"{self.source}, {share:.0%} drawn as test",
+        )
 
-    def _move_to_test(self, is_test: Mask) -> tuple[Self, Order]:
-        """The corpus with these rows and no others in test, and the old place of each of its rows.
-        is_test: for all rows but those of val, which stand behind them."""
+    def _move_to_test(self, is_test: Mask) -> Self:
+        """The corpus with these rows and no others in test. is_test: for all rows but those of val,
+        which stand behind them."""
         split = self.rows.split.to_numpy(copy=True)
         split[: len(is_test)] = np.where(is_test, "test", "train")
         order = pd.Categorical(split, SPLITS).argsort(kind="stable")
-        rows = self.rows.assign(split=split)
-        return replace(self, rows=rows.iloc[order]), order
+        return replace(self, rows=self.rows.assign(split=split).iloc[order])
+
+
+def load_corpus(config: DataConfig) -> Corpus:
+    """The data set that a config names, to train on and to test with, tokenized: where it has no
+    test split, a share of train is drawn. Raises `UserError` as `read_corpus` does, or for too few
+    classes."""
+    corpus = read_corpus(config).tokenize(config)
+    if "test" not in corpus.parts:
+        corpus = corpus.draw_test(config.test_share)
+    check_classes(corpus)
+    return corpus
+
+
+def read_corpus(data: DataConfig) -> Corpus:
+    """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
+    `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
+    if data.name is DataName.contrast:
+        rows = contrast.generate_rows(data.order_fraction or 0.0)
+        num_texts = rows.split.value_counts(sort=False)
+        files = {key: {"files": ["generated"], "texts": int(n)} for key, n in num_texts.items()}
+        return Corpus(rows=rows, files=files)
+    source = locate_source(data)
+    path, title = open_source(source)
+    splits = read_splits(path, data, is_hub=source.path is None)
+    files = {}
+    for split, frames in splits.items():
+        num_texts = sum(map(len, frames.values()))
+        files[split] = {"files": [*frames], "texts": num_texts}
+        if not num_texts:
+            raise UserError(f"{title}: {join_names(frames)}, the {split} split, holds no texts.")
+    parts = [
+        f"{split}: {join_names(read['files'])}, {read['texts']:,} texts"
+        for split, read in files.items()
+    ]
+    progress.note(f"Read {'; '.join(parts)}.")
+    columns = choose_columns(next(iter(splits["train"].values())), title, data)
+    if columns not in ([data.text, data.label], ["text", "label"]):
+        progress.note("Column {} is the text, {} the label.".format(*map(join_names, zip(columns))))
+    return make_corpus(join_rows(splits, columns), title, files)
+
+
+def choose_columns(rows: pd.DataFrame, source: str, data: DataConfig) -> list[str]:
+    """Columns of texts and of labels: those of the config, or else the one with a common name.
+    Raises `UserError` where there is none, or more than one."""
+    settings = {"text": data.text, "label": data.label}
+    free = [name for name in rows if name not in settings.values()]
+    columns = []
+    for key, setting in settings.items():
+        exact = [name for name in free if name.lower() == key]
+        common = [name for name in free if name.lower() in COMMON[key]]
+        found = [name for name in rows if name == setting] if setting else exact or common
+        if len(found) != 1:
+            what = f"named {join_names([setting])}" if setting else f"that is plainly the {key}"
+            message = (
+                f"{source} has no column {what}; its columns are {join_names(rows)}. Name it: "
+                f"data.{key}=COLUMN. If these are no names, but the first row of a csv, count "
+                f"columns from 0: data.header=false data.text=NUMBER data.label=NUMBER."
+            )
+            if key == "label":
+                message += " For texts without labels there is `attnexp predict`."
+            raise UserError(message)
+        columns += found
+    return columns
+
+
+def join_rows(splits: dict[str, Frames], columns: list[str]) -> pd.DataFrame:
+    """Rows of all files: split, text, label, and place, for messages. columns: names of those of
+    texts and labels. Raises `UserError` where a file lacks one."""
+    parts = []
+    for split, frames in splits.items():
+        for name, frame in frames.items():
+            missing = [column for column in columns if column not in frame]
+            if missing:
+                raise UserError(
+                    f"{name} of {split} has no column {join_names(missing)}; its columns are "
+                    f"{join_names(frame)}. Rename one, or name another split: "
+                    f"data.{split}_split=NAME. Without any test split a share of train is drawn."
+                )
+            part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
+            place = [f"row {number} of {name}" for number in range(1, len(frame) + 1)]
+            parts.append(part.assign(split=split, place=place))
+    return pd.concat(parts, ignore_index=True)
 
 
 def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label."""
     labels = [_read_label(value) for value in rows.label]
-    is_text = [isinstance(value, str | np.ndarray) for value in rows.text]
+    is_text = [isinstance(value, str) for value in rows.text]
     is_label = pd.notna(labels)
     for column, kind, is_right in (
         ("text", "texts", is_text),
@@ -125,7 +229,7 @@ def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
 
 def _read_label(value: Any) -> Any:
     """Name of a label, 1 for 1.0; None for what is none."""
-    name = str(value)
+    name = str(value).strip()
     whole = WHOLE_FLOAT.fullmatch(name)
     if whole:
         return whole[1]
@@ -176,12 +280,13 @@ def check_classes(corpus: Corpus) -> None:
             )
 
 
-def number_texts(rows: text.Texts) -> Numbers:
-    """A number for each text, (n,), from 0 in the order of their first appearance, the same for
-    texts of the same tokens, which no model can tell apart."""
-    tokens = np.array([row.tobytes() for row in rows], object)
-    numbers: Numbers = pd.factorize(tokens)[0]
-    return numbers
+def renumber(rows: text.Texts, words: list[str]) -> text.TextsAndWords:
+    """Texts given as numbers, where i + 1 stands for `words[i]`, with numbers from 1 in the order
+    of their first appearance, and the words in this order."""
+    numbers, old_numbers = pd.factorize(np.concatenate(rows))
+    ends = np.cumsum([len(row) for row in rows])
+    renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
+    return renumbered, [words[number - 1] for number in old_numbers]
 
 
 def choose_test(
@@ -212,60 +317,3 @@ def choose_test(
         num_texts = distances.argmin()
         is_test[texts[:num_texts]] = True
     return is_test[text_of_row]
-
-
-def find_problems(corpus: Corpus, num_words: Numbers, numbers: Numbers) -> dict[str, int]:
-    """What is questionable in texts, with how often; nothing that does not occur. num_words,
-    numbers: of each row, (n,). Texts of one number read alike."""
-    rows = corpus.rows.assign(number=numbers)
-    with_words = rows[num_words > 0]
-    counts = {}
-    for other, split in combinations(SPLITS, 2):
-        texts = with_words.number[with_words.split == split]
-        other_texts = with_words.number[with_words.split == other]
-        is_shared = texts.isin(other_texts)
-        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
-    is_repeated = with_words.duplicated(["split", "number"])
-    counts["texts repeat another of their split"] = is_repeated.sum()
-    has_several = with_words.groupby("number").label.nunique() > 1
-    counts["texts have both labels"] = has_several.sum()
-
-    places = rows.place[num_words == 0]
-    counts[f"texts hold no word: {join_names(places)}"] = len(places)
-    missing = _find_missing(corpus.written)
-    for label, name in enumerate(corpus.written):
-        if name in missing:
-            places = rows.place[rows.label == label]
-            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
-            counts[problem] = len(places)
-
-    classes = pd.Series(corpus.classes)
-    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
-    for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
-        few = classes[num_texts[split] <= most]
-        problem = f"of {len(classes)} classes with {amount} in {split}: {join_names(few)}"
-        counts[problem] = len(few)
-
-    # as where Chinese, which has no spaces, is split at spaces
-    num_characters = rows.text.str.len()
-    is_long = num_characters > 10 * num_words.clip(1)
-    is_unsplit = is_long & (num_words < 3)
-    if is_unsplit.mean() > 0.1:
-        problem = "long texts have two tokens at most (is data.tokenizer right?)"
-        counts[problem] = is_unsplit.sum()
-    for names in find_twins(corpus.classes):
-        listed = ", ".join(map(repr, names))
-        problem = f"names of classes differ in space, case, zeros, quotes or encoding ({listed})"
-        counts[problem] = len(names)
-    return {problem: int(count) for problem, count in counts.items() if count}
-
-
-def _find_missing(names: Classes) -> set[str]:
-    """Names of classes that may stand for no label: by what programs write, and by the others."""
-    missing = set(filter(MISSING.fullmatch, names))
-    numbers = [int(name) for name in names if WHOLE.fullmatch(name)]
-    if 2 * len(numbers) > len(names):
-        missing.update(name for name in names if not NUMBER.match(name))
-        if min(numbers) == -1 and max(numbers) > 1:  # -1, 0, 1 may be a scale
-            missing.add("-1")
-    return missing

@@ -3,19 +3,23 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
+<<<<<<< ours
 from attnexp.base import progress, reads
+=======
+>>>>>>> theirs
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, find_problems, number_texts
-from attnexp.data.load import load_corpus, read_corpus
-from attnexp.data.text import Ids, Texts, TextsAndWords
+from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, load_corpus, read_corpus
+from attnexp.data.quality import find_problems
+from attnexp.data.text import Ids
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 
@@ -38,7 +42,7 @@ class Dataset:
     train: Encoded
     test: Encoded
     val: Encoded | None = None  # the data set's own, where `data.val_split` asks for it
-    words: list[str]  # the vocabulary in use, most frequent first; none of Keras's ranks
+    words: list[str]  # the vocabulary in use, most frequent first
     vocab_size: int  # number of ids that texts may have, `data.vocab_size` at most
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
@@ -56,6 +60,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
     resample: seed that draws train and test anew from their union, while words that only the old
     test split had stay unknown, and the fingerprint as it is."""
+<<<<<<< ours
     with reads.watching(False):  # they have a fingerprint
         corpus = load_corpus(config)
     numbered, words = number_corpus(corpus, config)
@@ -64,31 +69,38 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     alike = number_texts(text.merge_alike(numbered, words)) if words else text_numbers
     ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, words)
     fingerprint = compute_fingerprint(corpus, ranks, words)
+=======
+    corpus = rank_words(load_corpus(config))
+    fingerprint = compute_fingerprint(corpus)
+>>>>>>> theirs
     if resample is not None:
-        corpus, order = corpus.redraw(text_numbers, resample)
-        alike = alike[order]
-        redrawn = [ranks[row] for row in order]
-        ranks, words = text.rank_by_frequency(redrawn, corpus.parts["train"].stop, words)
-    num_words = np.array([len(row) for row in ranks])
-    problems = find_problems(corpus, num_words, alike) if words else {}
-    ids = text.to_ids(ranks, config)
+        corpus = rank_words(corpus.redraw(resample))
+    ids = text.to_ids(list(corpus.rows.tokens), config)
     labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
     splits = {
         split: _limit(ids[part], labels[part], split, limits[split])
         for split, part in corpus.parts.items()
     }
-    words = words[: config.vocab_size - text.FIRST_WORD]
+    words = corpus.words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
         words=words,
-        vocab_size=len(words) + text.FIRST_WORD if words else config.vocab_size,
+        vocab_size=len(words) + text.FIRST_WORD,
         classes=corpus.classes,
         source=corpus.source,
         files=corpus.files,
         fingerprint=fingerprint,
-        quality=problems,
+        quality=find_problems(corpus),
     )
+
+
+def rank_words(corpus: Corpus) -> Corpus:
+    """The corpus with the ranks of its words in train as their numbers, and no other words."""
+    tokens = list(corpus.rows.tokens)
+    ranks, words = text.rank_by_frequency(tokens, corpus.parts["train"].stop, corpus.words)
+    rows = corpus.rows.assign(tokens=pd.Series(ranks, corpus.rows.index, object))
+    return replace(corpus, rows=rows, words=words)
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
@@ -101,13 +113,10 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     names = corpus.written
     if tuple(classes) == SENTIMENTS:
         names = tuple(SENTIMENT_OF.get(name, name) for name in names)
-    has_texts = isinstance(rows.text.iloc[0], str)
-    fits = words and has_texts and set(names) <= set(classes)
-    if not fits:
+    if not set(names) <= set(classes):
         raise UserError(
-            f"{corpus.source} does not fit the run: it needs texts (not Keras's word ranks) with "
-            f"labels among {join_names(classes)}, and has {join_names(names)}. Recode them, or "
-            f"name their column: data.label=COLUMN."
+            f"{corpus.source} does not fit the run: it needs labels among {join_names(classes)}, "
+            f"and has {join_names(names)}. Recode them, or name their column: data.label=COLUMN."
         )
     label_in_run = np.array([classes.index(name) for name in names])
     ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
@@ -136,47 +145,19 @@ def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def number_corpus(corpus: Corpus, config: DataConfig) -> TextsAndWords:
-    """Words of all rows as numbers, and the words by number from 1; of Keras's file its ranks, and
-    no words."""
-    texts = corpus.rows.text
-    if not isinstance(texts.iloc[0], str):
-        if config.tokenizer != "keras":
-            raise UserError(
-                f"Keras's imdb.npz holds word ranks, and no text for "
-                f"data.tokenizer={config.tokenizer}. Use another copy of the texts."
-            )
-        return list(texts), []
-    tokenize = text.tokenizer_of(config)
-    if any(tokenize(sample) != tokenize(sample) for sample in texts[:20]):
-        raise UserError(
-            f"data.tokenizer={config.tokenizer} gives a text other tokens when it is called again. "
-            f"Let them depend on the text alone, as without sampling or dropout."
-        )
-    tracked = progress.track(list(texts), "encoding")
-    numbered, words = text.number_words(tracked, tokenize)
-    for split, part in corpus.parts.items():
-        if not any(row.size for row in numbered[part]):
-            raise UserError(
-                f"data.tokenizer={config.tokenizer} finds no word in {split} of {corpus.source}. "
-                f"Give texts of words, or another tokenizer."
-            )
-    return numbered, words
-
-
-def compute_fingerprint(corpus: Corpus, ranks: Texts, words: Sequence[str]) -> str:
+def compute_fingerprint(corpus: Corpus) -> str:
     """Sixteen hex digits that change with any text, label, word or name of a class, and are the
     same for the same texts in another kind of file."""
     digest = hashlib.sha256()
     labels = corpus.rows.label.to_numpy()
     for part in corpus.parts.values():
-        texts = ranks[part]
+        texts = list(corpus.rows.tokens[part])
         # where each text begins, so that the same words in other texts are other data
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
         tokens = np.concatenate(texts)
         for numbers in (tokens, offsets, labels[part]):
             digest.update(numbers.tobytes())
-    digest.update("\n".join(words).encode())  # no word holds a line break
+    digest.update("\n".join(corpus.words).encode())  # no word holds a line break
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())
     return digest.hexdigest()[:16]

@@ -7,15 +7,9 @@ from pathlib import Path
 
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.config.schema import DataConfig, DataName
+from attnexp.data.read import FORMATS
 
 DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
-FORMATS = (
-    "a csv, tsv, jsonl or parquet file, a folder of such files (train.csv, test.csv, or "
-    "train-*.parquet as on the hub), what save_to_disk of `datasets` wrote, the aclImdb folder, "
-    "aclImdb_v1.tar.gz, or Keras's imdb.npz"
-)
-REVIEWS = ("t*/[np][eo][gs]/*", "aclImdb/t*/[np][eo][gs]/*")
-"""The reviews in the four folders of aclImdb, such as train/neg, or in a folder with it."""
 
 
 @dataclass(frozen=True)
@@ -66,24 +60,6 @@ def open_source(source: Source) -> tuple[Path, str]:
     if source.title.startswith("$"):  # so that results of two machines name one source
         return path, source.title
     return path, str(path)
-
-
-def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
-    """Path, size and time of change of every file that may be read for a config; of a data set of
-    the hub, which its commit names, and of a generated one none."""
-    source = locate_source(data)
-    if source.path is None:
-        return ()
-    path = Path(source.path).expanduser()
-    files = [path]
-    for pattern in ("*", "*/*", *REVIEWS):
-        files += path.glob(pattern)
-    stamps = []
-    for file in files:
-        if file.is_file():
-            status = file.stat()
-            stamps.append((str(file), status.st_size, status.st_mtime_ns))
-    return tuple(stamps)
 
 
 def download_snapshot(name: str) -> Path:

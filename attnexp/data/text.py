@@ -5,19 +5,16 @@ there. Keras's ids follow from it: 0 pads, 1 starts a text, 2 is out of vocabula
 becomes r + 3.
 """
 
-import math
-import os
 import re
 import reprlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnexp.base.errors import UserError, visible_letters
+from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.schema import DataConfig, Side
 
@@ -45,8 +42,6 @@ CJK = re.compile(  # Han with its extensions, kana, Hangul syllables
     "\U00020000-\U0003ffff\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
 )
-MARKUP = frozenset("br p amp quot lt gt nbsp".split())
-"""Words that a tokenizer leaves of HTML."""
 UNFIT = re.compile("[\n\ud800-\udfff]")
 """No token holds a line break, for a vocabulary is stored by lines, nor half a character."""
 _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
@@ -117,28 +112,10 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> TextsAndWords:
     return rows, list(number_of)
 
 
-def merge_alike(rows: Texts, words: Sequence[str]) -> Texts:
-    """Texts given as numbers, where i + 1 stands for `words[i]`, with one number for words that a
-    person reads alike (in any form of Unicode, with characters without width), and no HTML."""
-    number_of = {"": 0}
-    merged = [0]
-    for word in words:
-        visible = visible_letters(word)
-        plain = visible.replace("’", "'")
-        if plain in MARKUP:
-            plain = ""
-        merged.append(number_of.setdefault(plain, len(number_of)))
-    table = np.array(merged, np.int32)
-    texts = [table[row] for row in rows]
-    return [text[text > 0] for text in texts]
-
-
 def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> TextsAndWords:
     """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
     first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
-    first, which is the order of Keras; 0 stays the unknown word. Ranks without words stay too."""
-    if not words:
-        return rows, []
+    first, which is the order of Keras; 0 stays the unknown word."""
     words_of_train = np.concatenate(rows[:num_train])
     counts = np.bincount(words_of_train, minlength=len(words) + 1)
     counts[0] = 0  # the unknown word has no rank
@@ -170,18 +147,7 @@ def kept_part(config: DataConfig) -> slice:
 
 
 def to_ids(rows: Texts, config: DataConfig) -> Ids:
-    """Ranks as Keras's ids, cut and padded: (n, max_len). Raises `UserError` where they are more
-    than the machine's memory holds, which the system may notice only when it ends the process."""
-    size = 4 * len(rows) * config.max_len / 2**30  # GiB, as of `memory`
-    memory = math.inf
-    with suppress(AttributeError, ValueError):  # on a system that does not tell
-        num_pages = os.sysconf("SC_PHYS_PAGES")
-        memory = num_pages * os.sysconf("SC_PAGE_SIZE") / 2**30
-    if size > memory:
-        raise UserError(
-            f"data.max_len={config.max_len} for {len(rows):,} texts does not fit in memory: "
-            f"{size:,.0f} GiB, and this machine has {memory:,.0f}. Take a smaller data.max_len."
-        )
+    """Ranks as Keras's ids, cut and padded: (n, max_len)."""
     ids = np.full((len(rows), config.max_len), PAD, np.int32)
     part = kept_part(config)
     for padded, row in zip(ids, rows, strict=True):

@@ -9,7 +9,7 @@ from attnexp.config.options import Tree, name_of
 from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
 
 NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
-data.header data.text data.label data.train_split data.test_split data.val_split
+data.header data.quotes data.text data.label data.train_split data.test_split data.val_split
 data.test_share""".split()
 """Settings that, like seeds, define no variant: the output, the machine, the fast path (rounding
 alone), and the source of the data, whose fingerprint is in the id."""

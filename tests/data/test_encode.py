@@ -56,10 +56,10 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
 def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], seed: int) -> None:
     labels = [0, 1, 2, *train, *test, 0]
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
-    rows = pd.DataFrame({"split": splits, "text": "a", "label": labels})
+    rows = pd.DataFrame({"split": splits, "text": "a", "label": labels, "same": range(len(labels))})
     corpus = Corpus(rows=rows, files={})
-    drawn, order = corpus.redraw(np.arange(len(labels)), seed)
-    assert drawn.rows.index.tolist() == order.tolist()
+    drawn = corpus.redraw(seed)
+    order = drawn.rows.index.to_numpy()
     assert sorted(order) == [*range(len(labels))]
     assert order[-1] == len(labels) - 1  # validation stays
     assert drawn.parts == corpus.parts
@@ -152,7 +152,7 @@ def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
 def test_the_best_order_blind_answers_reach_exactly_the_ceiling(fraction: float) -> None:
-    rows = contrast.generate_corpus(fraction).rows
+    rows = contrast.generate_rows(fraction)
     assert not rows.text.duplicated().any()
     bags = rows.text.map(lambda text: " ".join(sorted(text.split())))
     for split, size in (("train", contrast.NUM_TRAIN), ("test", contrast.NUM_TEST)):

@@ -12,8 +12,8 @@ from forms import REVIEW_FILES, REVIEWS, on_disk, refusal, rows_of, write_csv, w
 from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import encode, splits
-from attnexp.data.load import load_corpus
+from attnexp.data import encode, read as splits
+from attnexp.data.corpus import load_corpus
 from attnexp.data.sources import Source, locate_source
 
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.data import encode
-from attnexp.data.tables import read_rows
+from attnexp.data.read import read_table as read_rows
 
 TEXTS = ["plain", 'a "quoted", text', "two\nlines", "tab\there", "NA", "null", "10", "2020-01-01",
          "☕ naïve", "a\u2028b", " space ", "", "true", "1.5", "'", "[1]"]  # fmt: skip

@@ -1,0 +1,43 @@
+"""What is questionable in the texts of a corpus, counted."""
+
+from itertools import combinations
+
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
+
+from attnexp.base.errors import join_names
+from attnexp.data.corpus import SPLITS, Corpus
+
+MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split())
+"""Labels, in lower case, that programs write and pandas reads where there is none."""
+
+
+def find_problems(corpus: Corpus) -> dict[str, int]:
+    """What is questionable in texts, with how often; nothing that does not occur."""
+    rows = corpus.rows
+    has_words = rows.tokens.str.len() > 0
+    with_words = rows[has_words]
+    counts = {}
+    for other, split in combinations(SPLITS, 2):
+        texts = with_words.same[with_words.split == split]
+        other_texts = with_words.same[with_words.split == other]
+        counts[f"{split} texts also occur in {other}"] = texts.isin(other_texts).sum()
+    is_repeated = with_words.duplicated(["split", "same"])
+    counts["texts repeat another of their split"] = is_repeated.sum()
+    has_several = with_words.groupby("same").label.nunique() > 1
+    counts["texts have both labels"] = has_several.sum()
+
+    places = rows.place[~has_words]
+    counts[f"texts hold no word: {join_names(places)}"] = len(places)
+    for label, name in enumerate(corpus.written):
+        if name.lower() in MISSING:
+            places = rows.place[rows.label == label]
+            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
+            counts[problem] = len(places)
+
+    classes = pd.Series(corpus.classes)
+    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
+    for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
+        few = classes[num_texts[split] <= most]
+        problem = f"of {len(classes)} classes with {amount} in {split}: {join_names(few)}"
+        counts[problem] = len(few)
+    return {problem: int(count) for problem, count in counts.items() if count}
