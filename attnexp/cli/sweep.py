@@ -38,7 +38,7 @@ def sweep(
     """
     from attnexp.analysis.metrics import choose_metric
     from attnexp.base import progress
-    from attnexp.sweeps import executors, sequential, tuning, watch
+    from attnexp.sweeps import sequential, tuning, watch
     from attnexp.sweeps.folder import choose_folder
     from attnexp.sweeps.plan import plan
     from attnexp.sweeps.schedule import run_sweep
@@ -55,8 +55,6 @@ def sweep(
         study = plan(words)
     for line in watch.notes_on_plan(study):
         progress.note(line)
-    if not dry_run:
-        executors.warm_up(study.executor, study.jobs)
     next_sweep = choose_folder(search.search if search else replace(study, metric=spec.name))
     if dry_run:
         emit(watch.preview_sweep(next_sweep, study, any_code=any_code, as_json=as_json))

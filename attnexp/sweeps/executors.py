@@ -1,18 +1,18 @@
 """Executors on this machine; `slurm` and `ray` hold those of a cluster."""
 
-import itertools
 import os
 import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from functools import partial
-from multiprocessing import connection, forkserver, get_context, resource_tracker
-from multiprocessing.context import BaseContext
+from multiprocessing import connection, get_context, parent_process, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import torch
@@ -27,6 +27,12 @@ from attnexp.training.run import last_read, train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
+
+START = get_context("forkserver" if sys.platform == "linux" else "spawn")
+"""How processes start. A fork of this one, which used torch's threads, may hang; on Linux they are
+forks of one that has only imported what a run needs, which takes three seconds."""
+if sys.platform == "linux":
+    START.set_forkserver_preload(["attnexp.training.run", "torch._dynamo"])
 
 
 def train_job(job: Job, folder: str = ".") -> Outcome:
@@ -89,64 +95,61 @@ class OneByOne(Executor):
 
 
 class SideBySide(Executor):
-    """Jobs in processes, one a slot, so that each ends alone. GPUs are dealt to slots in turn."""
+    """A process for each job, so that each ends alone and leaves nothing behind. GPUs take turns."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
-        # A pipe closes when this process ends, however it ends; its processes wait for that.
-        lifeline, self.parent_end = get_context("spawn").Pipe(duplex=False)
-        gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
-        if "CUDA_VISIBLE_DEVICES" in os.environ:
-            gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
-        gpus_in_turn = itertools.cycle(gpus or [""])
-        self.processes = [Slot(next(gpus_in_turn), lifeline) for _ in range(self.slots)]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.gpus = visible.split(",") if visible else list(map(str, range(torch.cuda.device_count())))
+        self.processes: dict[Future[Outcome], tuple[BaseProcess, Connection, str]] = {}
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
-        """Start each job in a slot; its future raises `BrokenProcessPool` if the process dies."""
-        free_slots = [slot for slot in self.processes if slot.last.done()]
-        pairs = zip(free_slots, jobs, strict=False)
-        with _blocked_signals():
-            return [slot.submit(job) for slot, job in pairs]
+        """Start a process for each job."""
+        futures = []
+        for job in jobs:
+            used = Counter(gpu for _, _, gpu in self.processes.values())
+            gpu = min(self.gpus, key=used.__getitem__, default="")
+            ours, theirs = START.Pipe(duplex=False)
+            arguments = (job, theirs, dict(os.environ, CUDA_VISIBLE_DEVICES=gpu), last_read)
+            process = START.Process(target=_work, args=arguments)
+            with _blocked_signals():
+                process.start()
+            theirs.close()
+            futures.append(Future[Outcome]())
+            self.processes[futures[-1]] = (process, ours, gpu)
+        return futures
+
+    def wait(self, running: Futures) -> None:
+        """Take the outcomes of processes that have ended, for half a second at most."""
+        pipes = [pipe for _, pipe, _ in self.processes.values()]
+        ready = connection.wait(pipes, timeout=0.5)
+        for future, (process, pipe, _) in [*self.processes.items()]:
+            if pipe in ready:
+                try:
+                    future.set_result(pipe.recv())
+                except EOFError:
+                    future.set_exception(JobKilled("its process was killed (out of memory?)"))
+                process.join()
+                del self.processes[future]
 
     def close(self) -> None:
         """End the processes."""
-        self.parent_end.close()
-        for slot in self.processes:  # now, since Python's exit stumbles over a pool about to close
-            slot.pool.shutdown(cancel_futures=True)
+        for process, _, _ in self.processes.values():
+            process.kill()
 
 
-class Slot:
-    """A process, with a GPU if there is one, which trains one job after another. It is replaced
-    where it was killed, and after user code, which may have left something in a class or module."""
+def _work(job: Job, pipe: Connection, environment: dict[str, str], data: dict[Any, Dataset]) -> None:
+    """Train a job in a process of its own, which ends with the one that started it."""
 
-    def __init__(self, gpu: str, lifeline: connection.Connection) -> None:
-        arguments = (lifeline, gpu, dict(os.environ), last_read)
-        self.make_pool = partial(
-            ProcessPoolExecutor, 1, _start_method(), _prepare_process, arguments
-        )
-        self.pool = self.make_pool()
-        self.ran_user_code = False
-        self.last = Future[Outcome]()
-        self.last.set_result("no job yet")
+    def end_with_parent() -> None:
+        parent_process().join()
+        os._exit(1)
 
-    def submit(self, job: Job) -> Future[Outcome]:
-        """Start a job. The one before it has ended."""
-        if self.ran_user_code or isinstance(self.last.exception(), futures.BrokenExecutor):
-            self.pool.shutdown()
-            self.pool = self.make_pool()
-        self.ran_user_code = has_user_code([job])
-        self.last = self.pool.submit(train_job, job)
-        return self.last
-
-
-def _start_method() -> BaseContext:
-    """How processes start. A fork of this one, which used torch's threads, may hang; on Linux they
-    are forks of one that has only imported what a run needs, which takes three seconds."""
-    if sys.platform != "linux":
-        return get_context("spawn")
-    server = get_context("forkserver")
-    server.set_forkserver_preload(["attnexp.training.run", "torch._dynamo"])
-    return server
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    os.environ.update(environment)
+    last_read.update(data)
+    progress.console.quiet = True  # the parent displays progress
+    pipe.send(train_job(job))
 
 
 @contextmanager
@@ -159,33 +162,6 @@ def _blocked_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
-    """Begin to import what processes of `SideBySide` need, while this one reads the data."""
-    is_side_by_side = config.kind is ExecutorKind.local and num_slots(config, jobs) > 1
-    if is_side_by_side and sys.platform == "linux":
-        _start_method()
-        with _blocked_signals():
-            forkserver.ensure_running()
-
-
-def _prepare_process(
-    lifeline: connection.Connection,
-    gpu: str,
-    environment: dict[str, str],
-    data: dict[Any, Dataset],
-) -> None:
-    """Prepare a process of `SideBySide`, which has read no data and may have other variables."""
-
-    def end_with_parent() -> None:
-        connection.wait([lifeline])  # until the pipe is closed, or the process that has it killed
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    os.environ.update(environment, CUDA_VISIBLE_DEVICES=gpu)
-    last_read.update(data)
-    progress.console.quiet = True  # the parent displays progress
 
 
 def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:

@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,11 +162,9 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
     time limit if it did an epoch, else the first time."""
     try:
         entry.outcome = future.result()
-    except (BrokenProcessPool, JobKilled) as error:
+    except JobKilled as error:
         seconds = _seconds_of_epochs(entry.path)
         reason = str(error)
-        if isinstance(error, BrokenProcessPool):
-            reason = "its process was killed (out of memory?)"
         if isinstance(error, TimeLimitReached):
             may_go_on = len(seconds) > entry.num_epochs
             duration = progress.duration(fmean(seconds)) if seconds else "longer"
