@@ -7,19 +7,20 @@ from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import Difference, contrasts_with_m, judge_contrast
-from attnexp.analysis.endpoints import RESULT, Endpoint
-from attnexp.analysis.families import Contrast
+from attnexp.analysis.contrasts import (
+    Difference,
+    average_differences,
+    contrasts_with_m,
+    judge_contrast,
+)
+from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
 from attnexp.analysis.metrics import ACCURACY
-from attnexp.statistics.meta import Meta, random_effects
 from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
 ENDPOINT_FIELDS = [*ENDPOINT_KEYS, "n", "mean", "sd"]  # of the JSON document
-MEAN_FIELDS = """protocol variant baseline within point metric n mean low high next_low
-next_high""".split()
 EPOCH_KEYS = ["data", "protocol", "variant", "epoch", "metric"]
 
 
@@ -41,41 +42,12 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeanDifference:
-    """A difference over several data sets, and what the next data set's would be."""
-
-    protocol: str
-    contrast: Contrast
-    endpoint: Endpoint
-    metric: MetricSpec
-    n: int  # data sets
-    interval: Meta
-
-    @property
-    def data(self) -> str:
-        """What tables show where a difference has its data set."""
-        return f"mean over {self.n}"
-
-    @property
-    def next_data_set(self) -> tuple[float, float]:
-        """The interval in which the next data set's difference would lie."""
-        return self.interval.next_low, self.interval.next_high
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """The flat record, as a difference has one."""
-        values = vars(self) | vars(self.contrast) | self.interval._asdict()
-        values |= {"point": self.endpoint.name, "metric": self.metric.name}
-        return {key: values[key] for key in MEAN_FIELDS}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Answer:
     """Everything that a command shows of results."""
 
     comparisons: list[Comparison]
     metrics: Sequence[MetricSpec]  # those that are judged
-    means: list[MeanDifference]
+    means: list[Difference]  # over data sets
 
     @property
     def notes(self) -> list[str]:
@@ -83,8 +55,8 @@ class Answer:
         notes = []
         for comparison in self.comparisons:
             notes += comparison.notes
-        notes += _describe_skew(self.differences)
-        for row in self.differences:
+        notes += _describe_skew(self.measured)
+        for row in self.measured:
             if self.means and not row.has_verdict:
                 reason = row.reason or row.verdict
                 notes.append(f"Not in the mean over data sets: {row.data} ({reason}).")
@@ -97,6 +69,11 @@ class Answer:
 
     @property
     def differences(self) -> list[Difference]:
+        """The differences of all groups, and their means over data sets."""
+        return self.measured + self.means
+
+    @property
+    def measured(self) -> list[Difference]:
         """The differences of all groups."""
         return [row for comparison in self.comparisons for row in comparison.differences]
 
@@ -144,7 +121,7 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
         )
         comparisons.append(comparison)
     answer = Answer(comparisons=comparisons, metrics=metrics, means=[])
-    return replace(answer, means=_average_over_data(answer.differences))
+    return replace(answer, means=_average_over_data(answer.measured))
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
@@ -163,7 +140,7 @@ def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return values.agg(n="count", mean="mean", sd="std").reset_index()
 
 
-def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference]:
+def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
     """Means of differences that have a verdict, over data sets, each by its first cut alone."""
     by_key: dict[tuple[str, ...], dict[str, Difference]] = {}
     for row in differences:
@@ -172,23 +149,8 @@ def _average_over_data(differences: Iterable[Difference]) -> list[MeanDifference
             key = (row.protocol, row.endpoint.name, row.metric.name, *pair)
             by_source = by_key.setdefault(key, {})
             by_source.setdefault(row.source, row)
-    means = []
-    for by_source in by_key.values():
-        rows = list(by_source.values())
-        if len(rows) == 1:
-            continue
-        sizes = [row.interval.mean for row in rows]
-        errors = [row.error for row in rows]
-        mean = MeanDifference(
-            protocol=rows[0].protocol,
-            contrast=rows[0].contrast,
-            endpoint=rows[0].endpoint,
-            metric=rows[0].metric,
-            n=len(rows),
-            interval=random_effects(sizes, errors),
-        )
-        means.append(mean)
-    return means
+    several = [list(by_source.values()) for by_source in by_key.values() if len(by_source) > 1]
+    return [average_differences(rows) for rows in several]
 
 
 def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics import intervals
 from attnexp.statistics.crossed import Crossed, crossed, widen
 from attnexp.statistics.intervals import Interval
+from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
 from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import (
@@ -28,9 +29,10 @@ from attnexp.statistics.verdict import (
 )
 
 Bounds = tuple[float, float]
+NO_BOUNDS = (math.nan, math.nan)
 
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
-texts_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
+texts_high next_low next_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
 """Keys of the record of a difference in the JSON document."""
 
 
@@ -55,6 +57,12 @@ class Difference:
     seeds_if_as_measured: int | None  # enough in four of five cases if it is as large as measured
     seeds_at_most: int | None  # enough whatever it is
     is_skewed: bool  # so that the interval misses more often than it says
+    next: Bounds | None = None  # of a mean over data sets: where the next one's would lie
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean over data sets, and n counts these."""
+        return self.next is not None
 
     @property
     def verdict(self) -> str:
@@ -71,7 +79,7 @@ class Difference:
         """The verdict as tables show it, with its size or the seeds it takes; or the reason."""
         if self.reason:
             return self.reason
-        if self.verdict != UNDECIDED:
+        if self.verdict != UNDECIDED or self.is_mean:
             return self.judgement.words
         seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)
         return f"{UNDECIDED}, {seeds}" if seeds else UNDECIDED
@@ -79,10 +87,12 @@ class Difference:
     @property
     def record(self) -> dict[str, Any]:
         """The flat record of the JSON document."""
-        low, high = self.texts or (math.nan, math.nan)
+        texts_low, texts_high = self.texts or NO_BOUNDS
+        next_low, next_high = self.next or NO_BOUNDS
         values = vars(self) | vars(self.contrast) | self.interval._asdict()
         values |= {"point": self.endpoint.name, "metric": self.metric.name}
-        values |= {"texts_low": low, "texts_high": high, "verdict": self.verdict}
+        values |= {"texts_low": texts_low, "texts_high": texts_high, "verdict": self.verdict}
+        values |= {"next_low": next_low, "next_high": next_high}
         return {key: values[key] for key in FIELDS}
 
 
@@ -143,6 +153,28 @@ def judge_contrast(
         seeds_if_as_measured=seeds_if_as_measured(interval.mean, sd, m, anytime=anytime),
         seeds_at_most=seeds_at_most(sd, metric.margin, m, anytime=anytime),
         is_skewed=is_skewed(d, step=step),
+    )
+
+
+def average_differences(rows: Sequence[Difference]) -> Difference:
+    """The mean over data sets of one contrast, which speaks of other data sets like these."""
+    first = rows[0]
+    mean = random_effects([row.interval.mean for row in rows], [row.error for row in rows])
+    interval = Interval(len(rows), mean.mean, mean.tau, mean.low, mean.high)
+    return replace(
+        first,
+        data=f"mean over {len(rows)}",
+        interval=interval,
+        texts=None,
+        next=(mean.next_low, mean.next_high),
+        error=math.nan,
+        m=1,
+        anytime=False,
+        p=math.nan,
+        judgement=judge_interval(interval, first.metric, (mean.low, mean.high)),
+        seeds_if_as_measured=None,
+        seeds_at_most=None,
+        is_skewed=False,
     )
 
 

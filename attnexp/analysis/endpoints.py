@@ -16,33 +16,25 @@ class Endpoint:
     split: str = ""  # `test` or `validation`; empty in results of other trainers
     measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
     remark: str = ""  # what a reader must know beside the epochs of the variants
-    select: Callable[[pd.DataFrame], "pd.Series[bool]"] | None = None
-    """Marks the rows at this endpoint, of rows with variant, seed, epoch and metrics as
-    `val_accuracy`; None in results of other trainers."""
+    select: Callable[[pd.DataFrame], "pd.Series[int]"] | None = None
+    """The epoch of each run, of accuracies (runs by variant and seed, epochs) as measured; None in
+    results of other trainers."""
 
 
-def _last_epochs(rows: pd.DataFrame) -> "pd.Series[int]":
-    """The last epoch of the run of each row."""
-    epochs = rows.groupby(["variant", "seed"])["epoch"]
-    return epochs.transform("max")
+def _last(accuracies: pd.DataFrame) -> "pd.Series[int]":
+    return accuracies.apply(pd.Series.last_valid_index, axis=1)
 
 
-def _is_last(rows: pd.DataFrame) -> "pd.Series[bool]":
-    return rows["epoch"] == _last_epochs(rows)
-
-
-def _is_best_on_average(rows: pd.DataFrame) -> "pd.Series[bool]":
+def _best_on_average(accuracies: pd.DataFrame) -> "pd.Series[int]":
     """One epoch for all seeds of a variant, among those that all of them have."""
-    by_variant = _last_epochs(rows).groupby(rows["variant"])
-    shortest = by_variant.transform("min")
-    shared = rows[rows["epoch"] <= shortest]
-    accuracies = shared.groupby(["variant", "epoch"])["val_accuracy"]
-    means = accuracies.mean().unstack()
-    best = means.idxmax(axis=1)
-    return rows["epoch"] == rows["variant"].map(best)
+    by_variant = accuracies.groupby(level="variant")
+    shared = by_variant.mean().where(by_variant.count().eq(by_variant.size(), axis=0))
+    best = shared.idxmax(axis=1)
+    variants = accuracies.index.get_level_values("variant")
+    return pd.Series(variants.map(best), accuracies.index)
 
 
-_LAST = Endpoint(name="final", label="final", split="test", select=_is_last)
+_LAST = Endpoint(name="final", label="final", split="test", select=_last)
 
 ENDPOINTS = {
     "blog": (  # which validates on the test set
@@ -53,7 +45,7 @@ ENDPOINTS = {
             description="one epoch for all seeds of a variant, the best on average on the test set",
             split="test",
             remark="the epoch that is best on average over seeds",
-            select=_is_best_on_average,
+            select=_best_on_average,
         ),
     ),
     "holdout": (
@@ -63,7 +55,7 @@ ENDPOINTS = {
             description="the epoch chosen on held-out data; the test set was touched once",
             split="test",
             measured="test",
-            select=lambda rows: rows["test_accuracy"].notna(),
+            select=_last,  # the only one that was tested
         ),
         replace(
             _LAST,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from attnexp.analysis.kexue import k_rows_like
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.read_published import load_published
-from attnexp.analysis.rows import MADE_BY, Row, check_answers, describe_run
+from attnexp.analysis.rows import MADE_BY, About, RunRows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -32,7 +33,7 @@ def load_groups(
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
     left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can."""
-    rows: list[Row] = []
+    rows: list[RunRows] = []
     studies: dict[str, Manifest] = {}
     messages: list[str] = []
     for path in dict.fromkeys(paths):
@@ -69,9 +70,10 @@ def _leaving_out(messages: list[str]) -> Iterator[None]:
         messages.append(str(error))
 
 
-def make_rows(run: Run, study: str = "") -> list[Row]:
-    """The rows of a run. study: key of the manifest that planned it, or empty."""
+def make_rows(run: Run, study: str = "") -> list[RunRows]:
+    """A run with its rows. study: key of the manifest that planned it, or empty."""
     result = run.result
+<<<<<<< ours
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
     about = describe_run(result.config, result.data, result.code | python) | {
         "label": run.label,
@@ -87,33 +89,51 @@ def make_rows(run: Run, study: str = "") -> list[Row]:
         "folder": run.path,
     }
     correct = predictions.right_by_epoch(run)
+=======
+>>>>>>> theirs
     rows = []
     for epoch in result.epochs:
-        row = about | vars(epoch) | {"correct": correct.get(epoch.epoch)}
-        if about["protocol"] == "holdout" and epoch.epoch == result.best.epoch:
-            tested = asdict(result.test)
-            row |= {f"test_{name}": tested[name] for name in tested if name != "n"}
-        rows.append(row)
+        values = {**vars(epoch)}
+        number = values.pop("epoch")
+        if result.config["train"]["protocol"] == "holdout" and number == result.best.epoch:
+            values |= {f"test_{name}": value for name, value in asdict(result.test).items()}
+        rows += [(number, name, value) for name, value in values.items() if value is not None]
+    own = RunRows(
+        run_id=result.run_id,
+        label=run.label,
+        study=study,
+        seed=replicate(result.config),
+        about=About(config=result.config, facts=result.data, code=result.code),
+        made_by=[tuple(result.provenance.get(key) for key in MADE_BY)],
+        declared=run.declared,
+        default_label=result.label,
+        num_departures=len(result.departures),
+        folder=run.path,
+        command=shlex.join(result.provenance.get("argv", ())),
+        rows=rows,
+        correct=predictions.right_by_epoch(run),
+    )
     with reading(run.path / predictions.FILE, "Train again."):
-        check_answers(rows)
-    return rows
+        own.check_answers()
+    return [own]
 
 
-def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Group]:
+def make_groups(runs: Iterable[RunRows], studies: Mapping[str, Manifest]) -> list[Group]:
     """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
-    manifests by the `study` of rows."""
-    table = pd.DataFrame(list(rows))
+    manifests by the `study` of runs."""
+    runs = list(runs)
+    by_id = {run.run_id: run for run in runs}
+    table = pd.DataFrame([run.record for run in runs]).drop_duplicates()
     for key, study in studies.items():
         if study.settings:  # a study knows its kind of seeds, which `seeds.init=0` may hide
             table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
-    table["source"] = [facts["name"] for facts in table["facts"]]
     contents_of = table.groupby("source")["fingerprint"].unique()
-    finished = set(table["run_id"])
     counts: Counter[tuple[str, str]] = Counter()
     groups = []
     keys = ["fingerprint", "n_test", "protocol"]
-    for (fingerprint, _, protocol), group_rows in table.groupby(keys, sort=False):
-        source = group_rows["source"].iloc[0]
+    for (fingerprint, _, protocol), records in table.groupby(keys, sort=False):
+        own = {run_id: by_id[run_id] for run_id in records["run_id"]}
+        source = records["source"].iloc[0]
         contents = contents_of[source]
         data = source
         notes = []
@@ -123,66 +143,76 @@ def make_groups(rows: Iterable[Row], studies: Mapping[str, Manifest]) -> list[Gr
             notes.append(
                 f"{source} was read with {len(contents)} contents (fingerprints {prints})."
             )
-        data += _describe_cut(group_rows)
+        data += _describe_cut([run.about for run in own.values()])
         counts[data, protocol] += 1
         number = counts[data, protocol]
         if number > 1:
             data += f" #{number}"
-        rows_of_variants = name_variants(group_rows).assign(data=data)
-        planned = _list_planned(rows_of_variants, studies, finished)
-        groups.append(_make_group(rows_of_variants, planned, studies, notes))
+        named = name_variants(records, {run.about.key: run.about.settings for run in runs})
+        named = named.assign(data=data)
+        planned = _list_planned(named, studies, set(by_id))
+        groups.append(_make_group(own, named, planned, studies, notes))
     return groups
 
 
-def _describe_cut(rows: pd.DataFrame) -> str:
+def _describe_cut(abouts: Sequence[About]) -> str:
     """` (2,000 + 500 texts)`: the size of a cut of a data set, where all variants have the same."""
-    settings = [config["data"] for config in rows["config"]]
+    settings = [about.config["data"] for about in abouts]
     limits = {(values["limit_train"], values["limit_test"]) for values in settings}
     if len(limits) > 1 or limits == {(None, None)}:
         return ""
-    facts = rows["facts"].iloc[0]
+    facts = abouts[0].facts
     return f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
 
 
 def _make_group(
-    rows: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest], notes: list[str]
+    runs: Mapping[str, RunRows],
+    named: pd.DataFrame,
+    planned: pd.DataFrame,
+    studies: Mapping[str, Manifest],
+    notes: list[str],
 ) -> Group:
-    """The group of all these rows. planned: as `_list_planned` gives them. notes: on its data."""
-    plans = [studies[key] for key in rows["study"].unique() if key in studies]
-    versions = rows["made_by"].explode().dropna().unique()
-    rows = rows.drop_duplicates(["run_id", "epoch"])  # which several studies may have
-    protocol = str(rows["protocol"].iloc[0])
-    facts = rows["facts"].iloc[0]
-    firsts = rows.drop_duplicates("variant").set_index("variant")
-    published = []
-    for variant, settings in firsts["settings"].items():
-        published.append(k_rows_like(settings, facts).assign(variant=variant))
-    at_points = _at_endpoints(rows, ENDPOINTS[protocol])
-    points = [point for point in ENDPOINTS[protocol] if point.name in set(at_points["point"])]
-    keys = ["data", "protocol", "variant", "seed"]
-    by_epoch = [name for name in rows if name.startswith(("train_", "val_"))]
+    """The group of runs, by id. named: with variant and data, a row for each study that has it.
+    planned: as `_list_planned` gives them. notes: on its data."""
+    plans = [studies[key] for key in named["study"].unique() if key in studies]
     for plan in plans:
         if plan.added_seeds:
             notes.append(f"Seeds added after a first answer: {', '.join(plan.added_seeds)}.")
+    sequential = frozenset(named.loc[named["declared"], "variant"])
+    named = named.drop_duplicates("run_id")  # which several studies may have
+    firsts = named.drop_duplicates("variant").set_index("variant")
+    abouts = {variant: runs[run_id].about for variant, run_id in firsts["run_id"].items()}
+    facts = next(iter(abouts.values())).facts
+    published = [
+        k_rows_like(about.settings, facts).assign(variant=variant)
+        for variant, about in abouts.items()
+    ]
+    rows = [(run_id, *row) for run_id, run in runs.items() for row in run.rows]
+    values = pd.DataFrame(rows, columns=["run_id", "epoch", "metric", "value"])
+    keys = ["data", "protocol", "variant", "seed"]
+    values = named[[*keys, "run_id"]].merge(values.dropna(), on="run_id")
+    points, endpoints = _at_endpoints(values, ENDPOINTS[firsts["protocol"].iloc[0]])
+    by_epoch = values["metric"].str.startswith(("train_", "val_"))
+    versions = dict.fromkeys(made for run in runs.values() for made in run.made_by)
     return Group(
-        data=rows["data"].iloc[0],
+        data=named["data"].iloc[0],
         source=facts["name"],
-        protocol=protocol,
+        protocol=firsts["protocol"].iloc[0],
         variants=list(firsts.index),
         points=points,
-        endpoints=_melt(at_points, [*keys, "point", "epoch"], [metric.name for metric in METRICS]),
-        epochs=_melt(rows, [*keys, "epoch"], by_epoch),
+        endpoints=endpoints.drop(columns="run_id").reset_index(drop=True),
+        epochs=values[by_epoch].drop(columns="run_id").reset_index(drop=True),
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
-        configs=firsts["config"].to_dict(),
-        right=_unpack_answers(at_points, points, facts["n_test"]),
-        runs=rows.drop_duplicates("run_id")[["variant", "seed", "run_id", "folder", "command"]],
-        made_by=[dict(zip(MADE_BY, values, strict=True)) for values in versions],
-        facts=firsts["facts"].to_dict(),
+        configs={variant: about.config for variant, about in abouts.items()},
+        right=_unpack_answers(endpoints, points, runs) if named["resample"].nunique(dropna=False) == 1 else {},
+        runs=named[["variant", "seed", "run_id", "folder", "command"]],
+        made_by=[dict(zip(MADE_BY, made, strict=True)) for made in versions],
+        facts={variant: about.facts for variant, about in abouts.items()},
         studies=plans,
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=facts.get("largest_class"),
-        sequential=frozenset(rows.loc[rows["declared"], "variant"]),
+        sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
         notes=notes,
     )
@@ -230,49 +260,49 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
     return [family for family in families if family]
 
 
-def _at_endpoints(rows: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFrame:
-    """Rows of each endpoint, with the column point and one for each metric that was measured there.
-    An endpoint at the same epochs as the one before it, on the same texts, is left out."""
-    parts: list[pd.DataFrame] = []
-    selections: list[tuple[str, list[bool]]] = []
+def _at_endpoints(
+    values: pd.DataFrame, points: Sequence[Endpoint]
+) -> tuple[list[Endpoint], pd.DataFrame]:
+    """The endpoints that runs have, and values there. An endpoint at the same epochs as the one
+    before it, on the same texts, is left out."""
+    run = ["variant", "seed"]
+    parts = {}
+    selections: list[tuple[str, dict[Any, int]]] = []
     for point in points:
         assert point.select is not None
-        is_selected = point.select(rows)
-        selection = (point.measured, list(is_selected))
-        if selection in selections:
+        prefix = f"{point.measured}_"
+        accuracies = values[values["metric"] == f"{prefix}accuracy"]
+        epochs = point.select(accuracies.pivot(index=run, columns="epoch", values="value"))
+        selection = (point.measured, epochs.to_dict())
+        if epochs.empty or selection in selections:
             continue
         selections.append(selection)
-        part = rows[is_selected].assign(point=point.name)
-        for metric in METRICS:
-            column = f"{point.measured}_{metric.name}"
-            if column in rows:
-                part[metric.name] = part[column]
-        if "train_accuracy_after" in rows:
-            part["gap"] = part["train_accuracy_after"] - part["accuracy"]
-        parts.append(part)
-    return pd.concat(parts, ignore_index=True)
-
-
-def _melt(rows: pd.DataFrame, keys: list[str], metrics: Iterable[str]) -> pd.DataFrame:
-    """A row for each value that is there."""
-    columns = [name for name in metrics if name in rows]
-    return rows.melt(keys, columns, var_name="metric").dropna().astype({"value": float})
+        rows = values.merge(epochs.rename("epoch").reset_index(), on=[*run, "epoch"])
+        after = rows[rows["metric"] == "train_accuracy_after"].set_index(run)["value"]
+        measured = rows[rows["metric"].str.startswith(prefix)]
+        measured = measured.assign(metric=measured["metric"].str.removeprefix(prefix))
+        gap = measured[measured["metric"] == "accuracy"].assign(metric="gap")
+        gap["value"] = gap[run].apply(tuple, axis=1).map(after) - gap["value"]
+        parts[point] = pd.concat([measured, gap.dropna(subset="value")]).assign(point=point.name)
+    endpoints = pd.concat(parts.values(), ignore_index=True)
+    order = {metric.name: place for place, metric in enumerate(METRICS)}
+    endpoints = endpoints[endpoints["metric"].isin(order)]
+    endpoints = endpoints.sort_values("metric", key=lambda names: names.map(order), kind="stable")
+    return list(parts), endpoints.astype({"value": float})
 
 
 def _unpack_answers(
-    at_points: pd.DataFrame, points: Sequence[Endpoint], num_texts: int
+    endpoints: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows]
 ) -> dict[tuple[str, str, str], Bits]:
     """Which test texts are right, where all runs answer the same ones: not where each seed draws
     its own test set, nor on the texts that each seed holds out."""
     answers: dict[tuple[str, str, str], Bits] = {}
-    resamples = {config["seeds"].get("resample") for config in at_points["config"]}
-    if len(resamples) > 1:
-        return answers
     on_test = [point.name for point in points if point.split == "test"]
-    rows = at_points.dropna(subset="correct")
-    rows = rows[rows["point"].isin(on_test)]
+    rows = endpoints[(endpoints["metric"] == "accuracy") & endpoints["point"].isin(on_test)]
     for row in rows.itertuples():
-        packed = np.frombuffer(row.correct, np.uint8)
-        bits = np.unpackbits(packed, count=num_texts)
-        answers[row.variant, row.seed, row.point] = bits > 0
+        run = runs[row.run_id]
+        if row.epoch in run.correct:
+            packed = np.frombuffer(run.correct[row.epoch], np.uint8)
+            bits = np.unpackbits(packed, count=run.about.facts["n_test"])
+            answers[row.variant, row.seed, row.point] = bits > 0
     return answers

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from attnexp.analysis.answer import compare
 from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import Family, difference
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
@@ -197,24 +198,18 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
     return judge_evidence(weigh_differences(group, at_best=True))
 
 
-def accuracies_under(study: Path, intervention: str) -> tuple[Any, Any]:
-    """Accuracy before and after interventions: a row a seed, columns variant and intervention; that
-    before is repeated under each intervention."""
-    rows, _ = probe_studies([study], [intervention])
-    keys = ["variant", "intervention"]
-    measures = ["accuracy", "changed_accuracy"]
-    table = rows.pivot(index="seed", columns=keys, values=measures)
-    values = table.dropna()
-    return values["accuracy"], values["changed_accuracy"]
+def accuracies_under(study: Path, intervention: str) -> Any:
+    """Accuracies of models with and without interventions: a row a seed, a column a variant."""
+    (group,) = probe_studies([study], [intervention])
+    return group.values(RESULT.name, ACCURACY.name).dropna()
 
 
 @claim("C30", "own", "Shuffled words cost more than PE gives", "blog")
 def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     """An interval below 0 of what shuffled words cost the model with PE, minus what PE gives."""
-    before, after = accuracies_under(study, "shuffle")
-    accuracies = before["pe", "shuffle"]
-    costs = accuracies - after["pe", "shuffle"]
-    gains = accuracies - before["no_pe", "shuffle"]
+    accuracies = accuracies_under(study, "shuffle")
+    costs = accuracies["pe"] - accuracies["pe, shuffle"]
+    gains = accuracies["pe"] - accuracies["no_pe"]
     mean_cost = 100 * costs.mean()
     mean_gain = 100 * gains.mean()
     name = f"cost {mean_cost:.2f} − gain {mean_gain:.2f}:"
@@ -227,8 +222,9 @@ def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
 def most_heads_can_be_removed(study: Path) -> Finding:
     """An interval below one half of the share of PE's heads that cost less than the margin when
     removed alone (Michel et al. 2019, 1905.10650)."""
-    before, after = accuracies_under(study, "no_head")
-    costs = before["pe"] - after["pe"]  # a row a seed, a column a head
+    accuracies = accuracies_under(study, "no_head")
+    without_head = accuracies.filter(regex="^pe, no_head=")
+    costs = without_head.rsub(accuracies["pe"], axis=0)  # a row a seed, a column a head
     is_cheap = costs < MARGIN
     shares = is_cheap.mean(axis=1)
     interval = t_interval(shares)
@@ -248,9 +244,7 @@ def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     for row in answer.means:
         if row.contrast.variant != "pe_scaled − none_scaled":  # the interaction
             continue
-        mean = row.interval
-        interval = Interval(row.n, mean.mean, mean.tau, mean.low, mean.high)
-        parts.append(Evidence(row.endpoint.name, interval))
+        parts.append(Evidence(row.endpoint.name, row.interval))
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")
     return judge_evidence(parts)

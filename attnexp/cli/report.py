@@ -9,7 +9,7 @@ from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
 from attnexp.cli import completion
 from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
-from attnexp.report.table import TableName
+from attnexp.report import TableName
 from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:

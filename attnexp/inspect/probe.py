@@ -1,9 +1,19 @@
-"""`attnexp probe`: evaluate finished runs on their test sets under interventions."""
+"""`attnexp probe`: evaluate finished runs on their test sets under interventions.
 
-from base64 import b64encode
+A model under an intervention is a variant, `pe, shuffle`, and so is each of its heads, `pe, head 1`:
+`compare` knows them like any other. A row has data, variant, seed, intervention, name (what is added
+to the variant; empty for the untouched model), num_texts, a column for each of `METRICS`, and right:
+bits of the test texts.
+"""
+
+import base64
+import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,11 +21,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnexp.analysis.endpoints import RESULT
+from attnexp.analysis.families import difference
+from attnexp.analysis.group import Group
 from attnexp.analysis.read_runs import load_groups
+from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.base.files import atomic_write, reading
 from attnexp.data.text import PAD
-from attnexp.inspect import effects, interventions
-from attnexp.inspect.effects import Row
+from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
 from attnexp.runs.manifest import load_run
 from attnexp.runs.predictions import most_probable
@@ -24,6 +38,13 @@ from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
+FILE = "probe.json"
+SCHEMA = 4
+METRICS = ["accuracy", "flips", "entropy", "distance"]  # flips: share of answers that change
+UNTOUCHED = ""  # the intervention that is none
+HEADS = "Heads are averaged over seeds; the folder of a run gives those of one seed."
+
+Row = dict[str, Any]
 
 
 def probe_studies(
@@ -33,20 +54,20 @@ def probe_studies(
     limit: int | None = None,
     trust_code: bool = False,
     any_code: bool = False,
-) -> tuple[pd.DataFrame, list[str]]:
-    """The frame of what interventions change, and messages on what cannot be done.
+) -> list[Group]:
+    """Groups of the models under interventions, with notes on what cannot be done.
 
     paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
     the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
     fails, a run that cannot be evaluated, and where nothing can be measured."""
     words = words or interventions.DEFAULT
-    frames: list[pd.DataFrame] = []
+    rows: list[Row] = []
     folders: list[Path] = []
     for path in paths:
         name = str(path).removesuffix(".parquet").removesuffix(".probe")
         file = Path(f"{name}.probe.parquet")
         if file.exists():
-            frames.append(effects.read_published(file, words))
+            rows += read_published(file, words)
         else:
             folders.append(path)
     notes: list[str] = []
@@ -58,16 +79,95 @@ def probe_studies(
             measured, impossible = probe_run(
                 run, words, limit, trust_code=trust_code, any_code=any_code
             )
-            labels = {"data": group.data, "variant": row.variant, "seed": row.seed}
-            rows = [labels | effect for effect in measured]
-            frames.append(effects.as_frame(rows))
+            about = {"data": group.data, "variant": row.variant, "seed": row.seed}
+            rows += [about | own for own in measured]
             notes += [f"{row.variant}, {line}" for line in impossible]
-    notes = list(dict.fromkeys(notes))
-    frame = pd.concat(frames)
-    if frame.empty:
-        reasons = "; ".join(notes)
-        raise UserError(f"Nothing can be measured here: {reasons}.")
-    return frame, notes
+    if not any(row["name"] for row in rows):
+        raise UserError(f"Nothing can be measured here: {'; '.join(dict.fromkeys(notes))}.")
+    return _make_groups(rows, notes)
+
+
+def _make_groups(rows: list[Row], notes: list[str]) -> list[Group]:
+    """A group for each data set and number of texts, each model beside its interventions."""
+    frame = pd.DataFrame(rows)
+    if frame["name"].str.contains("head").any() and frame["seed"].nunique() > 1:
+        notes.append(HEADS)
+    suffix = (", " + frame["name"]).where(frame["name"] != UNTOUCHED, "")
+    frame = frame.assign(untouched=frame["variant"], variant=frame["variant"] + suffix)
+    groups = []
+    for (source, num_texts), own in frame.groupby(["data", "num_texts"], sort=False):
+        data = f"{source} ({num_texts:,} texts)"
+        own = own.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
+        keys = ["data", "protocol", "variant", "seed", "point", "epoch"]
+        answered = own.dropna(subset="right")
+        pairs = answered[["variant", "untouched", "name"]].drop_duplicates().to_numpy()
+        runs = answered[["variant", "seed", "right"]].to_numpy()
+        endpoints = own.melt(keys, list(own.columns.intersection(METRICS)), "metric").dropna(subset="value")
+        group = Group(
+            data=data,
+            source=str(source),
+            protocol="",
+            variants=list(endpoints["variant"].unique()),
+            points=[RESULT],
+            endpoints=endpoints.astype({"value": float}),
+            epochs=endpoints.iloc[:0],
+            families=[
+                [replace(difference(changed, untouched), variant_level=name)]
+                for changed, untouched, name in pairs
+                if name != UNTOUCHED
+            ],
+            right={(variant, seed, RESULT.name): bits for variant, seed, bits in runs},
+            num_texts={RESULT.name: num_texts},
+            notes=list(dict.fromkeys(notes)),
+        )
+        groups.append(group)
+    return groups
+
+
+def read_published(file: Path, words: Sequence[str]) -> list[Row]:
+    """Rows of the interventions that words name. Raises `UserError` without any. A published file
+    holds which answers changed; those of the untouched model count as 0, which no difference sees."""
+    with reading(file, "It is no published file of probe."):
+        frame = pd.read_parquet(file)
+        names = frame["intervention"].str.partition("=")[0]
+        chosen = frame[names.isin(words) | frame["intervention"].isin(words)]
+        if chosen.empty:
+            asked = ", ".join(words)
+            published = ", ".join(names.unique())
+            raise UserError(f"{file} has none of {asked}. It has {published}.")
+        rows: list[Row] = []
+        for found in chosen.to_dict("records"):
+            about = {key: found[key] for key in ("data", "variant", "seed", "num_texts")}
+            if isinstance(found["measure"], str):
+                metric, name = found["measure"].split(", ")
+                rows.append(about | {"name": name, metric: found["value"]})
+                continue
+            won, lost = (_unpack(found[key], found["num_texts"]) for key in ("won", "lost"))
+            untouched = {"accuracy": found["accuracy"], "right": np.zeros_like(won), "flips": 0.0}
+            changed = {"accuracy": found["changed_accuracy"], "right": won - lost}
+            rows.append(about | {"name": UNTOUCHED} | untouched)
+            rows.append(about | {"name": found["intervention"], "flips": found["flips"]} | changed)
+    by_run = {(row["variant"], row["seed"], row["name"], *sorted(row.keys() & {*METRICS})): row for row in rows}
+    return list(by_run.values())
+
+
+def _unpack(packed: bytes, num_texts: int) -> Any:
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
+    return bits.astype(float)
+
+
+def load_rows(folder: Path) -> list[Row]:
+    """The rows in a run's folder; none if they are another program's, or (noted) not readable."""
+    file = folder / FILE
+    if not file.exists():
+        return []
+    try:
+        with reading(file, "Measured again."):
+            document = json.loads(file.read_bytes())
+            return document["rows"] if document["schema"] == SCHEMA else []
+    except UserError as error:
+        progress.note(str(error))
+        return []
 
 
 def probe_run(
@@ -79,13 +179,12 @@ def probe_run(
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0)  # of a layer; none without attention
     num_heads *= settings.get("layers", 1)
-    names = interventions.choose_interventions(words, num_heads)
+    names = [UNTOUCHED, *interventions.choose_interventions(words, num_heads)]
     num_test = run.result.data["n_test"]
     num_texts = min(limit or num_test, num_test)
 
     # rows of other numbers of texts are kept, so that each number is measured once
-    stored = effects.load_rows(run.path)
-    rows = [row for row in stored if ":" not in row["intervention"]]
+    rows = [row for row in load_rows(run.path) if ":" not in row["intervention"]]
     finished = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
     missing = [name for name in names if name not in finished]
     impossible: list[str] = []
@@ -100,11 +199,15 @@ def probe_run(
             except Exception as error:  # whatever anyone's function may do
                 kind = type(error).__name__
                 raise UserError(f"{name} failed: {kind}: {error}") from error
-            labels = {"intervention": name, "num_texts": num_texts}
-            rows += [labels | effect for effect in measured]
-            effects.save_rows(run.path, rows)
-    rows = [row for row in rows if row["num_texts"] == num_texts]
-    chosen = [row for row in rows if row["intervention"] in names]
+            about = {"intervention": name, "name": name, "num_texts": num_texts}
+            rows += [about | row for row in measured]
+            with atomic_write(run.path / FILE) as file:
+                file.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
+    chosen = []
+    for row in rows:
+        if row["num_texts"] == num_texts and row["intervention"] in names:
+            right = base64.b64decode(row["right"]) if "right" in row else None
+            chosen.append(row | {"right": right and _unpack(right, num_texts)})
     return chosen, impossible
 
 
@@ -120,40 +223,36 @@ class Subject:
         self.answers = most_probable(logits)
 
     def measure(self, name: str) -> list[Row]:
-        """The rows of one intervention: how answers differ from those of the untouched model."""
+        """The rows of one intervention, or of the untouched model; of attention one a head."""
         if name == interventions.ATTENTION:
             ids = self.test.ids
             num_read = min(NUM_READ, len(ids))
             indices = torch.linspace(0, len(ids) - 1, num_read).long()
-            texts = ids[indices.to(ids.device)]
-            entropies = measure_heads(self.model, texts)
-            return [{"measure": measure, "value": value} for measure, value in entropies.items()]
+            entropies = measure_heads(self.model, ids[indices.to(ids.device)])
+            return [{"name": f"head {head}", "entropy": e} for head, e in enumerate(entropies, 1)]
+        answers = self._answer_under(name)
+        is_right = answers == self.test.truth
+        row = {
+            "accuracy": float(is_right.mean()),
+            "flips": float((self.answers != answers).mean()),
+            "right": base64.b64encode(np.packbits(is_right).tobytes()).decode(),
+        }
+        return [row]
+
+    def _answer_under(self, name: str) -> Any:
+        if name == UNTOUCHED:
+            return self.answers
         # a function of the user's may write into the ids that it gets, hence a copy
         intervene = interventions.load_intervention(name)
         change = intervene(self.test.ids.clone(), self.model)
         if isinstance(change, Tensor):
-            changed = Examples(change, self.test.labels)
-            logits = self.predict(changed)
-        else:
-            with change:
-                logits = self.predict(self.test)
-        answers = most_probable(logits)
-        is_right = answers == self.test.truth
-        was_right = self.answers == self.test.truth
-        won = np.packbits(is_right & ~was_right)
-        lost = np.packbits(was_right & ~is_right)
-        row = {
-            "accuracy": float(was_right.mean()),
-            "changed_accuracy": float(is_right.mean()),
-            "flips": float((self.answers != answers).mean()),
-            "won": b64encode(won.tobytes()).decode(),
-            "lost": b64encode(lost.tobytes()).decode(),
-        }
-        return [row]
+            return most_probable(self.predict(Examples(change, self.test.labels)))
+        with change:
+            return most_probable(self.predict(self.test))
 
 
-def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
-    """Entropy of attention by head (`entropy, head 1`), a mean over the tokens of texts (B, T).
+def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:
+    """Entropy of attention by head, a mean over the tokens of texts (B, T).
 
     Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
     logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
@@ -176,4 +275,4 @@ def measure_heads(model: nn.Module, ids: Tensor) -> dict[str, float]:
         by_token = relative.transpose(1, 2)  # (B, T, H)
         of_tokens = by_token[is_real]  # (tokens, H)
         entropies += of_tokens.mean(dim=0).tolist()
-    return {f"entropy, head {head}": value for head, value in enumerate(entropies, start=1)}
+    return entropies

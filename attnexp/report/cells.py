@@ -1,12 +1,10 @@
 """Numbers and differences as texts, the same in every table, line and picture."""
 
 import math
+from typing import Any, NamedTuple
 
-from attnexp.analysis.answer import MeanDifference
 from attnexp.analysis.contrasts import Difference
 from attnexp.statistics.verdict import MetricSpec
-
-AnyDifference = Difference | MeanDifference
 
 NONE = "–"  # where there is no number
 
@@ -23,42 +21,47 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
     return format(value, sign + digits)
 
 
-def format_mean(mean: float, sd: float, metric: MetricSpec) -> str:
-    """`81.58 ± 0.62`; the mean alone of one seed."""
-    text = format_number(mean, metric)
-    if math.isnan(sd):
-        return text
-    return f"{text} ± {format_number(sd, metric)}"
+class Mean(NamedTuple):
+    """`81.58 ± 0.62`, of which the page shows the second part by itself; the mean alone of one
+    seed."""
+
+    mean: str
+    sd: str
+
+    def __str__(self) -> str:
+        return f"{self.mean} ± {self.sd}" if self.sd else self.mean
 
 
-def format_interval(low: float, high: float, metric: MetricSpec) -> str:
+def format_mean(row: dict[str, Any], metric: MetricSpec) -> Mean:
+    """The mean and sd of a record."""
+    sd = "" if math.isnan(row["sd"]) else format_number(row["sd"], metric)
+    return Mean(format_number(row["mean"], metric), sd)
+
+
+def format_interval(bounds: tuple[float, float] | None, metric: MetricSpec) -> str:
     """`[+2.32, +2.73]`, or a dash where there is none."""
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if bounds is None or not all(map(math.isfinite, bounds)):
         return NONE
+    low, high = bounds
     lower = format_number(low, metric, "+")
     upper = format_number(high, metric, "+")
     return f"[{lower}, {upper}]"
 
 
-def format_texts_interval(row: Difference) -> str:
-    """The interval for other texts too, or a dash where it is not known."""
-    return format_interval(*row.texts, row.metric) if row.texts else NONE
-
-
 def format_size(mean: float, low: float, high: float, metric: MetricSpec) -> str:
     """`+2.53 [+2.32, +2.73]`."""
     number = format_number(mean, metric, "+")
-    interval = format_interval(low, high, metric)
+    interval = format_interval((low, high), metric)
     return f"{number} {interval}"
 
 
-def size_of(row: AnyDifference) -> str:
+def size_of(row: Difference) -> str:
     """The mean of a difference with its interval, for other seeds or data sets."""
     interval = row.interval
     return format_size(interval.mean, interval.low, interval.high, row.metric)
 
 
-def name_of(row: AnyDifference) -> str:
+def name_of(row: Difference) -> str:
     """Name of a difference: `pe − none within scaled, final, loss`."""
     parts = [row.contrast.name]
     if row.endpoint.split:

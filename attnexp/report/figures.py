@@ -21,12 +21,12 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from attnexp.analysis.answer import Comparison, MeanDifference
+from attnexp.analysis.answer import Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
-from attnexp.report.cells import AnyDifference, describe_padding, name_of, size_of
+from attnexp.report.cells import describe_padding, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -175,7 +175,7 @@ def _num_legend_columns(names: Sequence[str]) -> int:
 
 
 @own_style
-def draw_forest(rows: Sequence[AnyDifference]) -> Figure:
+def draw_forest(rows: Sequence[Difference]) -> Figure:
     """Mean differences with their intervals, the wider one thin, and the margin shaded. rows: of
     one metric; those of one name stand together. Raises `UserError` where there are none."""
     if not rows:
@@ -202,9 +202,8 @@ def draw_forest(rows: Sequence[AnyDifference]) -> Figure:
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
     # what the lines are, for the legend
-    thin_names = {Difference: "other texts too", MeanDifference: "next data set"}
-    kinds = dict.fromkeys(map(type, rows))
-    thin = " or ".join(thin_names[kind] for kind in kinds)
+    names_of_thin = ["next data set" if row.is_mean else "other texts too" for row in rows]
+    thin = " or ".join(dict.fromkeys(names_of_thin))
     axes.plot([], [], label="95 % interval", **INTERVAL_STYLE)
     axes.plot([], [], label=thin, **WIDER_STYLE)
     margin_style = BAND_STYLE | {"color": "grey", "lw": 7}
@@ -216,7 +215,7 @@ def draw_forest(rows: Sequence[AnyDifference]) -> Figure:
     return figure
 
 
-def _draw_forest_row(axes: Axes, y: float, text: str, row: AnyDifference) -> None:
+def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference) -> None:
     """Name and size of a difference at height y, and below them its intervals."""
     of_width = axes.get_yaxis_transform()
     axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
@@ -231,7 +230,7 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: AnyDifference) -> Non
     axes.vlines(0, top, bottom, color="grey", lw=1)
     interval = row.interval
     thick = (interval.low, interval.high)
-    thin = row.texts if isinstance(row, Difference) else row.next_data_set
+    thin = row.next if row.is_mean else row.texts
     for bounds, line_style in ((thick, INTERVAL_STYLE), (thin, WIDER_STYLE)):
         if bounds is not None and np.isfinite(bounds).all():
             ends = factor * np.array(bounds)

@@ -9,9 +9,10 @@ import pandas as pd
 from attnexp.analysis.answer import ENDPOINT_FIELDS, Answer
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.base.errors import UserError
-from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
+from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
-from attnexp.report.table import Table, TableName
+from attnexp.report import TableName
+from attnexp.report.table import Table
 from attnexp.report.tables import make_table, tabulate_means
 
 SCHEMA = 6  # of the JSON document
@@ -33,10 +34,10 @@ def format_answer(answer: Answer, format: str) -> str:
     if format == "csv":
         return to_csv(pd.concat([group.endpoints for group in answer.groups]))
     tables = {"accuracy": tabulate_means(answer)}
-    if answer.differences:
-        tables["verdicts"] = tabulate_differences(answer.differences)
+    if answer.measured:
+        tables["verdicts"] = tabulate_differences(answer.measured)
     if answer.means:
-        tables["across"] = tabulate_means_over_data(answer.means)
+        tables["across"] = make_table("across", answer)
     paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
     for remark in dict.fromkeys(list_remarks(answer)):
         paragraphs.append(_escape(remark) if format == "latex" else remark)
@@ -54,11 +55,10 @@ def format_table(answer: Answer, name: TableName, format: str) -> str:
         text = "\n\n".join(map(describe_in_words, studies))
         return _escape(text) if format == "latex" else text
     table = make_table(name, answer)
-    assert table.numbers is not None
     if format == "csv":
-        return to_csv(table.numbers)
+        return to_csv(table.frame)
     if format == "json":
-        records = to_records(table.numbers)
+        records = to_records(table.frame)
         return json.dumps({name: records}, indent=1)
     return _format_text(table, name, format)
 
@@ -98,22 +98,23 @@ def _quote_formula(cell: Any) -> Any:
 
 def _format_text(table: Table, name: str, format: str) -> str:
     """A table with its title as markdown; or for LaTeX's `booktabs`, with the label `tab:NAME`."""
+    cells = table.cells.map(str)
     if format == "markdown":
-        names = list(map(str, table.frame.columns))
-        rule = ["---"] * len(names)
+        rule = ["---"] * len(cells.columns)
         lines = [table.title, ""]
-        for row in (names, rule, *table.frame.to_numpy()):
-            cells = [cell.replace("|", "\\|") for cell in row]
-            line = " | ".join(cells)
+        for row in (cells.columns, rule, *cells.to_numpy()):
+            line = " | ".join(cell.replace("|", "\\|") for cell in row)
             lines.append(f"| {line} |")
         return "\n".join(lines)
-    frame = table.frame.map(_escape).rename(columns=_escape)
-    text = frame.to_latex(
+    escaped = cells.map(_escape).rename(columns=_escape)
+    first = escaped.columns[0]  # `\\\\` takes `[` and `*` after it for its argument
+    escaped[first] = escaped[first].str.replace(r"^(?=[\[*])", "{}", regex=True)
+    text = escaped.to_latex(
         index=False,
         caption=_escape(table.title),
         label=f"tab:{name}",
         position="t",
-        column_format="l" + "r" * (len(frame.columns) - 1),
+        column_format="l" + "r" * (len(cells.columns) - 1),
     )
     return str(text).rstrip("\n")
 

@@ -1,5 +1,6 @@
 """The runs of a folder, finished or not, as a frame."""
 
+import math
 import shlex
 from pathlib import Path
 from typing import Any
@@ -77,23 +78,13 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     return row
 
 
-def _format_size(size: int) -> str:
-    text = decimal(size, precision=0)
-    return text.replace(" ", "\xa0")  # which does not break
-
-
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    shown = runs[SHOWN].fillna("")
-    accuracies = runs["accuracy"].astype(float)
-    percentages = [format_number(accuracy, ACCURACY) for accuracy in accuracies]
-    shown["accuracy"] = percentages
-    sizes = runs["bytes"].fillna(0).astype(int)
-    shown["bytes"] = sizes.map(_format_size)
-    headings = {"data": "data set", "bytes": "size"}
-    shown = shown.rename(columns=headings)
+    columns = {name: lambda run, name=name: str(getattr(run, name) or "") for name in SHOWN}
+    columns["accuracy"] = lambda run: format_number(float(run.accuracy), ACCURACY)
+    columns["bytes"] = lambda run: decimal(int(run.bytes), precision=0)
     counts = runs["state"].value_counts()
-    states = [f"{count} {state}" for state, count in counts.items()]
-    listed = ", ".join(states)
-    total = decimal(sizes.sum())
-    return Table(f"Runs: {listed}; {total}", shown)
+    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    title = f"Runs: {states}; {decimal(int(runs['bytes'].sum()))}"
+    runs = runs.fillna({"accuracy": math.nan, "bytes": 0, "data": "", "seed": "", "settings": ""})
+    return Table(title=title, rows=list(runs.itertuples()), columns=columns)

@@ -15,7 +15,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write
 from attnexp.report import cells, difference_tables, figures, sentences, tables
-from attnexp.report.cells import AnyDifference
+from attnexp.analysis.contrasts import Difference
 from attnexp.report.figures import render_figure
 from attnexp.report.sentences import describe_in_words, describe_studies
 from attnexp.runs.labels import as_word, default_label, replicate, settings
@@ -67,9 +67,9 @@ def _title(answer: Answer) -> str:
     return f"{subject} on {', '.join(data)}"
 
 
-def _draw_forests(rows: Sequence[AnyDifference]) -> list[Figure]:
+def _draw_forests(rows: Sequence[Difference]) -> list[Figure]:
     """A forest for each metric."""
-    by_metric: dict[MetricSpec, list[AnyDifference]] = {}
+    by_metric: dict[MetricSpec, list[Difference]] = {}
     for row in rows:
         by_metric.setdefault(row.metric, []).append(row)
     return [figures.draw_forest(rows_of_metric) for rows_of_metric in by_metric.values()]
@@ -114,7 +114,7 @@ def draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
     if show == "curves":
         return figures.draw_curves(answer.comparisons)
     if show == "forest":
-        return figures.draw_forest([*answer.differences, *answer.means])
+        return figures.draw_forest(answer.differences)
     for _, reading in readings:
         if show == "attention" and reading.layers:
             return figures.draw_attention(reading)

@@ -1,24 +1,44 @@
-"""Tables: their names, and what they are."""
+"""Tables: records with their numbers, and how each column of them is printed."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
-TableName = Literal["differences", "epochs", "metrics", "classes", "within", "across", "study"]
-"""A table that `--table` takes, and `tables.make_table` makes."""
+from attnexp.report.cells import NONE
+
+CONTEXT = ("data", "protocol", "at", "metric", "n")
+"""Columns that are left out where they say the same in every row."""
 
 
-class Table(NamedTuple):
-    """A table of texts, and the numbers that it shows, one record a number or difference."""
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Records, and how they are printed: csv and JSON hold `frame`, all others `cells`."""
 
     title: str
-    frame: "pd.DataFrame"
-    numbers: "pd.DataFrame | None" = None
+    rows: Sequence[Any]  # differences, or tuples of a frame
+    columns: dict[str, Callable[[Any], str]]  # by heading: a cell of a record
+    across: Callable[[Any], tuple[str, Any]] | None = None
+    """Heading and cell of a record that shares its row with others, as means of metrics do."""
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The records, accuracies as shares."""
+        return pd.DataFrame([getattr(row, "record", row) for row in self.rows])
 
-def drop_constant(frame: "pd.DataFrame", columns: Sequence[str]) -> "pd.DataFrame":
-    """The frame without those of the columns that say the same in every row."""
-    constant = [name for name in columns if name in frame and frame[name].nunique() == 1]
-    return frame.drop(columns=constant)
+    @property
+    def cells(self) -> pd.DataFrame:
+        """What is printed: texts, and `Mean`s."""
+        printed: dict[Any, dict[str, Any]] = {}
+        for number, row in enumerate(self.rows):
+            about = {heading: show(row) for heading, show in self.columns.items()}
+            if self.across is None:
+                printed[number] = about
+            else:
+                heading, cell = self.across(row)
+                printed.setdefault(tuple(about.values()), about)[heading] = cell
+        frame = pd.DataFrame(list(printed.values())).fillna(NONE)
+        unused = [name for name in frame if (frame[name] == NONE).all()]
+        unused += [name for name in CONTEXT if name in frame and frame[name].nunique() == 1]
+        return frame.drop(columns=unused)

@@ -1,27 +1,35 @@
 """Tables of an answer, for terminal, page and files."""
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from attnexp.analysis.answer import ENDPOINT_FIELDS, EPOCH_KEYS, Answer, Comparison, mean_over_seeds
+from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.report.cells import NONE, format_mean, format_number
-from attnexp.report.difference_tables import QUOTED, tabulate_differences, tabulate_means_over_data
-from attnexp.report.table import Table, TableName, drop_constant
+from attnexp.report.cells import Mean, format_mean
+from attnexp.report.difference_tables import (
+    OVER_DATA,
+    QUOTED,
+    WITHIN,
+    tabulate_differences,
+)
+from attnexp.report import TableName
+from attnexp.report.table import Table
 from attnexp.runs import predictions
 from attnexp.runs.manifest import load_run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class
 
-CLASS_KEYS = ["data", "protocol", "variant", "class"]
+PLACE = ["data", "protocol", "variant"]
+CLASS_KEYS = [*PLACE, "class"]
+OTHER_METRICS = {"flips": MetricSpec(name="flips")}
 NO_SHARE = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 
@@ -32,37 +40,64 @@ PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-o
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
     if name == "differences":
-        return tabulate_differences(answer.differences, QUOTED)
+        return tabulate_differences(answer.measured, QUOTED)
     if name == "within":
-        rows = [row for row in answer.differences if row.contrast.suffix]
+        rows = [row for row in answer.measured if row.contrast.suffix]
         subject = "Difference within levels, and interactions,"
-        return tabulate_differences(rows, ["mean", "other seeds", "verdict"], subject)
+        return tabulate_differences(rows, WITHIN, subject)
     if name == "across":
-        return tabulate_means_over_data(answer.means)
+        return tabulate_differences(answer.means, OVER_DATA, "Mean difference")
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
 
 
 def tabulate_means(answer: Answer) -> Table:
-    """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them."""
-    metrics = list(answer.metrics)
-    has_accuracy = any(metric.name == ACCURACY.name for metric in metrics)
-    if answer.groups[0].protocol and not has_accuracy:
-        metrics.append(ACCURACY)
-    rows = []
+    """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them. Of
+    other trainers, and of `probe`, every metric."""
+    judged = {metric.name: metric for metric in answer.metrics}
+    shown = {*judged, ACCURACY.name} if answer.groups[0].protocol else {*answer.endpoints["metric"]}
+    frames = []
     for comparison in answer.comparisons:
-        rows += _rows_of_means(comparison, metrics)
-    frame = pd.DataFrame(rows).fillna("")
+        rows = comparison.endpoints
+        num_seeds = rows.groupby("variant")["n"].transform("max")
+        rows = rows.assign(num_seeds=num_seeds)[rows["metric"].isin(shown)]
+        frames += [rows, _k_rows(comparison)]
+    rows = pd.concat(frames)
+    metrics = METRIC_OF_COLUMN | OTHER_METRICS | judged
     title = _name_metrics(answer)
-    num_seeds = set(frame["n"])
-    if num_seeds == {"1"}:
+    numbers = rows["num_seeds"].dropna().unique()
+    if list(numbers) == [1]:
         title += ", one seed"
     else:
-        n = num_seeds.pop() if len(num_seeds) == 1 else "n"
+        n = int(numbers[0]) if len(numbers) == 1 else "n"
         title += f", mean ± sd over {n} seeds"
-    if frame["protocol"].nunique() == 1:
+    if rows["protocol"].nunique() == 1:
         title += PROTOCOLS[answer.groups[0].protocol]
-    return Table(title, drop_constant(frame, ["data", "protocol", "n"]))
+    num_metrics = rows["metric"].nunique()
+
+    def place(row: Any) -> tuple[str, Mean]:
+        parts = [row["at"] if row["at"] != RESULT.label else ""]
+        parts.append(row["metric"] if num_metrics > 1 else "")
+        heading = " ".join(filter(None, parts)) or row["metric"]
+        return heading, format_mean(row, metrics.get(row["metric"], NO_SHARE))
+
+    return _pivot(title, rows, [*PLACE, "n"], place)
+
+
+def _k_rows(comparison: Comparison) -> pd.DataFrame:
+    """K's accuracies as rows of means, where K trained for as many epochs."""
+    group = comparison.group
+    num_seeds = comparison.endpoints.groupby("variant")["n"].max()
+    rows = []
+    for variant in group.variants:
+        k_run = group.k_run(variant)
+        if k_run["epoch"].max() == group.epochs["epoch"].max():
+            accuracies = k_run["val_accuracy"]
+            about = {"data": group.data, "protocol": group.protocol, "variant": variant}
+            about |= {"metric": ACCURACY.name, "n": 1, "num_seeds": num_seeds[variant]}
+            rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
+            rows.append(about | {"at": "K best", "mean": accuracies.max()})
+    return pd.DataFrame(rows)
 
 
 def _name_metrics(answer: Answer) -> str:
@@ -79,55 +114,20 @@ def _name_metrics(answer: Answer) -> str:
     return text
 
 
-def _rows_of_means(comparison: Comparison, metrics: Sequence[MetricSpec]) -> list[dict[str, str]]:
-    """A row for each variant: n, means, and K's accuracies where K trained for as many epochs."""
-    group = comparison.group
-    means = comparison.endpoints.set_index(["variant", "point", "metric"])
-    num_seeds = comparison.endpoints.groupby("variant")["n"].max()
-    last_epoch = group.epochs["epoch"].max()
-    rows = []
-    for variant in group.variants:
-        row = {
-            "data": group.data,
-            "protocol": group.protocol,
-            "variant": variant,
-            "n": str(num_seeds[variant]),
-        }
-        for metric, point in product(metrics, group.points):
-            column = f"{point.label} {metric.name}"
-            if point is RESULT:  # of other trainers
-                column = metric.name
-            elif len(metrics) == 1:
-                column = point.label
-            key = (variant, point.name, metric.name)
-            row[column] = NONE
-            if key in means.index:
-                mean, sd = means.loc[key, ["mean", "sd"]]
-                row[column] = format_mean(mean, sd, metric)
-        k_run = group.k_run(variant)
-        if k_run["epoch"].max() == last_epoch:
-            accuracies = k_run["val_accuracy"]
-            row["K final"] = format_number(accuracies.iloc[-1], ACCURACY)
-            row["K best"] = format_number(accuracies.max(), ACCURACY)
-        rows.append(row)
-    return rows
-
-
 def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
-    keys = [key for key in EPOCH_KEYS if key != "metric"]
     epochs = pd.concat([comparison.epochs for comparison in answer.comparisons])
     parts = [epochs[epochs["metric"].isin(K_METRICS)]]
     for group in answer.groups:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean").assign(n=1))
+            parts.append(k_run.melt([*PLACE, "epoch"], K_METRICS, "metric", "mean").assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
     title = "Metrics by epoch: running mean in training, validation after each epoch"
-    return Table(title, _pivot_means(rows, keys, METRIC_OF_COLUMN), rows)
+    return _pivot(title, rows, [*PLACE, "epoch"])
 
 
 def tabulate_metrics(answer: Answer) -> Table:
@@ -136,9 +136,31 @@ def tabulate_metrics(answer: Answer) -> Table:
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
-    metrics = METRIC_OF_COLUMN | {metric.name: metric for metric in answer.metrics}
-    frame = _pivot_means(rows, ["data", "protocol", "variant", "at"], metrics)
-    return Table(f"{title})", frame, rows[ENDPOINT_FIELDS])
+    judged = {metric.name: metric for metric in answer.metrics}
+    metrics = METRIC_OF_COLUMN | OTHER_METRICS | judged
+    return _pivot(f"{title})", rows, [*PLACE, "at"], lambda row: place_of_metric(row, metrics))
+
+
+def place_of_metric(
+    row: Any, metrics: Mapping[str, MetricSpec] = METRIC_OF_COLUMN
+) -> tuple[str, Mean]:
+    """A column for each metric."""
+    return row["metric"], format_mean(row, metrics.get(row["metric"], NO_SHARE))
+
+
+def _pivot(
+    title: str,
+    rows: pd.DataFrame,
+    keys: Sequence[str],
+    place: Callable[[Any], tuple[str, Mean]] = place_of_metric,
+) -> Table:
+    """A table with a row for each combination of keys, and means in columns."""
+    columns: dict[str, Callable[[Any], str]] = {
+        key: lambda row, key=key: str(row[key]) for key in keys
+    }
+    if "n" in keys:
+        columns["n"] = lambda row: f"{row['num_seeds']:,.0f}"
+    return Table(title=title, rows=rows.to_dict("records"), columns=columns, across=place)
 
 
 def tabulate_classes(answer: Answer) -> Table:
@@ -162,12 +184,12 @@ def tabulate_classes(answer: Answer) -> Table:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
     means = mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
-    is_count = means["metric"] == "num_texts"
-    num_texts = [f"{mean:,.0f}" for mean in means.loc[is_count, "mean"]]
-    shares = dict.fromkeys(CLASS_METRICS, ACCURACY)
-    frame = _pivot_means(means[~is_count], CLASS_KEYS, shares)
+    counts = means[means["metric"] == "num_texts"].set_index(CLASS_KEYS)["mean"]
+    shares = means[means["metric"] != "num_texts"]
+    shares = shares.assign(num_seeds=shares.set_index(CLASS_KEYS).index.map(counts))
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    return Table(title, frame.assign(n=num_texts), means)
+    specs = dict.fromkeys(CLASS_METRICS, ACCURACY)
+    return _pivot(title, shares, [*CLASS_KEYS, "n"], lambda row: place_of_metric(row, specs))
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
@@ -180,20 +202,3 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     macro["num_texts"] = frame["num_texts"].sum()
     frame.loc["macro"] = macro
     return frame.rename_axis("class").reset_index()
-
-
-def _pivot_means(
-    rows: pd.DataFrame, keys: list[str], metrics: Mapping[str, MetricSpec]
-) -> pd.DataFrame:
-    """mean ± sd as text: a row for each combination of keys, a column for each metric."""
-    texts = []
-    for row in rows.itertuples():
-        metric = metrics.get(row.metric, NO_SHARE)
-        texts.append(format_mean(row.mean, row.sd, metric))
-    columns = [*keys, "metric"]
-    table = rows[columns].astype(str).assign(text=texts)
-    table = table.set_index(columns)
-    wide = table["text"].unstack(sort=False)
-    wide.columns.name = None
-    frame = wide.fillna(NONE).reset_index()
-    return drop_constant(frame, ["data", "protocol", "variant"])

@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -10,10 +11,10 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
-from attnexp.report.difference_tables import tabulate_differences, tabulate_means_over_data
+from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
-from attnexp.report.tables import tabulate_means
+from attnexp.report.tables import make_table, tabulate_means
 
 LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
@@ -41,12 +42,12 @@ def _show_differences(answer: Answer, console: Console) -> None:
     data = {group.data for group in answer.groups}
     if len(data) > 1:
         points = points[:1]
-    differences = [row for row in answer.differences if row.endpoint in points]
+    differences = [row for row in answer.measured if row.endpoint in points]
     if differences:
         print_table(tabulate_differences(differences), console)
     means = [row for row in answer.means if row.endpoint in points]
     if means:
-        print_table(tabulate_means_over_data(means), console)
+        print_table(make_table("across", replace(answer, means=means)), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
