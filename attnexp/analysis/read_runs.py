@@ -73,24 +73,7 @@ def _leaving_out(messages: list[str]) -> Iterator[None]:
 def make_rows(run: Run, study: str = "") -> list[RunRows]:
     """A run with its rows. study: key of the manifest that planned it, or empty."""
     result = run.result
-<<<<<<< ours
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
-    about = describe_run(result.config, result.data, result.code | python) | {
-        "label": run.label,
-        "study": study,
-        "declared": run.declared,
-        "default_label": result.label,
-        "num_departures": len(result.departures),
-        "parameters": result.parameters,
-        "made_by": [tuple(result.provenance.get(key) for key in MADE_BY)],
-        "command": shlex.join(result.provenance.get("argv", ())),
-        "seed": replicate(result.config),
-        "run_id": result.run_id,
-        "folder": run.path,
-    }
-    correct = predictions.right_by_epoch(run)
-=======
->>>>>>> theirs
     rows = []
     for epoch in result.epochs:
         values = {**vars(epoch)}
@@ -103,7 +86,7 @@ def make_rows(run: Run, study: str = "") -> list[RunRows]:
         label=run.label,
         study=study,
         seed=replicate(result.config),
-        about=About(config=result.config, facts=result.data, code=result.code),
+        about=About(config=result.config, facts=result.data, code=result.code | python),
         made_by=[tuple(result.provenance.get(key) for key in MADE_BY)],
         declared=run.declared,
         default_label=result.label,

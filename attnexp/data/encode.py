@@ -10,10 +10,7 @@ import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
-<<<<<<< ours
-from attnexp.base import progress, reads
-=======
->>>>>>> theirs
+from attnexp.base import reads
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
@@ -60,19 +57,9 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
     resample: seed that draws train and test anew from their union, while words that only the old
     test split had stay unknown, and the fingerprint as it is."""
-<<<<<<< ours
     with reads.watching(False):  # they have a fingerprint
-        corpus = load_corpus(config)
-    numbered, words = number_corpus(corpus, config)
-    text_numbers = number_texts(numbered)
-    # to a model these are not the same, and yet they leak
-    alike = number_texts(text.merge_alike(numbered, words)) if words else text_numbers
-    ranks, words = text.rank_by_frequency(numbered, corpus.parts["train"].stop, words)
-    fingerprint = compute_fingerprint(corpus, ranks, words)
-=======
-    corpus = rank_words(load_corpus(config))
+        corpus = rank_words(load_corpus(config))
     fingerprint = compute_fingerprint(corpus)
->>>>>>> theirs
     if resample is not None:
         corpus = rank_words(corpus.redraw(resample))
     ids = text.to_ids(list(corpus.rows.tokens), config)
