@@ -56,7 +56,7 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
         if kind in ("csv", "tsv"):
             advice = (
                 "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its "
-                "quotes doubled. If quotes are part of the texts: data.quotes=false."
+                "quotes doubled."
             )
         elif kind != "parquet":
             advice = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
@@ -108,7 +108,9 @@ def _check_quotes(text: str, separator: str, num_rows: int) -> None:
         for _ in reader:
             pass
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: {error}") from None
+        raise ValueError(
+            f"line {reader.line_num}: {error}; data.quotes=false takes quotes as parts of texts"
+        ) from None
     lines = [line for line in re.split("\r\n?|\n", text) if line]
     num_separators = {line.count(separator) for line in lines}
     if len(num_separators) == 1 and len(lines) > num_rows and not text.startswith('"'):
