@@ -165,7 +165,7 @@ def _make_group(
     alone = [name for name in variants[1:] if not num_pairs[name]]
     if alone == variants[1:]:
         listed = join_names(variants)
-        raise UserError(f"{data}: of {listed}, no other variant shares a seed with {baseline}.")
+        raise UserError(f"{data}: {baseline} and another of {listed} must share a seed.")
     answers = {}
     num_texts = {}
     if "example" in rows:

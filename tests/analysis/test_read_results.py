@@ -153,9 +153,9 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME, {"margin": float("inf")}, ["--margin"]),
         (FRAME, {"margin": 0.005}, ["in points", "half a point is 0.5"]),  # meant as a share?
         (FRAME.assign(accuracy=80 + FRAME["seed"]), {"margin": 0.005}, ["in points"]),
-        (FRAME[FRAME["variant"] == "a"], {}, ["of a, no other variant"]),
+        (FRAME[FRAME["variant"] == "a"], {}, ["another of a must share a seed"]),
         (FRAME, {"baseline": "c"}, ["there is no c", "a, b"]),
-        (FRAME.assign(seed=range(8)), {}, ["of a, b, no other variant shares a seed with a"]),
+        (FRAME.assign(seed=range(8)), {}, ["a and another of a, b must share a seed"]),
         (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, ["Row 9", "a, 0", "differ in: loss"]),
         (FRAME.assign(variant=None), {}, ["Row 1", "has an empty cell"]),
         (NAMED.replace({"2": " "}), {}, ["Row 3", "has an empty cell"]),
