@@ -7,13 +7,11 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.model import seams
 from attnexp.model.scores import grid
-from attnexp.network.guard import name_piece
 
 TOLERANCE = 1e-3  # largest difference, as a share of the largest logit, that passes as rounding
 ADVICE = {
@@ -49,7 +47,7 @@ def check_model(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     for name, is_wrong in wrong.items():
         if is_wrong:
             advice = ADVICE[name].format(got=tuple(logits.shape), wanted=wanted)
-            names = [name_piece(m) for m in model.modules() if _is_users(m)] or [name_piece(model)]
+            names = [name_piece(module) for module in model.modules() if _is_users(module)]
             raise UserError(f"The model with {', '.join(names)} {advice}.")
     return logits
 
@@ -69,6 +67,13 @@ def check_stored(model: nn.Module, fresh: nn.Module, ids: Tensor, num_classes: i
             "A model that is built anew with the trained weights gives other logits: a piece keeps "
             "state outside its parameters and buffers. Keep it by self.register_buffer."
         )
+
+
+def name_piece(piece: object) -> str:
+    """`mine.decay:Decay (ScoreBias)`."""
+    cls = type(piece)
+    seam = next(base.__name__ for base in cls.__mro__ if base.__module__ == seams.__name__)
+    return f"{cls.__module__}:{cls.__qualname__} ({seam})"
 
 
 def differ(output: Tensor, expected: Tensor) -> bool:
@@ -143,18 +148,3 @@ def compare_weights(model: nn.Module, twin: nn.Module) -> None:
                 f"{name} does not start from its seed: built twice, it differs. Draw by torch, "
                 f"numpy.random or random, which are seeded, and not when a module is imported."
             )
-
-
-def weights_of(model: nn.Module) -> dict[str, NDArray[Any]]:
-    """Weights and buffers on the host, by name. Raises `UserError` for what no file can hold."""
-    arrays = {}
-    for name, value in model.state_dict().items():
-        try:
-            arrays[name] = value.cpu().numpy()
-        except (AttributeError, TypeError) as error:  # of an extra state; of bfloat16
-            kind = getattr(value, "dtype", type(value).__name__)
-            raise UserError(
-                f"{name} is {kind}, which the files of weights cannot hold. Keep tensors of "
-                f"torch.float32 or of whole numbers."
-            ) from error
-    return arrays
