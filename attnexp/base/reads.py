@@ -1,7 +1,8 @@
 """A run is what it read: the files of user code and those that it opens, each with a digest.
 
 Opened files come from Python's audit event `open`, modules from `sys.modules`. A digest is taken
-when a file is read first, so that it says what ran and not what was edited since.
+when a run reads a file first, or a module is imported, so that it says what ran and not what was
+edited since.
 """
 
 import ast
@@ -33,14 +34,16 @@ NEVER_COUNTED = tuple(
 
 @dataclass(frozen=True, slots=True)
 class FileRead:
-    """A file as it was when this process read it first."""
+    """A file as it was when it was read."""
 
     digest: str
     source: bytes = b""  # of a Python file
 
 
 _files: dict[str, FileRead] = {}  # by absolute path
-_written = set[str]()  # absolute paths that this process opened to write
+_of_run = set[str]()  # those that were read since the run began
+_of_imports = set[str]()  # modules, and what they read when they were imported
+_written = set[str]()  # those that this process opened to write
 _packages = set[str]()  # folders of packages, and files of modules, that count although installed
 _is_watching = False
 _thread = threading.local()
@@ -59,6 +62,16 @@ def watching() -> Iterator[None]:
         _is_watching = was_watching
 
 
+@contextmanager
+def importing() -> Iterator[None]:
+    """Note what an import within reads: it counts in all runs of this process."""
+    before = _of_run.copy()
+    with watching():
+        yield
+    _of_imports.update(_of_run - before)
+    note_modules()
+
+
 @cache
 def _add_hook() -> None:
     sys.addaudithook(_note_open)
@@ -67,24 +80,34 @@ def _add_hook() -> None:
 def _note_open(event: str, args: tuple[Any, ...]) -> None:
     if event != "open" or not _is_watching or getattr(_thread, "is_noting", False):
         return
+    path, _, flags = args
     _thread.is_noting = True  # `note` opens files itself
-    with suppress(Exception):  # The path is a file's number, or leads to no file.
-        path, _, flags = args
-        if flags & (os.O_WRONLY | os.O_RDWR):
-            _written.add(os.path.abspath(os.fsdecode(path)))
-        else:
-            note(os.fsdecode(path))
-    _thread.is_noting = False
+    try:
+        with suppress(Exception):  # The path may be a file's number, or lead to no file.
+            if flags & (os.O_WRONLY | os.O_RDWR):
+                _written.add(os.path.abspath(os.fsdecode(path)))
+            else:
+                note(os.fsdecode(path))
+    finally:
+        _thread.is_noting = False
+
+
+def begin_run() -> None:
+    """Forget what an earlier run has read, but for what was imported."""
+    _of_run.clear()
 
 
 def note(name: str) -> None:
-    """Count a file, as it is now, among what this process has read."""
+    """Count a file, as it is now, among what this run has read."""
     path = os.path.abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
-    if path not in _files and path not in _written and is_users(path):
-        source = Path(path).read_bytes() if path.endswith(".py") else b""
-        _files[path] = FileRead(_digest_of(path), source)
+    is_noted = path in _of_run or path in _of_imports or path in _written
+    if is_noted or not is_users(path):
+        return
+    source = Path(path).read_bytes() if path.endswith(".py") else b""
+    _files[path] = FileRead(_digest_of(path), source)
+    _of_run.add(path)
 
 
 def note_modules() -> None:
@@ -94,6 +117,7 @@ def note_modules() -> None:
         if name not in ("__main__", "__mp_main__") and isinstance(file, str):
             with suppress(Exception):  # A module of any program may name a file that is none.
                 note(file)
+                _of_imports.update(_of_run & {os.path.abspath(file)})
 
 
 def count_package(name: str) -> None:
@@ -116,12 +140,12 @@ def is_file(path: str) -> bool:
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:
-    """Digest of each file that this process has read, by name: of a Python file from the folder of
+    """Digest of each file that this run has read, by name: of a Python file from the folder of
     `sys.path` in which it is found, of others from the current folder. left_out: folder whose files
     do not count."""
     note_modules()
     outside = f"{os.path.abspath(left_out)}{os.sep}"
-    paths = [path for path in sorted(_files) if path not in _written]
+    paths = sorted((_of_run | _of_imports) - _written)
     return {name_of(path): _files[path].digest for path in paths if not path.startswith(outside)}
 
 
@@ -164,12 +188,10 @@ def describe_change(files: Mapping[str, str]) -> str:
 
 
 def stale_file() -> str:
-    """A Python file that changed since this process, which goes on with the old code, imported it;
-    or nothing."""
-    note_modules()
-    modules = {name_of(path): file.digest for path, file in _files.items() if file.source}
-    changes = (name for name, known in modules.items() if describe_change({name: known}))
-    return next(changes, "")
+    """A file that changed since this process, which goes on with the old code, imported it; or
+    nothing."""
+    known = {name_of(path): _files[path].digest for path in _of_imports}
+    return next((name for name in known if describe_change({name: known[name]})), "")
 
 
 def differing_file(files: Mapping[str, str]) -> str:

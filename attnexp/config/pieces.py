@@ -159,7 +159,7 @@ def _import(kind: str) -> Any:
         sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
     importlib.invalidate_caches()  # The file may just have been written.
     try:
-        with reads.watching():
+        with reads.importing():
             imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(
@@ -174,5 +174,4 @@ def _import(kind: str) -> Any:
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     if is_foreign:
         reads.count_package(module)
-        reads.note_modules()
     return loaded

@@ -45,12 +45,12 @@ def _build_users(
         module = pieces.load(kind)(*surroundings, **settings)
         if torch.initial_seed() != draws:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
+    module.surroundings = surroundings  # read by `check`
     if not isinstance(module, nn.Module):  # a mask, which is given positions made for it alone
         return module
     for name, weight in module.named_parameters():
         if nn.parameter.is_lazy(weight) or not str(weight.dtype).startswith("torch.float"):
             raise UserError(f"{kind}: parameter '{name}' must be a torch.float32 of known shape.")
-    module.surroundings = surroundings  # type: ignore[assignment]  # read by `check`
     for part in [*module] if isinstance(module, Layers) else [module]:
         part.register_forward_pre_hook(_copy_inputs)
     return module

@@ -118,6 +118,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     not finite.
     """
     is_foreign = bool(foreign_code(to_dict(config)))
+    reads.begin_run()
     with device.restore_process():
         try_to_build(config)
         stale = reads.stale_file() if is_foreign else ""
