@@ -7,7 +7,6 @@ import typer
 
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
-from attnexp.cli import completion
 from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report import TableName
 from attnexp.statistics.defaults import MARGIN
@@ -27,7 +26,7 @@ def choice(help: str, type: Any) -> Any:
 Table = Annotated[TableName | None, choice("Print one table", TableName)]
 Format = Annotated[FormatName, choice("Output format", FormatName)]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
-Run = typer.Option(metavar="RUN_DIR", help="Run to show.", autocompletion=completion.runs)
+Run = typer.Option(metavar="RUN_DIR", help="Run to show.")
 
 
 @app.command()
