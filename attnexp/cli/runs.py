@@ -31,7 +31,7 @@ def runs(
         progress.note(f"{study} has {forget} no more. The run's files stay.")
     listed = list_runs(folder)
     if as_json:
-        emit({"schema": 3, "runs": to_records(listed)})
+        emit({"runs": to_records(listed)})
     else:
         print_table(tabulate_runs(listed), console())
     broken = listed[listed["state"] == "broken"].fillna("")

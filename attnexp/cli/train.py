@@ -28,19 +28,19 @@ def train(
     from attnexp.analysis.answer import compare
     from attnexp.analysis.read_runs import make_groups, make_rows
     from attnexp.base import progress
-    from attnexp.report.advice import foresee_chance, next_commands, note_few_steps
+    from attnexp.report.advice import next_commands, note_few_steps
     from attnexp.report.print_table import print_table
     from attnexp.report.tables import tabulate_epochs
     from attnexp.runs.result import Run
     from attnexp.training.run import load_data, train_run
 
-    for line in foresee_chance([config]):
-        progress.note(line)
     run_dir, result = train_run(config, again=again)
     for line in note_few_steps([result]):
         progress.note(line)
     if as_json:
-        emit({**asdict(result), "folder": str(run_dir)})
+        document = asdict(result) | {"folder": str(run_dir)}
+        del document["schema"]  # of the file
+        emit(document)
         return
     answer = compare(make_groups(make_rows(Run(path=run_dir, result=result)), {}), [])
     print_table(tabulate_epochs(answer), console())

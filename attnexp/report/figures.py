@@ -3,36 +3,30 @@
 What a reader must know besides the axes is for the caption. D is the width.
 """
 
-import io
 import textwrap
-import warnings
 from collections.abc import Sequence
 from itertools import chain, cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib import font_manager, style
+from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties
-from matplotlib.text import Text
 from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from attnexp.analysis.answer import Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write
-from attnexp.report.cells import describe_padding, name_of, size_of
+from attnexp.report.cells import bounds_of, clip_interval, describe_padding, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
 
-KINDS = {"svg": "Date", "pdf": "CreationDate", "png": "Creation Time"}
-"""Endings of the files that can be written, and the metadata that would differ each time."""
+KINDS = ("svg", "pdf", "png")
+"""Endings of the files that can be written."""
 
 SERIES = ("#70757d", "#0e5dd9", "#d97a05", "#1fa867", "#9342a2", "#c52028", "#8e88e8", "#ab85bf")
 MARKERS = "osD^vPX>"
@@ -42,7 +36,6 @@ green."""
 
 STYLE = {
     "svg.fonttype": "none",
-    "svg.hashsalt": "attnexp",
     "pdf.fonttype": 42,
     "savefig.dpi": 200,
     "text.parse_math": False,
@@ -61,54 +54,19 @@ own_style = style.context(["default", STYLE])  # whatever the reader's matplotli
 
 
 @own_style
-def render_figure(figure: Figure, kind: str) -> bytes:
-    """A picture of always the same bytes. Raises `UserError` for characters that no font has."""
-    if kind != "svg":
-        _choose_font(figure)
-    file = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # an svg is shown with the reader's fonts
-        figure.draw_without_rendering()
-        whole = Bbox.union([figure.bbox_inches, figure.get_tightbbox()])  # no label is cut
-        metadata = {KINDS[kind]: None}
-        figure.savefig(file, format=kind, bbox_inches=whole, metadata=metadata)
-    return file.getvalue()
-
-
-def _choose_font(figure: Figure) -> None:
-    """Give all texts a font beside the usual one that has the characters which this one lacks."""
-    texts = figure.findobj(Text)
-    characters = {character for text in texts for character in text.get_text().strip()}
-    usual = font_manager.findfont(FontProperties())
-    codes = {ord(character) for character in characters - {"\n"}}
-    missing = codes - _codes_of(usual)
-    if not missing:
-        return
-    for font in font_manager.fontManager.ttflist:
-        is_upright = font.weight == 400 and font.style == "normal"
-        if not is_upright or "Last Resort" in font.name:  # which has a box for everything
-            continue
-        if missing <= _codes_of(font.fname):
-            for text in texts:
-                text.set_fontfamily(["sans-serif", font.name])
-            return
-    letters = "".join(map(chr, sorted(missing)))[:9]
-    raise UserError(f"No font here has {letters}. Name the picture .svg: readers' fonts show it.")
-
-
-def _codes_of(font: str) -> set[int]:
-    """Characters, as `ord` gives them, that a file of a font has."""
-    return set(font_manager.get_font(font).get_charmap())
+def write_figure(figure: Figure, file: IO[bytes], kind: str) -> None:
+    """Write a picture that is as large as all its labels need."""
+    figure.savefig(file, format=kind, bbox_inches="tight")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a picture, as `render_figure` gives it. Raises `UserError` for another ending."""
+    """Write a picture to a file. Raises `UserError` for an ending that is not in `KINDS`."""
     kind = path.suffix.lower().removeprefix(".")
     if kind not in KINDS:
         endings = ", .".join(KINDS)
         raise UserError(f"{path} is no picture: give --figure a name in .{endings}.")
-    with atomic_write(path) as file:
-        file.write(render_figure(figure, kind))
+    with path.open("wb") as file:
+        write_figure(figure, file, kind)
     progress.note(f"Wrote {path}.")
 
 
@@ -119,11 +77,7 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     panels = [comparison for comparison in comparisons if len(comparison.curve)]
     if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
-    heights = []
-    for comparison in panels:
-        names = comparison.group.variants
-        num_rows = len(names) / _num_legend_columns(names)
-        heights.append(3 + 0.2 * num_rows)
+    heights = [3.2 + 0.2 * len(comparison.group.variants) for comparison in panels]
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
     column = all_axes[:, 0]
@@ -160,18 +114,13 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
-    num_columns = _num_legend_columns(group.variants)
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=num_columns)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
     ticks = MaxNLocator(nbins=8, integer=True, min_n_ticks=1)
     axes.xaxis.set_major_locator(ticks)
     axes.grid(alpha=0.4)
     axes.set_xlabel("epoch")
     texts = "test" if group.protocol == "blog" else "held-out data"
     axes.set_ylabel(f"accuracy on {texts}, %")
-
-
-def _num_legend_columns(names: Sequence[str]) -> int:
-    return 2 if max(map(len, names)) < 16 else 1
 
 
 @own_style
@@ -228,15 +177,12 @@ def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference) -> None:
     margin = factor * row.metric.margin
     axes.fill_between([-margin, margin], top, bottom, color="grey", **BAND_STYLE)
     axes.vlines(0, top, bottom, color="grey", lw=1)
-    interval = row.interval
-    thick = (interval.low, interval.high)
-    thin = row.next if row.is_mean else row.texts
-    for bounds, line_style in ((thick, INTERVAL_STYLE), (thin, WIDER_STYLE)):
-        if bounds is not None and np.isfinite(bounds).all():
-            ends = factor * np.array(bounds)
-            heights = [middle, middle]
-            axes.plot(ends, heights, solid_capstyle="butt", **line_style)
-    mean = factor * interval.mean
+    for bounds, line_style in zip(bounds_of(row), (INTERVAL_STYLE, WIDER_STYLE), strict=True):
+        clipped = clip_interval(row, bounds)
+        if clipped is not None:
+            ends = factor * np.array(clipped)
+            axes.plot(ends, [middle, middle], solid_capstyle="butt", **line_style)
+    mean = factor * row.interval.mean
     axes.plot(mean, middle, "o", color="black")
 
 

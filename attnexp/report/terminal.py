@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
-from attnexp.report.difference_tables import tabulate_differences
+from attnexp.analysis.contrasts import Difference
+from attnexp.report.difference_tables import OVER_DATA, VERDICT, tabulate_differences
 from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
-from attnexp.report.tables import make_table, tabulate_means
+from attnexp.report.tables import tabulate_by_data, tabulate_means
+from attnexp.statistics.verdict import is_decided
 
+MOST_CONTRASTS = 3  # on several data sets whose differences are all listed
 LETTERS = "abcdef"  # marks of the variants that a curve has room for
 
 
@@ -25,29 +28,53 @@ def show_answer(answer: Answer, console: Console) -> None:
     for comparison in answer.comparisons:
         by_protocol.setdefault(comparison.group.protocol, []).append(comparison)
     for comparisons in by_protocol.values():
-        part = answer.select_comparisons(comparisons)
-        print_table(tabulate_means(part), console)
-        first = comparisons[0]
-        num_epochs = first.curve["epoch"].nunique()
-        if num_epochs > 1 and len(answer.groups) == 1:
-            console.print(draw_curve(first, console))
-        _show_differences(part, console)
-        for line in dict.fromkeys(list_remarks(part)):
-            console.print(line)
+        _show_part(answer.select_comparisons(comparisons), console)
 
 
-def _show_differences(answer: Answer, console: Console) -> None:
-    """Print differences, of several data sets at the deciding endpoint alone."""
-    points = answer.groups[0].points
-    data = {group.data for group in answer.groups}
-    if len(data) > 1:
-        points = points[:1]
-    differences = [row for row in answer.measured if row.endpoint in points]
-    if differences:
-        print_table(tabulate_differences(differences), console)
-    means = [row for row in answer.means if row.endpoint in points]
-    if means:
-        print_table(make_table("across", replace(answer, means=means)), console)
+def _show_part(answer: Answer, console: Console) -> None:
+    """Print the part of one protocol."""
+    rows = answer.differences
+    if len(answer.groups) > 1:
+        rows = _show_data_sets(answer, console)
+    else:
+        print_table(tabulate_means(answer), console)
+        (comparison,) = answer.comparisons
+        if comparison.curve["epoch"].nunique() > 1:
+            console.print(draw_curve(comparison, console))
+        _show_differences(rows, VERDICT, console)
+    for line in dict.fromkeys(list_remarks(answer, rows)):
+        console.print(line)
+
+
+def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
+    """Print the answer of several data sets at the endpoint that decides, and return what is shown
+    of it. Of many contrasts the means over data sets come first, and of each data set the
+    differences that are decided."""
+    point = answer.groups[0].points[0]
+    means = [row for row in answer.means if row.endpoint == point]
+    rows = [row for row in answer.measured if row.endpoint == point]
+    if len({row.contrast.name for row in rows}) <= MOST_CONTRASTS:
+        print_table(tabulate_means(answer), console)
+        _show_differences(rows, VERDICT, console)
+        _show_differences(means, OVER_DATA, console)
+        return rows + means
+    print_table(tabulate_by_data(answer), console)
+    _show_differences(means, OVER_DATA, console)
+    decided = [row for row in rows if is_decided(row.verdict)]
+    _show_differences(decided, VERDICT, console)
+    num_open = len(rows) - len(decided)
+    console.print(
+        f"{num_open} of {len(rows)} differences at {point.label} are not decided. "
+        "--table differences lists all, --table metrics all means with their sd."
+    )
+    return decided + means
+
+
+def _show_differences(
+    rows: Sequence[Difference], headings: Sequence[str], console: Console
+) -> None:
+    if rows:
+        print_table(tabulate_differences(rows, headings), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
