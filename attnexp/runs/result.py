@@ -109,7 +109,7 @@ class RunResult:
     parameters: int  # number of trainable ones
     flops_per_example: int | None  # of a forward pass; a multiply and an add are 2
     epochs: Annotated[list[EpochRow], MinLen(1), AfterValidator(_check_epochs)]
-    best: EpochRow
+    own_best: EpochRow  # of this run alone; `best` of a report is one epoch for all seeds
     final: EpochRow
     test: Evaluation
     wall_seconds: float  # of all parts together if the run was stopped and resumed

@@ -170,7 +170,7 @@ def _train(
         data=describe_data(config, inputs, splits),
         **cost,
         epochs=record.epochs,
-        best=record.epochs[best_epoch(record.epochs)],
+        own_best=record.epochs[best_epoch(record.epochs)],
         final=record.epochs[-1],
         test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - record.started,

@@ -63,6 +63,14 @@ def test_a_run_of_the_schema_before_gets_its_label(tmp_path: Path) -> None:
     assert store.load_result(tmp_path / "1-x") == stored
 
 
+def test_a_result_that_calls_its_own_best_epoch_best_is_read(tmp_path: Path) -> None:
+    write(tmp_path / "1-x")
+    stored = store.load_result(tmp_path / "1-x")
+    file = tmp_path / "1-x" / store.RESULT
+    file.write_text(file.read_text().replace('"own_best"', '"best"'))
+    assert store.load_result(tmp_path / "1-x") == stored
+
+
 def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     """The same run of new code takes the place of the old one."""
     study = tmp_path / "study"
