@@ -46,8 +46,8 @@ STYLE = {
 }
 
 K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
-INTERVAL_STYLE: dict[str, Any] = {"color": "black", "lw": 2.2}
-WIDER_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0}
+INTERVAL_STYLE: dict[str, Any] = {"color": "black", "lw": 2.2, "solid_capstyle": "butt"}
+WIDER_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "solid_capstyle": "butt"}
 BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "lw": 0}
 
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
@@ -129,61 +129,34 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     one metric; those of one name stand together. Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    names = list(dict.fromkeys(map(name_of, rows)))
-    rows = sorted(rows, key=lambda row: names.index(name_of(row)))
-    data_sets = {row.data for row in rows}
-    texts = []
-    for row in rows:
-        text = name_of(row)
-        if len(data_sets) > 1:
-            text = f"{row.data}: {text}"
-        texts.append(_break_lines(text))
-    # bottoms of the texts; bars are below them
-    heights = [1 + 0.45 * text.count("\n") for text in texts]
-    bottoms = np.cumsum(heights).tolist()
-    lowest = bottoms[-1]
-    height = 1.3 + 0.42 * lowest
-    figure = Figure(figsize=(5.5, height), layout="constrained")
+    order = list(dict.fromkeys(map(name_of, rows)))
+    rows = sorted(rows, key=lambda row: order.index(name_of(row)))
+    names = list(map(name_of, rows))
+    if len({row.data for row in rows}) > 1:
+        names = [f"{row.data}: {name}" for row, name in zip(rows, names, strict=True)]
+    names = [_break_lines(name, 24) for name in names]
+    most_lines = 1 + max(name.count("\n") for name in names)
+    height = 1.2 + len(rows) * (0.15 + 0.17 * most_lines)
+    figure = Figure(figsize=(6.5, height), layout="constrained")
     axes = figure.subplots()
-    for y, text, row in zip(bottoms, texts, rows, strict=True):
-        _draw_forest_row(axes, y, text, row)
     metric = rows[0].metric
+    factor = 100 if metric.is_share else 1
+    for y, row in enumerate(rows):
+        for bounds, line_style in zip(bounds_of(row), (INTERVAL_STYLE, WIDER_STYLE), strict=True):
+            clipped = clip_interval(row, bounds)
+            if clipped is not None:
+                axes.plot(factor * np.array(clipped), [y, y], **line_style)
+        axes.plot(factor * row.interval.mean, y, "o", color="black")
+    margin = factor * metric.margin
+    axes.axvspan(-margin, margin, color="grey", **BAND_STYLE)
+    axes.axvline(0, color="grey", lw=1, zorder=1)
+    places = range(len(rows))
+    axes.set_yticks(places, names)
+    axes.secondary_yaxis("right").set_yticks(places, map(size_of, rows))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
-    # what the lines are, for the legend
-    names_of_thin = ["next data set" if row.is_mean else "other texts too" for row in rows]
-    thin = " or ".join(dict.fromkeys(names_of_thin))
-    axes.plot([], [], label="95 % interval", **INTERVAL_STYLE)
-    axes.plot([], [], label=thin, **WIDER_STYLE)
-    margin_style = BAND_STYLE | {"color": "grey", "lw": 7}
-    axes.plot([], [], label="± margin", **margin_style)
-    figure.legend(loc="outside upper left", ncols=3, fontsize="small", columnspacing=1)
-    axes.set_yticks([])
-    axes.set_ylim(lowest + 0.7, 0.4)
-    axes.spines["left"].set_visible(False)
     return figure
-
-
-def _draw_forest_row(axes: Axes, y: float, text: str, row: Difference) -> None:
-    """Name and size of a difference at height y, and below them its intervals."""
-    of_width = axes.get_yaxis_transform()
-    axes.text(0, y, text, weight="bold", va="bottom", transform=of_width)
-    size = size_of(row)
-    axes.text(1, y, size, ha="right", va="bottom", transform=of_width)
-    top = y + 0.08
-    middle = y + 0.28
-    bottom = y + 0.48
-    factor = 100 if row.metric.is_share else 1
-    margin = factor * row.metric.margin
-    axes.fill_between([-margin, margin], top, bottom, color="grey", **BAND_STYLE)
-    axes.vlines(0, top, bottom, color="grey", lw=1)
-    for bounds, line_style in zip(bounds_of(row), (INTERVAL_STYLE, WIDER_STYLE), strict=True):
-        clipped = clip_interval(row, bounds)
-        if clipped is not None:
-            ends = factor * np.array(clipped)
-            axes.plot(ends, [middle, middle], solid_capstyle="butt", **line_style)
-    mean = factor * row.interval.mean
-    axes.plot(mean, middle, "o", color="black")
 
 
 @own_style
@@ -203,9 +176,7 @@ def draw_attention(reading: "Reading") -> Figure:
     axes.set_xticks(positions, tokens, rotation=90)
     axes.set_yticks(positions, tokens)
     padding = describe_padding(attention.padding_share)
-    axes.set_xlabel("key")
-    if padding:
-        axes.set_xlabel(f"key ({padding})")
+    axes.set_xlabel(f"key ({padding})" if padding else "key")
     axes.set_ylabel("query")
     ticks = [0, largest / 2, largest]
     figure.colorbar(image, label="attention weight", ticks=ticks, format="%.3g", shrink=0.8)

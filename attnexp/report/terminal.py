@@ -1,7 +1,6 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from attnexp.report.tables import tabulate_by_data, tabulate_means
 from attnexp.statistics.verdict import is_decided
 
 MOST_CONTRASTS = 3  # on several data sets whose differences are all listed
-LETTERS = "abcdef"  # marks of the variants that a curve has room for
+LETTERS = "abc"  # marks of the variants of a curve; more would hide each other
 
 
 def show_answer(answer: Answer, console: Console) -> None:
@@ -39,7 +38,8 @@ def _show_part(answer: Answer, console: Console) -> None:
     else:
         print_table(tabulate_means(answer), console)
         (comparison,) = answer.comparisons
-        if comparison.curve["epoch"].nunique() > 1:
+        is_clear = len(comparison.group.variants) <= len(LETTERS)
+        if is_clear and comparison.curve["epoch"].nunique() > 1:
             console.print(draw_curve(comparison, console))
         _show_differences(rows, VERDICT, console)
     for line in dict.fromkeys(list_remarks(answer, rows)):
@@ -81,11 +81,10 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
     group = comparison.group
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
-    variants = [variant for variant in group.variants if variant in means]
-    letters = dict(zip(LETTERS, variants, strict=False))
+    means = means.reindex(columns=group.variants).dropna(axis=1, how="all")
     figure = _make_figure(list(means.index), console.width)
     legend = []
-    for letter, variant in letters.items():
+    for letter, variant in zip(LETTERS, means, strict=False):
         legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")
@@ -95,16 +94,10 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         if len(k_run):  # without values there would be a mark at (0, 0)
             k_line = k_run.set_index("epoch")["val_accuracy"]
             figure.draw(_mark_points(figure, k_line, letter.upper()))
-    picture = figure.build().string(colorless=True).rstrip("\n")
-
     if len(group.published):
         legend.append("capitals: K's run")
-    if len(letters) < len(variants):
-        legend.append(f"first {len(letters)} of {len(variants)}")
-    no_break = "\xa0"  # an entry stands in one line
-    entries = [entry.replace(" ", no_break) for entry in legend]
-    lines = textwrap.fill("   ".join(entries), console.width)
-    names = lines.replace(no_break, " ")
+    picture = figure.build().string(colorless=True).rstrip("\n")
+    names = "   ".join(legend)
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
 
 

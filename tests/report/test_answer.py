@@ -63,7 +63,7 @@ def test_the_golden_study() -> None:
     ("studies", "most"),
     [
         (["blog"], 34),
-        (["position"], 64),
+        (["position"], 50),
         (["blog_data", "blog"], 66),
         (["position_x_embedding"], 80),
     ],
