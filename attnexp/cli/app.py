@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+SCHEMA = 7  # of the JSON documents of all commands
 OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
 """What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
@@ -195,6 +196,6 @@ def console() -> "Console":
 
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
-    text = result if isinstance(result, str) else json.dumps(result, indent=1)
+    text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
     stdout = _stdout or sys.stdout
     stdout.write(f"{escape_controls(text)}\n")
