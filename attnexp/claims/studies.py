@@ -60,7 +60,7 @@ def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Findi
     verdicts = []
     for part in parts:
         _, mean, _, low, high = part.interval
-        text = f"{part.name} {format_size(mean, low, high, ACCURACY)}"
+        text = f"{part.name} {format_size(mean, (low, high), ACCURACY)}"
         if not part.decides:
             shown.append(f"({text})")
             continue

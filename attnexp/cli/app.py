@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+SCHEMA = 7  # of the JSON documents of all commands
 OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
 """What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
@@ -28,16 +29,12 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
-        words = [*ctx.args]  # a copy: parsing empties the list
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            from attnexp.config.choose import option_as_setting
-
-            setting = option_as_setting(getattr(error, "option_name", ""), words)
-            if setting:
-                stop(setting, code=2)
             error.message = error.message.removeprefix("Value error, ")  # by pydantic
+            if hasattr(error, "option_name"):
+                error.message += ". Settings have no dashes, as in train.epochs=3."
             raise
         except BrokenPipeError:
             raise  # `main` ends the command
@@ -89,7 +86,7 @@ def _name_experiments(words: list[str] | None) -> list[str]:
     named = []
     for word in words or []:
         if "=" not in word and (NAME_OF_RUN.fullmatch(word) or "/" in word):
-            word = f"experiment={find_run(Path(word)) / 'config.yaml'}"
+            word = f"experiment={find_run(Path(word)) / 'config.json'}"
         named.append(word)
     return named
 
@@ -199,6 +196,6 @@ def console() -> "Console":
 
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
-    text = result if isinstance(result, str) else json.dumps(result, indent=1)
+    text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
     stdout = _stdout or sys.stdout
     stdout.write(f"{escape_controls(text)}\n")

@@ -105,11 +105,14 @@ def print_answer(
     from attnexp.report.tables import make_table
     from attnexp.report.terminal import show_answer
 
-    if table == "study" or (format != "table" and table is not None):
-        emit(formats.format_table(answer, table, format))
-    elif format != "table":
+    if format == "json":
+        emit(formats.make_document(answer, table))
+    elif table is None and format == "table":
+        if not only_if_asked:
+            show_answer(answer, console())
+    elif table is None:
         emit(formats.format_answer(answer, format))
-    elif table is not None:
+    elif format == "table" and table != "study":
         print_table(make_table(table, answer), console())
-    elif not only_if_asked:
-        show_answer(answer, console())
+    else:
+        emit(formats.format_table(answer, table, format))
