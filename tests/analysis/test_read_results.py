@@ -173,10 +173,20 @@ def test_a_mistake_is_one_message(frame: Any, options: dict[str, Any], words: li
     assert all(word in message for word in words), message
 
 
-@pytest.mark.parametrize("options", [{"margin": "0.5"}, {"lower": "loss"}, {"margin": ["1"]}])
-def test_a_value_of_another_type_is_a_type_error(options: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="which is not"):
-        attnexp.judge(FRAME, **options)
-    if "margin" in options:
-        with pytest.raises(TypeError, match="which is not a number"):
-            attnexp.compare("nowhere", **options)
+WRONG_TYPES: list[Callable[[], object]] = [
+    lambda: attnexp.judge(FRAME, margin="0.5"),  # type: ignore[arg-type]
+    lambda: attnexp.judge(FRAME, lower="loss"),  # type: ignore[arg-type]
+    lambda: attnexp.compare("outputs", margin="0.5"),  # type: ignore[arg-type]
+    lambda: attnexp.train_run("position=rotary"),  # type: ignore[arg-type]
+    lambda: attnexp.results(),  # type: ignore[call-arg]
+]
+
+
+@pytest.mark.parametrize("call", WRONG_TYPES)
+def test_a_value_of_another_type_is_a_type_error_of_one_line(call: Callable[[], object]) -> None:
+    with pytest.raises(TypeError, match="is not a number|True or False|takes a config|'path'"):
+        call()
+
+
+def test_a_margin_of_zero_is_refused() -> None:
+    assert "margin=0 is no number of points" in message_of(attnexp.compare, "outputs", margin=0)
