@@ -60,7 +60,7 @@ def test_a_file_is_judged_like_its_frame(
 
 
 def test_several_files_are_one_table_and_blanks_around_names_do_not_count(tmp_path: Path) -> None:
-    files = []
+    files: list[Path] = []
     for text in ("base , 1,.8\nbase,2.0,.81\n", "pe, 1 ,.82\n pe,2,.83\n"):
         files.append(tmp_path / f"{len(files)}.csv")
         files[-1].write_text(f"variant, seed,accuracy\n{text}")
@@ -74,7 +74,7 @@ def test_options_name_the_columns_and_a_column_separates_data_sets() -> None:
         frame = pd.concat([FRAME.assign(**{column: "x"}), FRAME[::-1].assign(**{column: "y"})])
         frame = frame.rename(columns={"variant": "model", "seed": "run", "accuracy": "f1"})
         frame["variant"] = "large"  # A column like any other where an option names another one.
-        names = {"variant_column": "model", "seed_column": "run", "metric": "f1"}
+        names: dict[str, Any] = {"variant_column": "model", "seed_column": "run", "metric": "f1"}
         if column == "task":
             assert "differ in: task" in message_of(attnexp.judge, frame, **names)
             names["dataset_column"] = column
@@ -184,7 +184,7 @@ WRONG_TYPES: list[Callable[[], object]] = [
 
 @pytest.mark.parametrize("call", WRONG_TYPES)
 def test_a_value_of_another_type_is_a_type_error_of_one_line(call: Callable[[], object]) -> None:
-    with pytest.raises(TypeError, match="is not a number|True or False|takes a config|'path'"):
+    with pytest.raises(TypeError, match=r"is not a number|True or False|takes a config|'path'"):
         call()
 
 
