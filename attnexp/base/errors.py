@@ -18,12 +18,12 @@ class UserError(ValueError):
     """Error in what the user gave, with what to do: exit code 2."""
 
 
-class Busy(UserError):
-    """Another process is doing this run."""
-
-
 class RunFailed(RuntimeError):
     """A run that was asked for rightly and failed: exit code 1."""
+
+
+class Busy(RunFailed):
+    """Another process is doing this run."""
 
 
 def name_allocation(message: str) -> str:
