@@ -54,7 +54,7 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
                 path = older[0]
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
     for change, number in changes.items():
-        progress.note(f"{change} since {number} of these runs. --any-code takes them as they are.")
+        progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
 
 
