@@ -127,15 +127,20 @@ def measure_epoch(
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
     """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
-    floats, which raises `UserError` where it gives no number with a gradient."""
+    floats, which raises `UserError` where it gives no number with a gradient. Of a class, what its
+    settings make is that function."""
     if config.loss is None:
         return cross_entropy
-    function = pieces.load(config.loss)
+    settings = asdict(config.loss)
+    kind = settings.pop("kind")
+    function = pieces.load(kind)
+    if isinstance(function, type):
+        function = function(**settings)
 
     def compute_loss(logits: Tensor, labels: Tensor) -> Tensor:
         loss = function(logits, labels.clone())  # which it may change in place
         if not (isinstance(loss, Tensor) and loss.shape == () and loss.requires_grad):
-            raise UserError(f"train.loss={config.loss} must return one number with a gradient.")
+            raise UserError(f"train.loss={kind} must return one number with a gradient.")
         return loss
 
     return compute_loss
