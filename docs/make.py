@@ -23,7 +23,7 @@ from typing import Any, get_args
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, MeanDifference, compare
+from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
@@ -32,7 +32,7 @@ from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
-from attnexp.report.cells import format_size, format_texts_interval, size_of
+from attnexp.report.cells import format_interval, format_size, size_of
 from attnexp.statistics.intervals import t_interval
 from attnexp.statistics.verdict import EQUIVALENT, HELPS, ON_THESE_TEXTS, UNDECIDED
 
@@ -148,8 +148,8 @@ def overfitting() -> str:
 def attention() -> str:
     """What a model without PE gains from uniform attention, and one without attention."""
     document = run_command("attnexp probe outputs/published/blog --do uniform --json")
-    effects = pd.DataFrame(json.loads(document)["effects"])
-    uniform = effects.set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
+    rows = pd.DataFrame(json.loads(document)["differences"])
+    uniform = rows.set_index("variant").loc["no_pe, uniform"]
     uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], ACCURACY)
     rivals = compare_published("baselines")
     rival = find_difference(rivals, "final", variant="mean")
@@ -168,8 +168,9 @@ def other_data() -> str:
     final = means["final"]
     scaled = means_at_endpoints("blog_scaled_data", "blog_scaled")["best"]
     return f"""**Other data.** With K's learning rate PE lowers accuracy on average:
-        {size_of(best)} points at the best epoch, over {best.n} data sets, and
-        {size_of(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
+        {size_of(best)} points at the best epoch, over {best.interval.n} data sets, and
+        {size_of(final)} after five, over {final.interval.n}, where the interval
+        {describe_zero(final)}.
         If scores are divided by √d_k, the interval at the best epoch {describe_zero(scaled)}:
         {size_of(scaled)}. The positions are large beside the words
         ([why](docs/results.md#why-the-sign-turns))."""
@@ -191,12 +192,12 @@ def compare_published(*studies: str) -> Answer:
     return compare(load_groups([PUBLISHED / study for study in studies]), [ACCURACY])
 
 
-def means_at_endpoints(*studies: str) -> dict[str, MeanDifference]:
+def means_at_endpoints(*studies: str) -> dict[str, Difference]:
     """The mean over data sets at each endpoint."""
     return {row.endpoint.name: row for row in compare_published(*studies).means}
 
 
-def describe_zero(row: MeanDifference) -> str:
+def describe_zero(row: Difference) -> str:
     """Whether the interval of a mean over data sets holds 0."""
     return "includes zero" if row.interval.low <= 0 <= row.interval.high else "excludes zero"
 
@@ -212,7 +213,7 @@ def find_difference(answer: Answer, point: str, variant: str = "") -> Difference
 def differences(*studies: str) -> Iterator[str]:
     """All differences of studies, and the mean over data sets where there are several."""
     answer = compare_published(*studies)
-    rows = [row_of_difference(row, row.data) for row in answer.differences]
+    rows = [row_of_difference(row, row.data) for row in answer.measured]
     rows += [row_of_mean(row) for row in answer.means]
     return table(rows)
 
@@ -273,17 +274,17 @@ def row_of_difference(row: Difference, place: str) -> Row:
         n=row.interval.n,
         endpoint=TITLES[row.endpoint.name],
         size=size_of(row),
-        texts=format_texts_interval(row),
+        texts=format_interval(row.texts, row.metric),
         verdict=row.words,
     )
 
 
-def row_of_mean(row: MeanDifference) -> Row:
+def row_of_mean(row: Difference) -> Row:
     """A mean over data sets, which has no verdict."""
     return Row(
         place="mean over data sets",
         name=row.contrast.name,
-        n=row.n,
+        n=row.interval.n,
         endpoint=TITLES[row.endpoint.name],
         size=size_of(row),
         texts="–",

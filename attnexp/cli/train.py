@@ -26,7 +26,8 @@ def train(
     words = overrides or []
     config = compose(words)  # before the loop is imported: a wrong word is answered at once
     from attnexp.analysis.answer import compare
-    from attnexp.analysis.read_runs import make_groups, make_rows
+    from attnexp.analysis.make_groups import make_groups
+    from attnexp.analysis.rows import as_rows
     from attnexp.base import progress
     from attnexp.report.advice import foresee_chance, next_commands, note_few_steps
     from attnexp.report.print_table import print_table
@@ -42,7 +43,8 @@ def train(
     if as_json:
         emit({**asdict(result), "folder": str(run_dir)})
         return
-    answer = compare(make_groups(make_rows(Run(path=run_dir, result=result)), {}), [])
+    rows = as_rows(Run(path=run_dir, result=result))
+    answer = compare(make_groups([rows], {}), [])
     print_table(tabulate_epochs(answer), console())
     data = load_data(config.data, config.seeds.resample)
     text = data.read(data.test.ids[0])

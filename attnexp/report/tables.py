@@ -9,6 +9,7 @@ import pandas as pd
 from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
+from attnexp.analysis.kexue import is_as_k_ran
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -85,18 +86,19 @@ def tabulate_means(answer: Answer) -> Table:
 
 
 def _k_rows(comparison: Comparison) -> pd.DataFrame:
-    """K's accuracies as rows of means, where K trained for as many epochs."""
+    """K's accuracies as rows of means, where K ran every variant, and for as many epochs."""
     group = comparison.group
+    if not all(is_as_k_ran(group, variant) for variant in group.variants):
+        return pd.DataFrame()
     num_seeds = comparison.endpoints.groupby("variant")["n"].max()
     rows = []
     for variant in group.variants:
-        k_run = group.k_run(variant)
-        if k_run["epoch"].max() == group.epochs["epoch"].max():
-            accuracies = k_run["val_accuracy"]
-            about = {"data": group.data, "protocol": group.protocol, "variant": variant}
-            about |= {"metric": ACCURACY.name, "n": 1, "num_seeds": num_seeds[variant]}
-            rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
-            rows.append(about | {"at": "K best", "mean": accuracies.max()})
+        accuracies = group.k_run(variant)["val_accuracy"]
+        about: dict[str, Any] = {"data": group.data, "protocol": group.protocol}
+        about |= {"variant": variant}
+        about |= {"metric": ACCURACY.name, "n": 1, "num_seeds": num_seeds[variant]}
+        rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
+        rows.append(about | {"at": "K best", "mean": accuracies.max()})
     return pd.DataFrame(rows)
 
 
