@@ -61,7 +61,7 @@ def _name_data(setups: Sequence[Setup], contents: Sequence[str]) -> str:
     if len(contents) > 1:
         name += f" ({facts['fingerprint'][:8]})"
     settings = [setup.config["data"] for setup in setups]
-    limits = {(values["limit_train"], values["limit_test"]) for values in settings}
+    limits = {(values.get("limit_train"), values.get("limit_test")) for values in settings}
     if len(limits) == 1 and limits != {(None, None)}:
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
     return name

@@ -1,7 +1,6 @@
 """Groups of runs on disk and of published studies."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from attnexp.analysis.read_published import load_published
 from attnexp.analysis.rows import RunRows, as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.runs import manifest
+from attnexp.runs import manifest, store
 from attnexp.runs.manifest import Manifest
 
 
@@ -29,7 +28,7 @@ def load_groups(
         num_runs = len(runs)
         if not file.is_file():
             manifest.check_folder(path)
-        with _leaving_out(messages):
+        with store.leaving_out(path, messages.append):
             if file.is_file():
                 published, studies[key] = load_published(file, key)
                 runs += published
@@ -55,15 +54,6 @@ def _load_folder(folder: Path, studies: dict[str, Manifest], messages: list[str]
     for run in manifest.load_runs(folder, messages.append):
         if study is None:
             run = replace(run, label="")
-        with _leaving_out(messages):
+        with store.leaving_out(run.path, messages.append):
             runs.append(as_rows(run, key))
     return runs
-
-
-@contextmanager
-def _leaving_out(messages: list[str]) -> Iterator[None]:
-    """Go on after a run, study or file that cannot be read, with a message."""
-    try:
-        yield
-    except UserError as error:
-        messages.append(str(error))

@@ -100,7 +100,7 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     for row in result.epochs:
         values += [(row.epoch, name, value) for name, value in vars(row).items()]
     if result.config["train"]["protocol"] == "holdout":
-        epoch = result.best.epoch
+        epoch = result.own_best.epoch
         values += [(epoch, f"test_{name}", value) for name, value in asdict(result.test).items()]
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
     own = RunRows(
