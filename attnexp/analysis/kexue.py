@@ -81,13 +81,6 @@ def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
     return tuple(as_word(key, values[key]) for key in differing)
 
 
-def is_as_k_ran(group: Group, variant: str) -> bool:
-    """Whether K published a run of a variant, with all of its settings and as many epochs."""
-    k_run = group.k_run(variant)
-    has_all_epochs = k_run["epoch"].max() == group.epochs["epoch"].max()
-    return has_all_epochs and not settings_unlike_k(group.configs[variant])
-
-
 def agreements_with_k(group: Group) -> list[Agreement]:
     """One agreement for each set of settings in which variants that K ran differ from K's."""
     if group.published.empty:

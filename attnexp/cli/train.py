@@ -43,7 +43,9 @@ def train(
     run_dir, result = train_run(config, again=again)
     note_few_steps([result])
     if as_json:
-        emit({**asdict(result), "folder": str(run_dir)})
+        document = asdict(result) | {"folder": str(run_dir)}
+        del document["schema"]  # of the file
+        emit(document)
         return
     _print_epochs(config, result)
     data = load_data(config.data, config.seeds.resample)
@@ -60,7 +62,7 @@ def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     test = ""
     if config.train.protocol == "holdout":
         measured = f"validated on {result.data['n_val']:,} texts held out"
-        test = f"On the test set, at epoch {result.best.epoch}: {result.test.accuracy:.2%} right.\n"
+        test = f"On the test set, at epoch {result.own_best.epoch}: {result.test.accuracy:.2%} right.\n"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("epoch", "train_loss", "train_acc", "val_loss", "val_acc"):
         table.add_column(name, justify="right")

@@ -184,7 +184,7 @@ def _train(
         data=describe_data(config, inputs, splits),
         parameters=num_parameters,
         epochs=history.epochs,
-        best=history.epochs[best_epoch(history.epochs)],
+        own_best=history.epochs[best_epoch(history.epochs)],
         final=history.epochs[-1],
         test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - history.started,
