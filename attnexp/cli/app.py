@@ -36,11 +36,10 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
-        words = [*ctx.args]  # a copy: parsing empties the list
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            _explain(error, words)
+            _explain(error)
             raise
         except UserError as error:
             stop(str(error), code=2)
@@ -84,15 +83,16 @@ def _describe_place(error: OSError) -> str:
     return f"{error.strerror or error}: {place}. {remedy}, or give another place."
 
 
-def _explain(error: Any, words: list[str]) -> None:
+def _explain(error: Any) -> None:
     """Say what to write instead of these words of the command line, where Typer does not."""
-    from attnexp.config.choose import option_as_setting
     from attnexp.config.options import did_you_mean
 
     if hasattr(error, "possibilities"):  # no such option, or no such command
-        instead = option_as_setting(getattr(error, "option_name", ""), words)
-        if instead:
-            stop(instead, code=2)
+        if hasattr(error, "option_name"):
+            error.message += (
+                ". Settings have no dashes, as in train.epochs=3; several values are a sweep: "
+                "attnexp sweep seed=0,1"
+            )
     else:  # a wrong value, which pydantic describes, or a missing one, which its help does
         message = error.message.removeprefix("Value error, ")
         if " is not one of " in message:
@@ -141,7 +141,7 @@ def _name_experiments(words: list[str] | None) -> list[str]:
             from attnexp.runs.manifest import NAME_OF_RUN, find_run
 
             if NAME_OF_RUN.fullmatch(word) or "/" in word:
-                word = f"experiment={find_run(Path(word)) / 'config.yaml'}"
+                word = f"experiment={find_run(Path(word)) / 'config.json'}"
             elif word.replace(".", "").isidentifier():
                 near = did_you_mean(f"{word}=", [f"{key}=" for key in choices_by_key()])
                 if near:

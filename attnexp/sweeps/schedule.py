@@ -45,7 +45,7 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs:
         identity = identify(job.config, fingerprints[job.inputs])
-        path, _ = store.find_place(job.config.out, identity.run_id)
+        path, _ = store.choose_folder(job.config.out, identity.run_id)
         if not store.has_finished(path):
             missing.append(identity)
             if any_code:
@@ -140,7 +140,7 @@ def _start_runs(
             continue
         if store.has_finished(entry.path):  # by another process, maybe with files of before
             run_id = "-".join(entry.path.name.split("-")[:2])
-            entry.path, _ = store.find_place(entry.job.config.out, run_id)
+            entry.path, _ = store.choose_folder(entry.job.config.out, run_id)
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
@@ -153,8 +153,8 @@ def _start_runs(
         running |= zip(futures, starting, strict=True)
     if not awaited:
         return ""
-    lock = store.describe_lock(awaited[0].path)
-    return f"another sweep does {len(awaited)} of them ({lock})"
+    lock = store.lock_file(awaited[0].path)
+    return f"another sweep does {len(awaited)} of them ({lock} is locked)"
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
@@ -182,13 +182,12 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
             entry.outcome = failure
     except Exception as error:  # whatever a cluster may do to a job
         entry.outcome = str(error).strip().partition("\n")[0]
-    if isinstance(entry.outcome, Run) and (
-        entry.outcome.path.name != entry.path.name
-        or reads.differing_file(entry.outcome.result.read_files)
-    ):
-        entry.outcome = (
-            "the code or the data changed since the sweep began. Give the command again."
-        )
+    if isinstance(entry.outcome, Run):
+        name = reads.differing_file(entry.outcome.result.read_files)
+        if not name and entry.outcome.path.name != entry.path.name:
+            name = "the code or the data"
+        if name:
+            entry.outcome = f"{name} changed since the sweep began. Give the command again."
 
 
 def _seconds_of_epochs(path: Path) -> list[float]:
@@ -196,5 +195,5 @@ def _seconds_of_epochs(path: Path) -> list[float]:
     try:
         lines = (path / store.METRICS).read_text().splitlines()
         return [json.loads(line)["seconds"] for line in lines]
-    except (OSError, *store.NOT_A_RESULT):  # none, or half a line
+    except (OSError, ValueError, LookupError, TypeError):  # none, or half a line
         return []
