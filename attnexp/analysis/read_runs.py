@@ -181,6 +181,7 @@ def _make_group(
         right=_unpack_answers(endpoints, points, runs) if named["resample"].nunique(dropna=False) == 1 else {},
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
         made_by=[dict(zip(MADE_BY, made, strict=True)) for made in versions],
+        code={variant: about.code for variant, about in abouts.items()},
         facts={variant: about.facts for variant, about in abouts.items()},
         studies=plans,
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
