@@ -7,7 +7,6 @@ import typer
 
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, join_names
-from attnexp.cli import completion
 from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report import TableName
 from attnexp.statistics.defaults import MARGIN
@@ -31,7 +30,7 @@ Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answe
 Baseline = Annotated[
     str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
 ]
-Run = typer.Option(metavar="RUN_DIR", help="Run to show.", autocompletion=completion.runs)
+Run = typer.Option(metavar="RUN_DIR", help="Run to show.")
 
 
 @app.command()

@@ -125,7 +125,7 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
     done = here("judge", csv)
     assert (done.returncode, done.stderr) == (0, "")
     assert "helps by at least 0.25" in done.stdout
-    assert here("judge", csv, "--baseline", "b", "--columns", "accuracy").returncode == 0
+    assert here("judge", csv, "--baseline", "b", "--metric", "accuracy").returncode == 0
     assert here("judge", csv, "--until", "decided", "--json").returncode == 0
     pd.read_csv(tmp_path / csv).query("seed < 5").to_csv(tmp_path / "few.csv", index=False)
     open_ = here("judge", "few.csv", "--until", "decided")
@@ -153,6 +153,7 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
+        (["judge", "r.xlsx"], "r.xlsx is no csv, tsv, json, jsonl or parquet file"),
         (["judge", "r.csv", "--variant-column", "model"], "no column model"),
         (["runs", "nowhere"], "There is no folder nowhere"),
     ],
