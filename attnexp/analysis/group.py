@@ -1,9 +1,10 @@
-"""The waist of the project: results as two data frames, whoever measured them.
+"""Results as two data frames, whoever measured them: what all comparisons start from.
 
 `endpoints` has a row for each variant, seed, endpoint and metric; `epochs` the same by epoch.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -53,11 +54,16 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        rows = self.endpoints[self.endpoints["point"] == point]
-        rows = rows[rows["metric"] == metric]
-        wide = rows.pivot(index="seed", columns="variant", values="value")
-        measured = [variant for variant in self.variants if variant in wide]
-        return wide[measured]
+        values = self._values.get((point, metric), pd.DataFrame()).dropna(how="all")
+        measured = [variant for variant in self.variants if variant in values]
+        return values[measured]
+
+    @cached_property
+    def _values(self) -> pd.DataFrame:
+        """A row a seed; columns by endpoint, metric and variant."""
+        columns = ["point", "metric", "variant"]
+        values = self.endpoints.pivot(index="seed", columns=columns, values="value")
+        return values.sort_index(axis=1)
 
     def k_run(self, variant: str) -> pd.DataFrame:
         """K's run of a variant, a row an epoch; no rows where K has none."""

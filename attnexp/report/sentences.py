@@ -99,7 +99,7 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "code": _list_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
-        "anytime": any(row.anytime for row in differences),
+        "anytime": any(row.sequential for row in differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }

@@ -209,13 +209,15 @@ def ks_values_inside(inside: int) -> Breakage:
 
 def intervened(intervention: str, changed: float) -> Breakage:
     """PE has 0.82 and the model without it 0.8; an intervention changes PE's."""
+    means = {"pe": 0.82, f"pe, {intervention}": changed, "no_pe": 0.8}
     rows = [
-        {"variant": variant, "seed": str(seed), "intervention": intervention}
-        | {"accuracy": before + seed / 1e4, "changed_accuracy": after + seed**2 / 1e5}
-        for variant, before, after in (("pe", 0.82, changed), ("no_pe", 0.8, 0.8))
+        {"variant": variant, "seed": str(seed), "point": "result", "metric": "accuracy"}
+        | {"value": mean + seed ** (1 + (mean == changed)) / 1e5}
+        for variant, mean in means.items()
         for seed in range(6)
     ]
-    return put(studies, "probe_studies", lambda *_: (pd.DataFrame(rows), []))
+    group = made_group(*means, endpoints=pd.DataFrame(rows))
+    return put(studies, "probe_studies", lambda *_: [group])
 
 
 def tagged(*accuracies: float) -> Breakage:
