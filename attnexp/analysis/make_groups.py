@@ -107,6 +107,7 @@ def _make_group(
         right=_unpack_answers(endpoints, points, runs),
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
         made_by=[dict(zip(MADE_BY, made, strict=True)) for made in versions],
+        code={variant: setup.code for variant, setup in setups.items()},
         facts={variant: setup.facts for variant, setup in setups.items()},
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
