@@ -148,7 +148,10 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
-        (["report", BLOG, "--html", "nowhere/a.html"], "No such file or directory: 'nowhere/a.html'"),
+        (
+            ["report", BLOG, "--html", "nowhere/a.html"],
+            "No such file or directory: 'nowhere/a.html'",
+        ),
         (["report", BLOG, "--html", "."], "Is a directory: '.'"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),
