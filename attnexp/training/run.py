@@ -118,8 +118,6 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss that is
     not finite.
     """
-    if not isinstance(config, RunConfig):
-        raise TypeError("train_run takes a config: train_run(compose('position=rotary')).")
     is_foreign = bool(foreign_code(to_dict(config)))
     reads.begin_run()
     with device.restore_process():
