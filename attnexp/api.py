@@ -15,7 +15,6 @@ from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.inspect.insight import load_model
 from attnexp.runs.labels import settings
-from attnexp.statistics.defaults import MARGIN
 from attnexp.training.run import train_run
 
 __all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
@@ -57,10 +56,10 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = None) -> pd.DataFrame:
+def compare(*paths: File, margin: float | None = None, metric: str | None = None) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin: in percentage points. metric: else that of the studies. Raises
-    `UserError`."""
+    runs, or published files. margin, in percentage points, and metric: else those of the studies.
+    Raises `UserError`."""
     groups = load_groups([Path(path) for path in paths])
     metrics = [choose_metric(metric, margin, groups)]
     return difference_frame(answer.compare(groups, metrics).differences)

@@ -37,7 +37,7 @@ def load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
                 seed=seed,
                 about=abouts[*place],
                 made_by=[tuple(made.get(key) for key in MADE_BY) for made in tree["made_by"]],
-                declared=tree["declaration"] is not None,
+                declared=tree.get("sequential", tree.get("declaration") is not None),
                 rows=list(own.melt("epoch", metrics).dropna().itertuples(index=False, name=None)),
                 correct=dict(zip(answers.get("epoch", ()), answers.get("correct", ()))),
             )
@@ -45,6 +45,6 @@ def load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
             runs.append(run)
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
         # files of before lack some of these keys
-        keys = "variants settings seed_kind added_seeds commands metric".split()
+        keys = "variants settings seed_kind added_seeds commands metric margin sequential".split()
         plan = {key: tree[key] for key in keys if key in tree}
         return runs, Manifest(**plan, runs=planned)

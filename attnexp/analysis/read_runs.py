@@ -88,7 +88,7 @@ def make_rows(run: Run, study: str = "") -> list[RunRows]:
         seed=replicate(result.config),
         about=About(config=result.config, facts=result.data, code=result.code | python),
         made_by=[tuple(result.provenance.get(key) for key in MADE_BY)],
-        declared=run.declared,
+        declared=run.sequential,
         default_label=result.label,
         num_departures=len(result.departures),
         folder=run.path,

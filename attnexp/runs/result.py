@@ -135,7 +135,7 @@ class Run:
     path: Path
     result: RunResult
     label: str = ""  # name of the variant in its study; empty without a study
-    declared: bool = False  # whether a study has it that adds seeds because of results
+    sequential: bool = False  # whether a study has it that adds seeds because of results
 
     def read(self, name: str) -> bytes:
         """Content of a file of the run. Raises `UserError` if it cannot be read, or is another than

@@ -19,7 +19,7 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
 from attnexp.runs import predictions
-from attnexp.runs.manifest import Declaration, Manifest, PlannedRun, record_runs
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, record_runs
 from attnexp.runs.result import Run
 
 
@@ -202,8 +202,9 @@ def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
 def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential(tmp_path: Path) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)], "usual")
     save_study(tmp_path, [result("b", seed, [0.8]) for seed in (0, 1)], "declared")
-    plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
-    record_runs(tmp_path / "declared", plan)
+    plan = load_manifest(tmp_path / "declared")
+    assert plan
+    record_runs(tmp_path / "declared", replace(plan, sequential=True))
     for folder, found in (("usual", set()), ("declared", {"b"}), ("runs", {"b"}), (".", {"b"})):
         assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]
 

@@ -16,8 +16,8 @@ from conftest import PROGRAM, Command, Json, OwnModule, Patch, Refused
 from samples import exit_code, result, save_study
 
 from attnexp.base import progress
+from attnexp.cli.train import next_commands
 from attnexp.config.compose import compose
-from attnexp.report.advice import next_commands
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import plan
 from attnexp.training.run import load_data
@@ -48,18 +48,14 @@ def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatc
     assert report[2:] == ["--html", "page.html"]
     assert "position=none,rotary" in sweep
     assert "11 runs to do" in here(*sweep, "--dry-run").stdout
-    stored = here("train", f"experiment={results}/config.yaml").stdout
-    assert "report" in stored
-    assert "sweep" not in stored
 
 
 def test_a_run_of_ones_own_class_is_followed_by_its_name(own_module: OwnModule) -> None:
     module = own_module("from attnexp.model.positions import *\nclass Turn(RotaryPosition): ...")
-    words = [*SMOKE, f"position={module}:Turn", "position.layout=split"]
-    said = [*next_commands(Path("run"), words, compose(words), "a text")]
-    assert not any("predict" in line for line in said)  # it would need --trust-code
-    sweep = shlex.split(said[1])
-    assert f"position=none,{{kind: {module}:Turn, layout: split}}" in sweep
+    words = [*SMOKE, f"position={module}:Turn"]
+    sweep_line, _ = next_commands(Path("run"), words, compose(words), "a text")
+    sweep = shlex.split(sweep_line)
+    assert f"position=none,{module}:Turn" in sweep
     assert len(plan(sweep[2:]).jobs) == 12
 
 
@@ -92,7 +88,7 @@ def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, wor
     forms = (path.name, path.name[:7], str(path), "outputs/")
     done = [here(*words.replace("RUN", form).split()) for form in forms]
     assert {each.returncode for each in done} == {0}, done[0].stderr
-    assert len({each.stdout for each in done}) == 1
+    assert len({each.stdout.partition("Next:")[0] for each in done}) == 1
     assert "attnexp runs lists" in here(*words.replace("RUN", "fffff").split()).stderr
 
 

@@ -5,9 +5,8 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Barrier
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -17,9 +16,10 @@ from sweeping import SMOKE, TWO_AT_A_TIME, Figures, outcomes, result_of, sweepin
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
+from attnexp.data.encode import Dataset
 from attnexp.runs import store
 from attnexp.sweeps import executors, ray
-from attnexp.sweeps.plan import plan
+from attnexp.sweeps.plan import Job, plan
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training import run
 
@@ -36,43 +36,30 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
     assert executors.num_slots(ExecutorConfig(gpu=0.1), many) == 20
 
 
-def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    gpus: list[str] = []
-    pools: list[ThreadPoolExecutor] = []
-    all_have_begun = Barrier(4)
-
-    class Pool(ThreadPoolExecutor):
-        def __init__(self, size: int, context: object, begin: object, args: tuple[object, str]):
-            super().__init__(size)
-            gpus.append(args[1])
-            pools.append(self)
-
-        def submit(self, *job: object) -> Future[Any]:  # type: ignore[override]
-            return super().submit(all_have_begun.wait, 60)
-
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
-    jobs = plan([*SMOKE, "seed=range(4)"]).jobs
-    executor = executors.SideBySide(ExecutorConfig(workers=4), jobs)
-    for _ in range(2):  # the second time in the slots that are free again
-        places: list[Any] = [future.result() for future in executor.submit(jobs)]
-        assert sorted(places) == [0, 1, 2, 3]
-    executor.close()
-    assert sorted(gpus) == ["3", "3", "5", "5"]
-    assert all(pool._shutdown for pool in pools)
+def name_place(
+    job: Job, pipe: Connection, environment: dict[str, str], datasets: dict[Any, Dataset]
+) -> None:
+    """In place of training: the GPU of a process and the data that it was handed, or no outcome."""
+    if job.config.seed == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    (dataset,) = datasets.values()
+    pipe.send((environment["CUDA_VISIBLE_DEVICES"], dataset.fingerprint))
 
 
 @pytest.mark.slow
-def test_processes_are_handed_the_data_that_the_sweep_has_read() -> None:
-    jobs = plan([*SMOKE, "seed=0,1"]).jobs
-    dataset = run.load_data(jobs[0].config.data)
-    executor = executors.SideBySide(ExecutorConfig(workers=2), jobs)
-    read_there = "list(__import__('sys').modules['attnexp.training.run'].last_read.values())"
-    for slot in executor.processes:
-        (handed,) = slot.pool.submit(eval, read_there).result()
-        assert handed.fingerprint == dataset.fingerprint
-        assert (handed.train.ids == dataset.train.ids).all()
-    executor.close()
+def test_processes_share_the_gpus_and_what_the_sweep_has_read(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    monkeypatch.setattr(executors, "_work", name_place)
+    jobs = plan([*SMOKE, "seed=range(5)"]).jobs
+    fingerprint = run.load_data(jobs[0].config.data).fingerprint
+    executor = executors.SideBySide(ExecutorConfig(workers=5), jobs)
+    futures = [*executor.submit(jobs)]
+    while not all(future.done() for future in futures):
+        executor.wait(futures)
+    assert isinstance(futures.pop().exception(), executors.JobKilled)
+    outcomes: list[Any] = [future.result() for future in futures]
+    assert sorted(outcomes) == [("3", fingerprint)] * 2 + [("5", fingerprint)] * 2
+    assert not executor.workers
 
 
 @pytest.mark.parametrize("kind", ["ray", "slurm"])
@@ -116,6 +103,19 @@ def test_a_stopped_sweep_ends_its_processes_and_goes_on(
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
     code, message = result_of(sweeping(tmp_path, *TWO_AT_A_TIME))
     assert code == 0, message
+    assert outcomes(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_replaced_and_its_run_goes_on(
+    tmp_path: Path, undisturbed: Figures
+) -> None:
+    process = sweeping(tmp_path, *TWO_AT_A_TIME)
+    wait_for(lambda: num_begun(tmp_path))
+    os.kill(children(process.pid)[0], signal.SIGKILL)
+    code, message = result_of(process)
+    assert code == 0, message
+    assert message.count("its process was killed (out of memory?). It goes on from epoch ") == 1
     assert outcomes(tmp_path) == undisturbed
 
 
