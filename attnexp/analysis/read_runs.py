@@ -2,8 +2,7 @@
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from attnexp.analysis.rows import MADE_BY, About, RunRows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.runs import manifest, predictions
+from attnexp.runs import manifest, predictions, store
 from attnexp.runs.labels import replicate
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
@@ -41,14 +40,14 @@ def load_groups(
         file = Path(key.removesuffix(".parquet") + ".parquet")
         num_rows = len(rows)
         if file.is_file():
-            with _leaving_out(messages):
+            with store.leaving_out(file, messages.append):
                 published, studies[key] = load_published(file, key)
                 rows += published
         else:
             manifest.check_folder(path)
-            with _leaving_out(messages):
+            with store.leaving_out(path, messages.append):
                 for run in manifest.load_runs(path, messages.append):
-                    with _leaving_out(messages):
+                    with store.leaving_out(run.path, messages.append):
                         rows += make_rows(run, key)
                 if study := manifest.load_manifest(path):
                     studies[key] = study
@@ -59,15 +58,6 @@ def load_groups(
     for message in messages:
         left_out(message)
     return make_groups(rows, studies)
-
-
-@contextmanager
-def _leaving_out(messages: list[str]) -> Iterator[None]:
-    """Go on after a run, study or file that cannot be read, with a message."""
-    try:
-        yield
-    except UserError as error:
-        messages.append(str(error))
 
 
 def make_rows(run: Run, study: str = "") -> list[RunRows]:
@@ -141,7 +131,7 @@ def make_groups(runs: Iterable[RunRows], studies: Mapping[str, Manifest]) -> lis
 def _describe_cut(abouts: Sequence[About]) -> str:
     """` (2,000 + 500 texts)`: the size of a cut of a data set, where all variants have the same."""
     settings = [about.config["data"] for about in abouts]
-    limits = {(values["limit_train"], values["limit_test"]) for values in settings}
+    limits = {(values.get("limit_train"), values.get("limit_test")) for values in settings}
     if len(limits) > 1 or limits == {(None, None)}:
         return ""
     facts = abouts[0].facts

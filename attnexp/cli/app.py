@@ -140,7 +140,7 @@ def _name_experiments(words: list[str] | None) -> list[str]:
             from attnexp.runs.manifest import NAME_OF_RUN, find_run
 
             if NAME_OF_RUN.fullmatch(word) or "/" in word:
-                word = f"experiment={find_run(Path(word)) / 'config.yaml'}"
+                word = f"experiment={find_run(Path(word)) / 'config.json'}"
             elif word.replace(".", "").isidentifier():
                 near = did_you_mean(f"{word}=", [f"{key}=" for key in choices_by_key()])
                 if near:

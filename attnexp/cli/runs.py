@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from attnexp.cli.app import AsJson, app, console, emit, stop, studies_argument
 
 

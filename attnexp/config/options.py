@@ -4,6 +4,7 @@ The user's lie in `conf/` of the current folder, or in the folders of `--config-
 """
 
 import difflib
+import json
 import shlex
 from collections.abc import Iterable
 from functools import cache
@@ -63,7 +64,7 @@ def _groups(*folders: Path) -> Groups:
 
 def is_file(group: str, option: str) -> bool:
     """Whether an experiment or a study is given by its path."""
-    return group in ("experiment", "study") and option.endswith((".yaml", ".yml"))
+    return group in ("experiment", "study") and option.endswith((".yaml", ".yml", ".json"))
 
 
 def no_such(group: str, option: str) -> UserError:
@@ -92,7 +93,8 @@ def read(group: str, option: str) -> Tree:
     else:
         raise no_such(group, option)
     try:
-        tree = yaml.safe_load(path.read_text("utf-8"))
+        parse = json.loads if path.suffix == ".json" else yaml.safe_load
+        tree = parse(path.read_text("utf-8"))
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
     except (OSError, ValueError, yaml.YAMLError) as error:

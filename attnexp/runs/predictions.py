@@ -38,7 +38,7 @@ def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
     """Arrays of a file of a run, by name. Raises `UserError` if they cannot be read."""
     with reading(run.path / name, "Train again."):
-        return safetensors.numpy.load(run.read(name))
+        return safetensors.numpy.load((run.path / name).read_bytes())
 
 
 def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:

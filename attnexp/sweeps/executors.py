@@ -1,6 +1,7 @@
 """Executors on this machine; `slurm` and `ray` hold those of a cluster."""
 
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from multiprocessing import connection, forkserver, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -20,7 +21,7 @@ import torch
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, foreign_code, to_dict
-from attnexp.data.encode import Dataset
+from attnexp.runs.labels import departures, known_defaults
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
 from attnexp.training.run import last_read, train_run
@@ -122,7 +123,9 @@ class SideBySide(Executor):
         gpu = min(self.gpus, key=num_workers.__getitem__, default="")
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
         pipe, end_of_worker = CONTEXT.Pipe(duplex=False)
-        arguments = (job, end_of_worker, environment, last_read)
+        departures(to_dict(job.config))  # Its default settings are composed here, once for all.
+        caches = (last_read, known_defaults)
+        arguments = (pickle.dumps(job), end_of_worker, environment, caches)
         process = CONTEXT.Process(target=_work, args=arguments)
         with _blocked_signals():
             process.start()
@@ -153,14 +156,16 @@ class SideBySide(Executor):
 
 
 def _work(
-    job: Job, pipe: Connection, environment: dict[str, str], datasets: dict[Any, Dataset]
+    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
 ) -> None:
-    """Train a job in a process of its own. datasets: what the parent has read."""
+    """Train a pickled job in a process of its own. caches: of data and default settings."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked may have others.
-    last_read.update(datasets)
+    for own, of_parent in zip((last_read, known_defaults), caches, strict=True):
+        own.update(of_parent)
     progress.console.quiet = True  # The parent displays progress.
-    pipe.send(train_job(job))
+    with redirect_stdout(sys.stderr):  # User code may print, also when it is imported.
+        pipe.send(train_job(pickle.loads(job)))
 
 
 def _end_with_parent() -> None:

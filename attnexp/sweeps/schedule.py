@@ -52,7 +52,7 @@ def scan(
     finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
-        path, _ = store.find_place(job.config.out, identity.run_id)
+        path, _ = store.choose_folder(job.config.out, identity.run_id)
         if not store.has_finished(path):
             missing.append(identity)
             if any_code:
@@ -143,7 +143,7 @@ def _start_runs(
             continue
         if store.has_finished(entry.path):  # by another process, maybe with files of before
             run_id = "-".join(entry.path.name.split("-")[:2])
-            entry.path, _ = store.find_place(entry.job.config.out, run_id)
+            entry.path, _ = store.choose_folder(entry.job.config.out, run_id)
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
@@ -156,8 +156,8 @@ def _start_runs(
         running |= zip(futures, starting, strict=True)
     if not awaited:
         return ""
-    lock = store.describe_lock(awaited[0].path)
-    return f"another sweep does {len(awaited)} of them ({lock})"
+    lock = store.lock_file(awaited[0].path)
+    return f"another sweep does {len(awaited)} of them ({lock} is locked)"
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
@@ -194,9 +194,11 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
     """The outcome, or a failure where the run read other files than those of the plan."""
     if not isinstance(outcome, Run):
         return outcome
-    has_other_id = outcome.path.name != entry.path.name
-    if has_other_id or reads.differing_file(outcome.result.read_files):
-        return "the code or the data changed since the sweep began. Give the command again."
+    changed = reads.differing_file(outcome.result.read_files)
+    if not changed and outcome.path.name != entry.path.name:
+        changed = "the code or the data"
+    if changed:
+        return f"{changed} changed since the sweep began. Give the command again."
     return outcome
 
 
@@ -205,5 +207,5 @@ def _seconds_of_epochs(path: Path) -> list[float]:
     try:
         lines = (path / store.METRICS).read_text().splitlines()
         return [json.loads(line)["seconds"] for line in lines]
-    except (OSError, *store.NOT_A_RESULT):  # There is no file yet, or half a line.
+    except (OSError, ValueError, LookupError, TypeError):  # There is no file yet, or half a line.
         return []

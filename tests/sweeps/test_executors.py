@@ -1,6 +1,7 @@
 """Executors: how many runs at a time, what Slurm is asked for, and what happens to processes."""
 
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -16,10 +17,9 @@ from sweeping import SMOKE, TWO_AT_A_TIME, Figures, outcomes, result_of, sweepin
 
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
-from attnexp.data.encode import Dataset
 from attnexp.runs import store
 from attnexp.sweeps import executors, ray
-from attnexp.sweeps.plan import Job, plan
+from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training import run
 
@@ -37,12 +37,12 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
 
 
 def name_place(
-    job: Job, pipe: Connection, environment: dict[str, str], datasets: dict[Any, Dataset]
+    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
 ) -> None:
     """In place of training: the GPU of a process and the data that it was handed, or no outcome."""
-    if job.config.seed == 4:
+    if pickle.loads(job).config.seed == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-    (dataset,) = datasets.values()
+    (dataset,) = caches[0].values()
     pipe.send((environment["CUDA_VISIBLE_DEVICES"], dataset.fingerprint))
 
 
