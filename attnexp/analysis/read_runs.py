@@ -68,7 +68,7 @@ def make_rows(run: Run, study: str = "") -> list[RunRows]:
     for epoch in result.epochs:
         values = {**vars(epoch)}
         number = values.pop("epoch")
-        if result.config["train"]["protocol"] == "holdout" and number == result.best.epoch:
+        if result.config["train"]["protocol"] == "holdout" and number == result.own_best.epoch:
             values |= {f"test_{name}": value for name, value in asdict(result.test).items()}
         rows += [(number, name, value) for name, value in values.items() if value is not None]
     own = RunRows(

@@ -49,7 +49,7 @@ def judge_evidence(parts: Sequence[Evidence]) -> Finding:
     for name, interval, decides, within in parts:
         n, mean, sd, low, high = interval
         numbers.append(n)
-        size = format_size(mean, low, high, ACCURACY)
+        size = format_size(mean, (low, high), ACCURACY)
         if not decides:
             shown.append(f"({name} {size})")
             continue

@@ -7,7 +7,6 @@ import typer
 
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError
-from attnexp.cli import completion
 from attnexp.cli.app import AnyCode, AsJson, Folders, TrustCode, app, console, emit, points, stop
 from attnexp.report import TableName
 
@@ -26,7 +25,7 @@ def choice(help: str, type: Any) -> Any:
 Table = Annotated[TableName | None, choice("Print one table", TableName)]
 Format = Annotated[FormatName, choice("Output format", FormatName)]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
-Run = typer.Option(metavar="RUN_DIR", help="Run to show.", autocompletion=completion.runs)
+Run = typer.Option(metavar="RUN_DIR", help="Run to show.")
 
 
 @app.command()
@@ -105,11 +104,14 @@ def print_answer(
     from attnexp.report.tables import make_table
     from attnexp.report.terminal import show_answer
 
-    if table == "study" or (format != "table" and table is not None):
-        emit(formats.format_table(answer, table, format))
-    elif format != "table":
+    if format == "json":
+        emit(formats.make_document(answer, table))
+    elif table is None and format == "table":
+        if not only_if_asked:
+            show_answer(answer, console())
+    elif table is None:
         emit(formats.format_answer(answer, format))
-    elif table is not None:
+    elif format == "table" and table != "study":
         print_table(make_table(table, answer), console())
-    elif not only_if_asked:
-        show_answer(answer, console())
+    else:
+        emit(formats.format_table(answer, table, format))

@@ -21,7 +21,7 @@ def runs(
 
     listed = list_runs(folder)
     if as_json:
-        emit({"schema": 3, "runs": to_records(listed)})
+        emit({"runs": to_records(listed)})
     else:
         print_table(tabulate_runs(listed), console())
     broken = listed[listed["state"] == "broken"].fillna("")

@@ -69,10 +69,13 @@ def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) ->
 
 @app.command()
 def data(
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="prepare OVERRIDES")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[prepare] [FILE] OVERRIDES")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print where data sets are read from; `prepare` reads those of OVERRIDES and describes them.
+    A FILE stands for data=files data.path=FILE.
 
     Example: attnexp data prepare data=trec,subj
     """
@@ -86,8 +89,8 @@ def data(
     prepare = words[:1] == ["prepare"]
     if prepare:
         words = words[1:]
-        if len(words) == 1 and Path(words[0]).exists():
-            words = ["data=files", f"data.path={words[0]}"]
+        if words and Path(words[0]).exists():
+            words[:1] = ["data=files", f"data.path={words[0]}"]
             progress.note(f"Reading {' '.join(words)}.")
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]

@@ -17,7 +17,7 @@ from attnexp.data.sources import locate_source, open_source
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
-"""The classes of reviews, and of whatever is labelled by `SYNONYMS`."""
+"""Classes of reviews, and of all data that are labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
 SENTIMENT_OF = {
     name: sentiment for pair in SYNONYMS for name, sentiment in zip(pair, SENTIMENTS, strict=True)
@@ -31,13 +31,12 @@ MAX_CLASSES = 1000
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
 """A whole number as pandas writes it in a column with missing values."""
-NO_LABEL = re.compile(r"|-?\d*\.\d+(e-?\d+)?")
-"""A blank label, or a fraction."""
+FRACTION = re.compile(r"-?\d*\.\d+(e-?\d+)?")
 
 Classes = tuple[str, ...]
 """Names of classes, in the order of their labels."""
 FilesRead = dict[str, Any]
-"""By split: its files and the number of its texts, as a result keeps them."""
+"""Names of files and number of texts of each split, as a result keeps them."""
 Numbers = NDArray[np.integer]
 Mask = NDArray[np.bool_]
 
@@ -48,17 +47,24 @@ class Corpus:
 
     rows: pd.DataFrame
     """A row for each text: split (train, then test, then val), text, label (0 to C - 1; int8 where
-    C fits), and place (where it stands, for messages); once tokenized also tokens (an array of
-    numbers of words) and same (one number for texts of the same tokens)."""
-    words: list[str] = field(default_factory=list)  # of which `tokens` are the numbers, from 1
-    classes: Classes = SENTIMENTS
-    written: Classes = SENTIMENTS  # as the files write them, such as 0 and 1
-    source: str = "generated"  # for people and result.json, as "parquet files in /data/imdb"
+    C fits), and place (where it stands, for messages). A tokenized corpus also has tokens (an array
+    of numbers of words) and same (a number that texts of the same tokens share)."""
+    words: list[str] = field(default_factory=list)
+    """Word of each number in `tokens`, from 1."""
+    written: Classes = SENTIMENTS
+    """Classes as the files write them, such as 0 and 1."""
+    source: str = "generated"
+    """Path, variable or name on the hub, for people and result.json."""
     files: FilesRead
 
     @property
+    def classes(self) -> Classes:
+        """Classes as results call them: those of `SYNONYMS` are sentiments."""
+        return SENTIMENTS if self.written in SYNONYMS else self.written
+
+    @property
     def parts(self) -> dict[str, slice]:
-        """Where each split lies in the rows."""
+        """Slice of the rows of each split."""
         parts = {}
         begin = 0
         for split, num_rows in self.rows.split.value_counts(sort=False).items():
@@ -68,47 +74,35 @@ class Corpus:
         return parts
 
     def tokenize(self, config: DataConfig) -> Self:
-        """The corpus with its tokens. Raises `UserError` where a split has none."""
-        function = text.tokenizer_of(config)
-        tracked = progress.track(list(self.rows.text), "encoding")
-        tokens, words = text.number_words(tracked, function)
-        for split, part in self.parts.items():
-            if not any(row.size for row in tokens[part]):
-                raise UserError(
-                    f"data.tokenizer={config.tokenizer} finds no word in {split} of {self.source}. "
-                    f"Give texts of words, or another tokenizer."
-                )
-        same, _ = pd.factorize(np.array([row.tobytes() for row in tokens], object))
-        tokens = pd.Series(tokens, self.rows.index, object)
+        """The corpus with its tokens."""
+        texts = progress.track(list(self.rows.text), "encoding")
+        tokens, words = text.number_words(texts, text.tokenizer_of(config))
+        contents = np.array([row.tobytes() for row in tokens], object)
+        same, _ = pd.factorize(contents)
         return replace(self, rows=self.rows.assign(tokens=tokens, same=same), words=words)
 
     def redraw(self, seed: int) -> Self:
         """The corpus with train and test drawn anew from their union. Of every class both keep
         their share, as nearly as equal texts allow."""
-        rows = self.rows[self.rows.split != "val"]  # which stands behind the others
+        rows = self.rows[self.rows.split != "val"]  # These rows stand before those of val.
         was_test = rows.split == "test"
         shares = was_test.groupby(rows.label).mean().to_numpy()
         same, _ = pd.factorize(rows.same)
-        return self._move_to_test(choose_test(same, same, rows.label.to_numpy(), shares, seed))
+        is_test = choose_test(same, same, rows.label.to_numpy(), shares, seed)
+        return self._move_to_test(is_test)
 
     def draw_test(self, share: float) -> Self:
-        """The corpus with a share of train, all that it has but for val, drawn as test."""
+        """The corpus, which has no test split, with a share of train drawn as test."""
         train = self.rows[self.rows.split == "train"]
         written, _ = pd.factorize(train.text)
+        labels = train.label.to_numpy()
         shares = np.full(len(self.classes), share)
-        is_test = choose_test(
-            written, train.same.to_numpy(), train.label.to_numpy(), shares, seed=0
-        )
+        is_test = choose_test(written, train.same.to_numpy(), labels, shares, seed=0)
         corpus = self._move_to_test(is_test)
-        # Of equally frequent words the first one in train ranks first, as in a corpus read so.
         tokens, words = renumber(list(corpus.rows.tokens), self.words)
-        tokens = pd.Series(tokens, corpus.rows.index, object)
-        return replace(
-            corpus,
-            rows=corpus.rows.assign(tokens=tokens),
-            words=words,
-            source=f"{self.source}, {share:.0%} drawn as test",
-        )
+        rows = corpus.rows.assign(tokens=tokens)
+        source = f"{self.source}, {share:.0%} drawn as test"
+        return replace(corpus, rows=rows, words=words, source=source)
 
     def _move_to_test(self, is_test: Mask) -> Self:
         """The corpus with these rows and no others in test. is_test: for all rows but those of val,
@@ -135,106 +129,103 @@ def read_corpus(data: DataConfig) -> Corpus:
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
     if data.name is DataName.contrast:
         rows = contrast.generate_rows(data.order_fraction or 0.0)
-        num_texts = rows.split.value_counts(sort=False)
-        files = {key: {"files": ["generated"], "texts": int(n)} for key, n in num_texts.items()}
-        return Corpus(rows=rows, files=files)
+        parts = rows.groupby("split", sort=False)
+        splits = {split: {"generated": part} for split, part in parts}
+        return Corpus(rows=rows, files=list_files(splits))
     source = locate_source(data)
     path, title = open_source(source)
     splits = read_splits(path, data, is_hub=source.path is None)
+    files = list_files(splits)
+    descriptions = []
+    for split, read in files.items():
+        names = join_names(read["files"])
+        if not read["texts"]:
+            raise UserError(f"{title}: {names}, the {split} split, holds no texts.")
+        descriptions.append(f"{split}: {names}, {read['texts']:,} texts")
+    progress.note(f"Read {'; '.join(descriptions)}.")
+    columns = choose_columns(splits, title, data)
+    rows = join_rows(splits, columns)
+    return make_corpus(rows, columns, title, files)
+
+
+def list_files(splits: dict[str, Frames]) -> FilesRead:
+    """Names of files and number of texts of each split."""
     files = {}
     for split, frames in splits.items():
         num_texts = sum(map(len, frames.values()))
-        files[split] = {"files": [*frames], "texts": num_texts}
-        if not num_texts:
-            raise UserError(f"{title}: {join_names(frames)}, the {split} split, holds no texts.")
-    parts = [
-        f"{split}: {join_names(read['files'])}, {read['texts']:,} texts"
-        for split, read in files.items()
-    ]
-    progress.note(f"Read {'; '.join(parts)}.")
-    columns = choose_columns(next(iter(splits["train"].values())), title, data)
-    if columns not in ([data.text, data.label], ["text", "label"]):
-        progress.note("Column {} is the text, {} the label.".format(*map(join_names, zip(columns))))
-    return make_corpus(join_rows(splits, columns), title, files)
+        files[split] = {"files": list(frames), "texts": num_texts}
+    return files
 
 
-def choose_columns(rows: pd.DataFrame, source: str, data: DataConfig) -> list[str]:
-    """Columns of texts and of labels: those of the config, or else the one with a common name.
-    Raises `UserError` where there is none, or more than one."""
+def choose_columns(splits: dict[str, Frames], source: str, data: DataConfig) -> list[str]:
+    """Columns of texts and of labels, which all files have: those of the config, or else the one
+    with a common name; a note says which. Raises `UserError` where there is none, or several."""
+    tables = [frame for frames in splits.values() for frame in frames.values()]
+    names = [name for name in tables[0] if all(name in table for table in tables)]
     settings = {"text": data.text, "label": data.label}
-    free = [name for name in rows if name not in settings.values()]
+    free = [name for name in names if name not in settings.values()]
     columns = []
-    for key, setting in settings.items():
+    for key, column in settings.items():
         exact = [name for name in free if name.lower() == key]
         common = [name for name in free if name.lower() in COMMON[key]]
-        found = [name for name in rows if name == setting] if setting else exact or common
-        if len(found) != 1:
-            what = f"named {join_names([setting])}" if setting else f"that is plainly the {key}"
-            message = (
-                f"{source} has no column {what}; its columns are {join_names(rows)}. Name it: "
-                f"data.{key}=COLUMN. If these are no names, but the first row of a csv, count "
-                f"columns from 0: data.header=false data.text=NUMBER data.label=NUMBER."
+        candidates = exact or common
+        if column is None and len(candidates) == 1:
+            column = candidates[0]
+        if column not in names:
+            raise UserError(
+                f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
+                f"all its files are {join_names(names)}. Name it: data.{key}=COLUMN. If these are "
+                f"no names, but the first row of a csv, count columns from 0: data.header=false "
+                f"data.text=NUMBER data.label=NUMBER. Texts without labels are for `attnexp "
+                f"predict`."
             )
-            if key == "label":
-                message += " For texts without labels there is `attnexp predict`."
-            raise UserError(message)
-        columns += found
+        columns.append(column)
+    if columns not in ([data.text, data.label], ["text", "label"]):
+        progress.note("Column {} is the text, {} the label.".format(*columns))
     return columns
 
 
 def join_rows(splits: dict[str, Frames], columns: list[str]) -> pd.DataFrame:
-    """Rows of all files: split, text, label, and place, for messages. columns: names of those of
-    texts and labels. Raises `UserError` where a file lacks one."""
+    """Rows of all files: split, text and label as they stand there, and place, for messages.
+    columns: names of those of texts and labels."""
     parts = []
     for split, frames in splits.items():
         for name, frame in frames.items():
-            missing = [column for column in columns if column not in frame]
-            if missing:
-                raise UserError(
-                    f"{name} of {split} has no column {join_names(missing)}; its columns are "
-                    f"{join_names(frame)}. Rename one, or name another split: "
-                    f"data.{split}_split=NAME. Without any test split a share of train is drawn."
-                )
             part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
-            place = [f"row {number} of {name}" for number in range(1, len(frame) + 1)]
-            parts.append(part.assign(split=split, place=place))
+            places = [f"row {number} of {name}" for number in range(1, len(frame) + 1)]
+            parts.append(part.assign(split=split, place=places))
     return pd.concat(parts, ignore_index=True)
 
 
-def make_corpus(rows: pd.DataFrame, source: str, files: FilesRead) -> Corpus:
+def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
-    whole number as its label."""
-    labels = [_read_label(value) for value in rows.label]
-    is_text = [isinstance(value, str) for value in rows.text]
-    is_label = pd.notna(labels)
-    for column, kind, is_right in (
-        ("text", "texts", is_text),
-        ("label", "names or whole numbers", is_label),
-    ):
-        wrong = rows[np.invert(is_right)]
-        if len(wrong):
-            values = join_names(map(repr, wrong[column]))
-            raise UserError(
-                f"{source}: column {column} must hold {kind}, but {len(wrong)} rows do not: "
-                f"{values}, in {join_names(wrong.place)}. Mend or remove them, or name another "
-                f"column: data.{column}=COLUMN."
-            )
+    whole number as its label. columns: names of those of texts and labels, for messages."""
+    labels = [_read_label(cell) for cell in rows.label]
+    has_text = [isinstance(cell, str) for cell in rows.text]
+    wrong = rows[np.invert(has_text) | pd.isna(labels)]
+    if len(wrong):
+        first = wrong.iloc[0]
+        raise UserError(
+            f"{source}: {len(wrong):,} rows have no text in column {columns[0]}, or no name or "
+            f"whole number in column {columns[1]}. The first is {first.place}: "
+            f"{join_names([repr(first.text), repr(first.label)])}. Mend or remove them, or name "
+            f"other columns: data.text=COLUMN data.label=COLUMN."
+        )
     names = _order_labels(set(labels), source)
-    numbers = pd.Categorical(labels, names).codes
-    label_type = np.min_scalar_type(-len(names))  # a signed one
-    rows = rows.assign(label=numbers.astype(label_type))
-    classes = SENTIMENTS if names in SYNONYMS else names
-    return Corpus(rows=rows, classes=classes, written=names, source=source, files=files)
+    label_type = np.min_scalar_type(-len(names))  # Labels are signed: int8 for up to 128 classes.
+    numbers = pd.Categorical(labels, names).codes.astype(label_type)
+    return Corpus(rows=rows.assign(label=numbers), written=names, source=source, files=files)
 
 
-def _read_label(value: Any) -> Any:
-    """Name of a label, 1 for 1.0; None for what is none."""
-    name = str(value).strip()
+def _read_label(cell: Any) -> Any:
+    """Name of a label, which is 1 for 1.0; None for a blank, a fraction, and what is no label."""
+    name = str(cell).strip()
     whole = WHOLE_FLOAT.fullmatch(name)
     if whole:
         return whole[1]
-    is_label = isinstance(value, int | str) and not NO_LABEL.fullmatch(name)
-    return name if is_label else None
+    if not isinstance(cell, int | str) or FRACTION.fullmatch(name):
+        return None
+    return name or None
 
 
 def _order_labels(values: set[str], source: str) -> Classes:
@@ -255,28 +246,20 @@ def _order_labels(values: set[str], source: str) -> Classes:
 def check_classes(corpus: Corpus) -> None:
     """Raise `UserError` unless every split has two classes or more, and train all of them."""
     names = corpus.written
-    if len(names) == 1:
-        raise UserError(
-            f"{corpus.source}: all {len(corpus.rows):,} texts have the label {join_names(names)}; "
-            f"two classes are needed. Name the column of classes: data.label=COLUMN."
-        )
     labels_of = corpus.rows.groupby("split", sort=False).label.agg(set)
-    train_labels = labels_of.get("train", set())
     if "test" not in labels_of:
         raise UserError(
             f"{corpus.source}: of {len(names)} classes too few texts differ, so that none is in "
             f"test. Give more texts, a larger data.test_share, or another data.label=COLUMN."
         )
-    advice = "add or relabel texts, or name other splits: data.train_split, data.test_split."
+    listed = labels_of.map(lambda labels: join_names(names[label] for label in sorted(labels)))
     for split, labels in labels_of.items():
-        if len(labels) < 2 or labels - train_labels:
-            if "-1" in names:  # as where the labels of a contest's test split are kept back
-                advice = f"where -1 hides them, take another split: data.{split}_split=validation."
-            listed = join_names(names[label] for label in sorted(labels))
-            listed_of_train = join_names(names[label] for label in sorted(train_labels))
+        if len(labels) < 2 or labels - labels_of["train"]:
             raise UserError(
-                f"{split} of {corpus.source} has the classes {listed}, train {listed_of_train}. "
-                f"Each needs two or more, and train all: {advice}"
+                f"{split} of {corpus.source} has the classes {listed[split]}, and train "
+                f"{listed['train']}. Each needs two or more, and train all. Add or relabel texts, "
+                f"or name another column or split: data.label=COLUMN data.{split}_split=NAME "
+                f"(validation, where the labels of a contest's test split are hidden as -1)."
             )
 
 
@@ -309,9 +292,9 @@ def choose_test(
     for label in np.unique(label_of_text):
         rows_of_label = written_rows[labels[written_rows] == label]
         shuffled = random.permutation(rows_of_label)
-        texts = pd.unique(text_of_row[shuffled])  # in the order of their first row there
+        texts = pd.unique(text_of_row[shuffled])  # This keeps the shuffled order.
         texts = texts[label_of_text[texts] == label]
-        # test ends before the text where the number of its rows is nearest to the share
+        # Test ends before the text where the number of its rows is nearest to the share.
         *num_before, num_in_all = np.cumsum([0, *num_rows[texts]])
         distances = np.abs(num_before - shares[label] * num_in_all)
         num_texts = distances.argmin()

@@ -37,14 +37,14 @@ class Dataset:
 
     train: Encoded
     test: Encoded
-    val: Encoded | None = None  # the data set's own, where `data.val_split` asks for it
+    val: Encoded | None = None  # the split that `data.val_split` names
     words: list[str]  # the vocabulary in use, most frequent first
     vocab_size: int  # number of ids that texts may have, `data.vocab_size` at most
     classes: tuple[str, ...]  # C names, in the order of their labels
     source: str
-    files: dict[str, Any]  # what was read, as in `Corpus`
+    files: dict[str, Any]  # `Corpus.files`
     fingerprint: str
-    quality: dict[str, int]  # problems of the corpus
+    quality: dict[str, int]  # as from `find_problems`
 
     def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
@@ -61,7 +61,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     if resample is not None:
         corpus = rank_words(corpus.redraw(resample))
     ids = text.to_ids(list(corpus.rows.tokens), config)
-    labels = corpus.rows.label.to_numpy(copy=True)  # torch wants to write
+    labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
     splits = {
         split: _limit(ids[part], labels[part], split, limits[split])
@@ -118,8 +118,8 @@ def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
             f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use {len(labels)} or "
             f"less, or data.limit_{split}=null for all."
         )
-    num_up_to = np.cumsum(np.bincount(labels))  # each class
-    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)  # which add up to the limit
+    num_up_to = np.cumsum(np.bincount(labels))  # (C,), texts of the classes up to each
+    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)  # These add up to the limit.
     random = np.random.default_rng(0)
     rows: list[int] = []
     for label, quota in enumerate(quotas):
@@ -137,12 +137,12 @@ def compute_fingerprint(corpus: Corpus) -> str:
     labels = corpus.rows.label.to_numpy()
     for part in corpus.parts.values():
         texts = list(corpus.rows.tokens[part])
-        # where each text begins, so that the same words in other texts are other data
+        # The offsets tell apart the same words in other texts.
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
         tokens = np.concatenate(texts)
         for numbers in (tokens, offsets, labels[part]):
             digest.update(numbers.tobytes())
-    digest.update("\n".join(corpus.words).encode())  # no word holds a line break
+    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
     if corpus.classes != SENTIMENTS:
         digest.update(json.dumps(corpus.classes).encode())
     return digest.hexdigest()[:16]

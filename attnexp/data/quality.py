@@ -2,6 +2,7 @@
 
 from itertools import combinations
 
+import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base.errors import join_names
@@ -14,13 +15,13 @@ MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split(
 def find_problems(corpus: Corpus) -> dict[str, int]:
     """What is questionable in texts, with how often; nothing that does not occur."""
     rows = corpus.rows
-    has_words = rows.tokens.str.len() > 0
+    has_words = rows.tokens.map(len) > 0
     with_words = rows[has_words]
     counts = {}
+    same_of = {split: with_words.same[with_words.split == split] for split in SPLITS}
     for other, split in combinations(SPLITS, 2):
-        texts = with_words.same[with_words.split == split]
-        other_texts = with_words.same[with_words.split == other]
-        counts[f"{split} texts also occur in {other}"] = texts.isin(other_texts).sum()
+        is_shared = same_of[split].isin(same_of[other])
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "same"])
     counts["texts repeat another of their split"] = is_repeated.sum()
     has_several = with_words.groupby("same").label.nunique() > 1
@@ -34,10 +35,10 @@ def find_problems(corpus: Corpus) -> dict[str, int]:
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
 
-    classes = pd.Series(corpus.classes)
     num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
+    names = np.array(corpus.classes)
     for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
-        few = classes[num_texts[split] <= most]
-        problem = f"of {len(classes)} classes with {amount} in {split}: {join_names(few)}"
+        few = names[num_texts[split] <= most]
+        problem = f"of {len(names)} classes with {amount} in {split}: {join_names(few)}"
         counts[problem] = len(few)
     return {problem: int(count) for problem, count in counts.items() if count}

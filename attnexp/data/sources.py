@@ -57,21 +57,35 @@ def open_source(source: Source) -> tuple[Path, str]:
     path = Path(source.path).expanduser().absolute()
     if not path.exists():
         raise UserError(f"{source.title}={source.path} does not exist. Give {FORMATS}.")
-    if source.title.startswith("$"):  # so that results of two machines name one source
+    if source.title.startswith("$"):  # Results of two machines then name one source.
         return path, source.title
     return path, str(path)
+
+
+def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
+    """Path, size and time of change of every file that may be read for a config; none for a data
+    set of the hub, which its commit names, and for a generated one."""
+    source = locate_source(data)
+    if source.path is None:
+        return ()
+    path = Path(source.path).expanduser()
+    files = [path]
+    for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):
+        files += path.glob(pattern)
+    stats = {file: file.stat() for file in files if file.exists()}
+    return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats.items())
 
 
 def download_snapshot(name: str) -> Path:
     """Folder, named by its commit, of a data set of the hub: from its cache, else downloaded."""
     from huggingface_hub import HfApi, constants, snapshot_download
 
-    with suppress(Exception):  # not in the cache, or no name that the hub could have
+    with suppress(Exception):  # It is not in the cache, or no name that the hub could have.
         return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
     try:
         HfApi().dataset_info(name, timeout=DEADLINE)
         return Path(snapshot_download(name, repo_type="dataset"))
-    except Exception as error:  # two libraries and what they stand on: no common base
+    except Exception as error:  # The errors of the hub's libraries have no base in common.
         raise UserError(
             f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
             f"{constants.ENDPOINT} ({on_one_line(error)[:300]}). Check its name, and try "

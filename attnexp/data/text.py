@@ -18,12 +18,12 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.schema import DataConfig, Side
 
-PAD = 0  # these four are Keras's
+PAD = 0
 START = 1
 UNKNOWN = 2
-INDEX_FROM = 3  # a word's id is its rank and this
+INDEX_FROM = 3  # difference between the id of a word and its rank, as in Keras
 FIRST_WORD = INDEX_FROM + 1
-"""Id of the most frequent word, for ranks count from 1."""
+"""Id of the most frequent word, whose rank is 1."""
 
 Tokenize = Callable[[str], list[str]]
 Ids = NDArray[np.int32]
@@ -37,7 +37,7 @@ CJK_FILTERS = FULL_WIDTH + (
     "\u3000、。〃〈〉《》「」『』【】〒〔〕〖〗〘〙〚〛〜〝〞〟〰・｡｢｣､･￥·‥…—–―‘’“”"
 )
 """Full-width forms of `KERAS_FILTERS`, and punctuation of Chinese, Japanese and Korean texts."""
-CJK = re.compile(  # Han with its extensions, kana, Hangul syllables
+CJK = re.compile(  # These are Han with its extensions, kana, and Hangul syllables.
     "([\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff\u3041-\u3096\u3099-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
     "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
@@ -73,22 +73,29 @@ def basic_english(text: str) -> list[str]:
     return list(get_tokenizer("basic_english")(text))
 
 
+TOKENIZERS: dict[str, Tokenize] = {
+    "keras": keras,
+    "basic_english": basic_english,
+    "characters": characters,
+    "whitespace": whitespace,
+}
+
+
 def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
     is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
-    if ":" not in kind:
-        ours: Tokenize = pieces.load(f"{__name__}:{kind}")
-        return ours
+    if kind in TOKENIZERS:
+        return TOKENIZERS[kind]
     function: Tokenize = pieces.load(kind)
 
     def tokenize(text: str) -> list[str]:
         try:
             tokens = function(text)
-        except (Exception, SystemExit) as error:  # whatever anyone's code may do
+        except (Exception, SystemExit) as error:  # Code of users may raise anything.
             reason = f"{reprlib.repr(text)} ({type(error).__name__}: {error})"
             raise UserError(f"data.tokenizer={kind} failed on the text {reason}.") from error
-        # no class derived from str, whose text may be another than its value
+        # The text of a class derived from str may differ from its value.
         are_tokens = isinstance(tokens, list) and all(type(token) is str for token in tokens)
         if not are_tokens or UNFIT.search("".join(tokens)):
             raise UserError(
@@ -118,7 +125,7 @@ def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> Text
     first, which is the order of Keras; 0 stays the unknown word."""
     words_of_train = np.concatenate(rows[:num_train])
     counts = np.bincount(words_of_train, minlength=len(words) + 1)
-    counts[0] = 0  # the unknown word has no rank
+    counts[0] = 0  # The unknown word has no rank.
     by_frequency = np.argsort(-counts, kind="stable")
     num_ranks = np.count_nonzero(counts)
     by_frequency = by_frequency[:num_ranks]

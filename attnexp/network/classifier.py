@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
+from attnexp.data.text import FIRST_WORD, PAD, START
 from attnexp.model import seams
 from attnexp.model.init import Stream, init_layers, init_table
 from attnexp.model.mixers import SummaryToken
@@ -19,9 +20,6 @@ from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
 from attnexp.network.make import build_piece
 from attnexp.network.pooled import pool_layer, pool_words
-
-PAD = 0  # as in Keras, where 1 starts a text and 2 stands for every unknown word
-FIRST_WORD = 4  # the most frequent one; Keras leaves 3 unused
 
 
 class Classifier(nn.Module):
@@ -104,7 +102,7 @@ class Classifier(nn.Module):
         if self.cls is not None:  # put in front, as a real token
             summary = self.cls.expand(len(ids), 1, -1)
             x = torch.cat([summary, x], dim=1)
-            start = ids.new_full((len(ids), 1), PAD + 1)
+            start = ids.new_full((len(ids), 1), START)
             ids = torch.cat([start, ids], dim=1)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])

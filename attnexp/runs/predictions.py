@@ -73,7 +73,7 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
     if run.result.config["train"]["protocol"] == "holdout":
         logits, labels = at_endpoint(run, "chosen")
         is_right = most_probable(logits) == labels
-        return {run.result.best.epoch: np.packbits(is_right).tobytes()}
+        return {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
     bits = {}
     with reading(run.path / FILE, "Train again."):
         for name, packed in load_arrays(run, FILE).items():

@@ -72,7 +72,7 @@ class RunResult:
     data: Facts
     parameters: int  # number of trainable ones
     epochs: Annotated[list[EpochRow], MinLen(1)]
-    best: EpochRow
+    own_best: EpochRow  # of this run alone; `best` of a report is one epoch for all seeds
     final: EpochRow
     test: Evaluation
     wall_seconds: float  # of all parts together if the run was stopped and resumed

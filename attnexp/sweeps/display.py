@@ -42,7 +42,7 @@ def preview_sweep(
             for title, number in num_runs.items()
         }
         counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
-        return {"schema": 1, **counts, "variants": variants}
+        return {**counts, "variants": variants}
     lines = []
     for title, number in num_runs.items():
         lines.append(f"{title}: {_count_runs(number)}, {number - num_missing[title]} finished")

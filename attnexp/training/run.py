@@ -29,6 +29,7 @@ from attnexp.config.schema import (
     to_dict,
 )
 from attnexp.data import encode
+from attnexp.data.sources import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
@@ -81,13 +82,13 @@ def read_inputs(config: RunConfig) -> Inputs:
 
 
 last_read: dict[Any, encode.Dataset] = {}
-"""The data set that was read last, by its config: the runs of a sweep
+"""The data set that was read last, by its config and the stamps of its files: the runs of a sweep
 mostly share it, and a sweep hands it to its processes."""
 
 
 def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
-    """Data set of a config, and its problems noted."""
-    key = (config, resample)
+    """Data set of a config, read anew when a file of it has changed, and its problems noted."""
+    key = (config, resample, stamp_files(config))
     if key not in last_read:
         dataset = encode.load_dataset(config, resample)
         problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
@@ -183,7 +184,7 @@ def _train(
         data=describe_data(config, inputs, splits),
         parameters=num_parameters,
         epochs=history.epochs,
-        best=history.epochs[best_epoch(history.epochs)],
+        own_best=history.epochs[best_epoch(history.epochs)],
         final=history.epochs[-1],
         test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - history.started,

@@ -73,7 +73,7 @@ def test_the_unit_of_a_metric_changes_no_verdict(scale: float) -> None:
     frame = pd.DataFrame({"variant": ["a", "b"] * 8, "seed": np.repeat(range(8), 2)})
     frame["mse"] = scale * (1 + 0.3 * (frame["variant"] == "b") + rng.normal(0, 0.001, 16))
     metric = MetricSpec(name="mse", is_share=False, higher_is_better=False, margin=0.01 * scale)
-    (only,), _ = read_results(frame, lower=["mse"], margins=["mse=1"])
+    (only,), _ = read_results(frame, "mse", lower=True, margin=1)
     row = differences(only, metric=metric)["b"]
     assert row.verdict == "hurts on these texts"
     assert row.interval.mean == pytest.approx(0.3 * scale, rel=0.01)

@@ -48,6 +48,14 @@ def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message
         store.load_result(tmp_path / store.RESULT)  # nobody is told to delete the file
 
 
+def test_a_result_that_calls_its_own_best_epoch_best_is_read(tmp_path: Path) -> None:
+    write(tmp_path / "1-x")
+    stored = store.load_result(tmp_path / "1-x")
+    file = tmp_path / "1-x" / store.RESULT
+    file.write_text(file.read_text().replace('"own_best"', '"best"'))
+    assert store.load_result(tmp_path / "1-x") == stored
+
+
 def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     """The same run of new code takes the place of the old one."""
     study = tmp_path / "study"

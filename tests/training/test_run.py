@@ -70,7 +70,7 @@ def test_state_and_time_left_are_told(tmp_path: Path, monkeypatch: Patch, capsys
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
     stored = predictions.load_arrays(Run(path=path, result=result), predictions.FILE)
-    for name, row in ((predictions.BEST, result.best), (predictions.FINAL, result.final)):
+    for name, row in ((predictions.BEST, result.own_best), (predictions.FINAL, result.final)):
         found = measure(stored[name], stored[predictions.VAL_LABELS])
         assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
     for row in result.epochs:
@@ -91,7 +91,7 @@ def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -
     path, result = train_run(config_in(tmp_path, "train=holdout", "data.limit_test=48"))
     assert [result.data[name] for name in ("n_train", "n_val", "n_test")] == [58, 6, 48]
     assert (seen[-1], seen.count(48)) == (48, 1)
-    assert result.best.val_accuracy == max(row.val_accuracy for row in result.epochs)
+    assert result.own_best.val_accuracy == max(row.val_accuracy for row in result.epochs)
     predictions_that_give_the_rows(path, result)
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "chosen")) == result.test
     assert evaluate_run(path) == (result.test, result.test)
