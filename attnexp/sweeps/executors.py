@@ -33,7 +33,7 @@ CONTEXT = get_context("forkserver" if sys.platform == "linux" else "spawn")
 """How processes start. A fork of this process, which used torch's threads, may hang. On Linux a
 server, which has only imported what a run needs, is forked instead; that import takes seconds."""
 if sys.platform == "linux":
-    CONTEXT.set_forkserver_preload(["attnexp.sweeps.preload"])
+    CONTEXT.set_forkserver_preload([__name__, "attnexp.sweeps.preload"])
 
 
 def train_job(job: Job, folder: str = ".") -> Outcome:

@@ -8,7 +8,6 @@ import typer  # noqa: F401 - The console script, which each process imports, nee
 from attnexp.config import options
 from attnexp.config.schema import RunConfig
 from attnexp.runs import identity
-from attnexp.sweeps import executors  # noqa: F401 - It holds what a process runs.
 
 options.names_of_kinds()
 identity.identify(RunConfig(), fingerprint="")

@@ -89,8 +89,9 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     chooses epochs, of the best one; the first of equals. Raises `RunFailed` where all runs fail."""
     study = tuning.study
     protocol = study.jobs[0].config.train.protocol
-    point = "final" if protocol is Protocol.blog else "best"
-    means = _held_out_accuracies(entries, point)
+    is_last = protocol is Protocol.blog
+    point = "final" if is_last else "best"
+    means = _held_out_accuracies(entries, "final" if is_last else "own_best")
     parts_of_variants = {job.label: job.parts for job in study.jobs}
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
@@ -132,7 +133,7 @@ def _words_at_ends(best: Parts, tried: Iterable[Parts], num_parts: int) -> list[
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[Parts, float]:
-    """Mean accuracy in % by parts of a label; -inf where a run failed. point: `final` or `best`."""
+    """Mean accuracy in % by parts of a label; -inf where a run failed. point: field of a result."""
     accuracies = defaultdict[Parts, list[float]](list)
     for entry in entries:
         accuracy = -math.inf

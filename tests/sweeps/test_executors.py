@@ -142,18 +142,6 @@ class PretendedRay(ModuleType):
         return lambda function: function
 
 
-@pytest.mark.parametrize(("words", "max_calls"), [([], 0), (["train.loss=unused_loss:loss"], 1)])
-def test_ray_gives_user_code_a_process_for_each_run(
-    tmp_path: Path, monkeypatch: Patch, words: list[str], max_calls: int
-) -> None:
-    (tmp_path / "unused_loss.py").write_text("def loss(logits, labels): ...")
-    monkeypatch.chdir(tmp_path)
-    pretended = PretendedRay("")
-    monkeypatch.setitem(sys.modules, "ray", pretended)
-    open_executor(ExecutorConfig(kind=ExecutorKind.ray), plan([*SMOKE, *words]).jobs, [])
-    assert pretended.options["max_calls"] == max_calls
-
-
 def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> None:
     monkeypatch.setattr(ray, "PATIENCE", 0.1)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
@@ -162,8 +150,10 @@ def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> N
     jobs = plan([*SMOKE]).jobs
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
-        monkeypatch.setitem(sys.modules, "ray", PretendedRay(address))
+        pretended = PretendedRay(address)
+        monkeypatch.setitem(sys.modules, "ray", pretended)
         executor = open_executor(config, jobs, jobs)
+    assert pretended.options["max_calls"] == 1  # a process for each job
     executor.last_answer -= 60  # type: ignore[attr-defined]
     with pytest.raises(RunFailed, match=f"No Ray head answers at {address}.*same command again"):
         executor.wait([])
