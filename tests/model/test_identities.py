@@ -14,13 +14,11 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnexp.config.compose import compose, overlay
-from attnexp.config.options import groups, name_of, read
-from attnexp.config.schema import Precision, flatten, to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import Precision
 from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
 from attnexp.model.positions import RotaryPosition
-from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Command, Json, Patch
 from rich.console import Console
+from samples import stored_study
 from sweeping import SMOKE, Pretend
 
 from attnexp.base import progress
@@ -109,3 +111,22 @@ def test_the_margin_is_of_the_plan(tmp_path: Path, here: Command, sweep: Command
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "s holds another plan (there: --margin=2; here: nothing more)" in refused.stderr
     assert sweep(*words, "--margin", "2.0").returncode == 0
+
+
+def test_runs_on_one_data_set_are_not_missing_in_another(
+    tmp_path: Path, sweep: Command, here: Command
+) -> None:
+    """Each data set has a variant of its own; the folder of a run on one of them is deleted."""
+    rows = [f"word{n},{'pos' if n % 2 else 'neg'}\n" for n in range(40)]
+    (tmp_path / "my.csv").write_text(f"text,label\n{''.join(rows)}")
+    own = f"[data=files, data.path={tmp_path}/my.csv, data.limit_train=null, data.limit_test=null]"
+    (tmp_path / "s.yaml").write_text(f"baseline: a\nvariants: {{a: [], b: {own}}}")
+    done = sweep(f"study={tmp_path}/s.yaml", "seed=range(3)", "train.epochs=1", f"out={tmp_path}")
+    assert (done.returncode, "Missing" in done.stdout) == (0, False), done.stderr
+    runs = stored_study(tmp_path / "s").runs
+    (deleted,) = [run.run_id for run in runs if (run.variant, run.seed) == ("b", "2")]
+    shutil.rmtree(tmp_path / "runs" / deleted)
+    report = here("report", f"{tmp_path}/s")
+    assert report.returncode == 1
+    assert report.stdout.count("Missing: ") == 1
+    assert "Missing: b, 1 of 3 planned (seed 2)." in report.stdout
