@@ -127,10 +127,13 @@ def measure_epoch(
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
     """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
-    floats, which it may change in place."""
+    floats, which it may change in place. Of a class, what its settings make is that function."""
     if config.loss is None:
         return cross_entropy
-    function = pieces.load(config.loss)
+    settings = asdict(config.loss)
+    function = pieces.load(settings.pop("kind"))
+    if isinstance(function, type):
+        function = function(**settings)
     return lambda logits, labels: function(logits, labels.clone())
 
 
