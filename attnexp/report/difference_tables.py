@@ -91,7 +91,7 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     if all(metric.in_points for metric in metrics):
         text += " in points"
     text += f", {_describe_margins(metrics)}, "
-    if all(row.anytime for row in rows):
+    if all(row.sequential for row in rows):
         text += "anytime-valid "
     text += "95 % intervals"
     sizes = {row.m for row in rows}

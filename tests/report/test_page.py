@@ -10,7 +10,9 @@ from made_up import made_answer, made_group, made_reading
 from samples import result
 
 from attnexp.analysis.group import Group
-from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
+from attnexp.analysis.make_groups import make_groups
+from attnexp.analysis.read_runs import load_groups
+from attnexp.analysis.rows import as_rows
 from attnexp.report import page
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ def test_data_sets_end_with_their_mean_and_models_stand_side_by_side(tmp_path: P
 
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
-    rows = [row for seed in (0, 1) for row in make_rows(result("a", seed, [0.8]))]
+    rows = [as_rows(result("a", seed, [0.8])) for seed in (0, 1)]
     assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1 (commit ccccc") == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from annotated_types import Gt
 from conftest import Capture, Patch
-from small import config_in, examples, fit, without_clock
+from small import config_in, without_clock
 from torch import Tensor
 
 from attnexp.base.errors import RunFailed, UserError
@@ -219,9 +219,6 @@ def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
         config_in(tmp_path, "train.loss=test_run:Scaled", "train.loss.factor=-1")
     with pytest.raises(UserError, match=r"torch:ones failed: TypeError"):
         train_run(config_in(tmp_path, "train.loss=torch:ones"))
-    config = config_in(tmp_path, "train.loss=torch:sub", "data.max_len=6")
-    with pytest.raises(UserError, match=r"train\.loss=torch:sub must return one number"):
-        next(fit(build_model(config), examples(8), config.train))
 
 
 def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
