@@ -1,6 +1,7 @@
 """Functions for scripts and notebooks. What they return are data frames, which show themselves."""
 
 from collections.abc import Sequence
+from numbers import Real
 from os import PathLike
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import pandas as pd
 
 from attnexp.analysis import answer
 from attnexp.analysis.contrasts import difference_frame
-from attnexp.analysis.metrics import choose_metric
+from attnexp.analysis.metrics import ACCURACY, choose_metric
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
+from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.inspect.insight import load_model
@@ -25,11 +27,11 @@ File = str | PathLike[str]
 VARIANT_KEYS = ["data", "protocol", "variant"]
 
 
-def results(*paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
+def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The frames `endpoints` and `epochs` of finished runs, with a column for every setting that
     varies between their variants, its pieces named as one types them. Raises `UserError` for a path
     without any finished run."""
-    groups = load_groups([Path(path) for path in paths])
+    groups = load_groups(list(map(Path, (path, *more_paths))))
     rows = []
     for group in groups:
         for variant, config in group.configs.items():
@@ -57,11 +59,16 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     return rows
 
 
-def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = None) -> pd.DataFrame:
+def compare(
+    path: File, *more_paths: File, margin: float = 100 * MARGIN, metric: str | None = None
+) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
     runs, or published files. margin: in percentage points. metric: else that of the studies. Raises
     `UserError`."""
-    groups = load_groups([Path(path) for path in paths])
+    _check_type("margin", margin, Real, "a number")
+    if not 0 < margin <= 100:
+        raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
+    groups = load_groups(list(map(Path, (path, *more_paths))))
     metrics = [choose_metric(metric, margin, groups)]
     return difference_frame(answer.compare(groups, metrics).differences)
 
@@ -69,24 +76,32 @@ def compare(*paths: File, margin: float = 100 * MARGIN, metric: str | None = Non
 def judge(
     source: "File | Sequence[File] | pd.DataFrame",
     *,
-    columns: Sequence[str] = (),
-    higher: Sequence[str] = (),
-    lower: Sequence[str] = (),
-    margin: Sequence[str] = (),
+    metric: str = ACCURACY.name,
+    lower: bool = False,
+    margin: float | None = None,
     baseline: str | None = None,
     variant_column: str = "variant",
     seed_column: str = "seed",
+    dataset_column: str = "dataset",
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
+    _check_type("lower", lower, bool, "True or False")
+    _check_type("margin", margin or 0, Real, "a number")
     groups, metrics = read_results(
         [source] if isinstance(source, str | PathLike) else source,
-        [columns] if isinstance(columns, str) else columns,
-        higher=higher,
+        metric,
         lower=lower,
-        margins=margin,
+        margin=margin,
         baseline=baseline,
         variant_column=variant_column,
         seed_column=seed_column,
+        dataset_column=dataset_column,
     )
     return difference_frame(answer.compare(groups, metrics).differences)
+
+
+def _check_type(name: str, value: object, wanted: type, description: str) -> None:
+    """Raise `TypeError` for a value of another type, such as a string in place of a number."""
+    if not isinstance(value, wanted):
+        raise TypeError(f"{name} is {value!r}, which is not {description}.")

@@ -197,7 +197,6 @@ def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
             "classes": ["negative", "positive"],
         },
         parameters=2_609_281,
-        flops_per_example=39_000_000,
         epochs=rows,
         best=best,
         final=final,

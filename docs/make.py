@@ -10,6 +10,7 @@ command, whose output is shown as in a terminal of 80 columns:
 """
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -18,12 +19,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from textwrap import fill
 from typing import Any, get_args
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, MeanDifference, compare
+from attnexp import results
+from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
@@ -32,8 +33,10 @@ from attnexp.config.compose import compose
 from attnexp.config.options import describe, groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
-from attnexp.report.cells import format_size, format_texts_interval, size_of
-from attnexp.statistics.intervals import t_interval
+from attnexp.report import cells
+from attnexp.report.cells import format_size, size_of
+from attnexp.statistics.intervals import t_factor, t_interval
+from attnexp.statistics.meta import random_effects
 from attnexp.statistics.verdict import EQUIVALENT, HELPS, ON_THESE_TEXTS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +76,7 @@ def make_part(how: str) -> str:
         return f"```\n{printed}\n```\n"
     makers: dict[str, Callable[..., Iterator[str]]] = {
         "answers": answers,
-        "findings": findings,
+        "quoted": quoted,
         "differences": differences,
         "studies": studies,
         "means": means,
@@ -127,78 +130,106 @@ def conclude(row: Difference) -> str:
     return f"undecided: within ±{largest:.1f} points{suffix}"
 
 
-def findings() -> Iterator[str]:
-    """The findings of README, a sentence or two each."""
-    for describe_finding in (overfitting, attention, other_data, table_of_k):
-        words = " ".join(describe_finding().split())
-        yield fill(f"- {words}", 120, subsequent_indent="  ")
+def quoted() -> Iterator[str]:
+    """Numbers that sentences of README.md and docs/results.md quote, beside those of tables."""
+    yield "| number | value | of |"
+    yield "|---|---:|---|"
+    for make in (falls, probes_of_blog, shuffled_share, shuffled_and_order):
+        for name, value, source in make():
+            yield f"| {name} | {value} | `{source}` |"
 
 
-def overfitting() -> str:
-    """What accuracy loses after the best epoch."""
-    (blog,) = compare_published("blog").comparisons
-    falls = blog.group.values("best", "accuracy") - blog.group.values("final", "accuracy")
-    fall = t_interval(falls["no_pe"] - falls["pe"])
-    return f"""**Over-fitting.** From its best epoch to the last, accuracy falls by
-        {100 * falls["no_pe"].mean():.2f} points without PE and by {100 * falls["pe"].mean():.2f}
-        with it, a difference of {format_size(fall.mean, fall.low, fall.high, ACCURACY)}. What
-        PE gives after five epochs is this smaller fall."""
+Numbers = Iterator[tuple[str, str, str]]
+"""What a number is, the number, and the published study that it is made of."""
 
 
-def attention() -> str:
-    """What a model without PE gains from uniform attention, and one without attention."""
-    document = run_command("attnexp probe outputs/published/blog --do uniform --json")
-    effects = pd.DataFrame(json.loads(document)["effects"])
-    uniform = effects.set_index(["variant", "metric"]).loc[("no_pe", "accuracy")]
-    uniform_size = format_size(uniform["mean"], uniform["low"], uniform["high"], ACCURACY)
-    rivals = compare_published("baselines")
-    rival = find_difference(rivals, "final", variant="mean")
-    rival_at_best = find_difference(rivals, "best", variant="mean")
-    return f"""**Attention.** Put the same weight on every word of a model without PE, trained for
-        five epochs, and it gets better: {uniform_size} points. A model without attention, which
-        averages the word vectors, beats the paper's attention with PE after five epochs,
-        {size_of(rival)} points; at the best epoch the difference is {size_of(rival_at_best)},
-        {rival_at_best.verdict} ([rivals](docs/results.md#attention-and-its-rivals))."""
+def falls() -> Numbers:
+    """What accuracy on the test set loses between the epoch best with PE and the last."""
+    _, epochs = results(PUBLISHED / "blog")
+    rows = epochs[epochs["metric"] == "val_accuracy"]
+    accuracy = rows.pivot(index="seed", columns=["variant", "epoch"], values="value")
+    fall = {name: accuracy[name][2] - accuracy[name][5] for name in ("no_pe", "pe")}
+    for name, values in fall.items():
+        yield f"fall of accuracy from epoch 2 to 5, {name}", f"{100 * values.mean():.2f}", "blog"
+    interval = t_interval(fall["no_pe"] - fall["pe"])
+    difference = format_size(interval.mean, interval.low, interval.high, ACCURACY)
+    yield "the same, no_pe minus pe", difference, "blog"
 
 
-def other_data() -> str:
-    """The mean of what PE changes over data sets."""
-    means = means_at_endpoints("blog_data", "blog")
-    best = means["best"]
-    final = means["final"]
-    scaled = means_at_endpoints("blog_scaled_data", "blog_scaled")["best"]
-    return f"""**Other data.** With K's learning rate PE lowers accuracy on average:
-        {size_of(best)} points at the best epoch, over {best.n} data sets, and
-        {size_of(final)} after five, over {final.n}, where the interval {describe_zero(final)}.
-        If scores are divided by √d_k, the interval at the best epoch {describe_zero(scaled)}:
-        {size_of(scaled)}. The positions are large beside the words
-        ([why](docs/results.md#why-the-sign-turns))."""
+def probes_of_blog() -> Numbers:
+    """What uniform attention and the removal of one head cost, seed by seed."""
+    source = "blog.probe"
+    probe = pd.read_parquet(PUBLISHED / f"{source}.parquet")
+    probe["loss"] = probe["accuracy"] - probe["changed_accuracy"]
+    uniform = probe[(probe["intervention"] == "uniform") & (probe["variant"] == "pe")]
+    share = uniform["loss"] / (uniform["accuracy"] - 0.5)
+    name = "share of accuracy above 50 % that uniform attention costs, pe"
+    yield name, format_share(share), source
+    heads = probe[probe["intervention"].str.startswith("no_head")]
+    for margin in (0.0025, 0.005):
+        name = f"heads that cost less than {100 * margin:g} points when removed alone, pe"
+        is_small = heads["loss"] < margin
+        small = is_small[heads["variant"] == "pe"].groupby(heads["seed"]).mean()
+        yield name, format_share(small), source
+    costly = heads[(heads["variant"] == "no_pe") & (heads["loss"] >= 0.0025)]
+    num_removals = (heads["variant"] == "no_pe").sum()
+    name = "removals of a head that cost 0.25 points or more, no_pe"
+    yield name, f"{len(costly)} of {num_removals}", source
 
 
-def table_of_k() -> str:
-    """How many of K's numbers one more run would give, with either scaling."""
-    (blog,) = compare_published("blog").comparisons
-    (k,) = blog.agreements
-    (cells,) = compare_published("blog_cells").comparisons
-    (scaled,) = [row for row in cells.agreements if row.unlike == ("model.score.scale=true",)]
-    return f"""**K's table.** Of the {k.num_values} numbers that K published, {k.num_inside} lie
-        where one more of our runs would, if scores are not divided by √d_k, as in K's code of the
-        time. With that division {scaled.num_inside} do, so the missing √d_k explains the table."""
+def shuffled_share() -> Numbers:
+    """What shuffled positions give as a share of what sinusoidal ones give: the ratio of two paired
+    means, with Fieller's interval."""
+    endpoints, _ = results(PUBLISHED / "position")
+    is_final = (endpoints["point"] == "final") & (endpoints["metric"] == "accuracy")
+    accuracy = endpoints[is_final].pivot(index="seed", columns="variant", values="value")
+    shuffled = accuracy["shuffled"] - accuracy["none"]
+    sinusoidal = accuracy["sinusoidal"] - accuracy["none"]
+    n = len(accuracy)
+    error = t_factor(n) ** 2 * pd.DataFrame({"a": shuffled, "b": sinusoidal}).cov() / n
+    square = sinusoidal.mean() ** 2 - error.loc["b", "b"]
+    linear = shuffled.mean() * sinusoidal.mean() - error.loc["a", "b"]
+    constant = shuffled.mean() ** 2 - error.loc["a", "a"]
+    root = math.sqrt(linear**2 - square * constant)
+    ratio = shuffled.mean() / sinusoidal.mean()
+    bounds = f"[{(linear - root) / square:.2f}, {(linear + root) / square:.2f}]"
+    yield (
+        "what shuffled gives, over what sinusoidal gives, last epoch",
+        f"{ratio:.2f} {bounds}",
+        "position",
+    )
+
+
+def shuffled_and_order() -> Numbers:
+    """What ordered positions give beyond shuffled ones of the same size, over data sets."""
+    endpoints, _ = results(PUBLISHED / "shuffled_x_embedding")
+    rows = endpoints[endpoints["metric"] == "accuracy"]
+    for point, title in (("final", "last epoch"), ("best", "best epoch")):
+        means = []
+        errors = []
+        for _, own in rows[rows["point"] == point].groupby("data"):
+            accuracy = own.pivot(index="seed", columns="variant", values="value")
+            difference = accuracy["pe_plain"] - accuracy["shuffled_plain"]
+            means.append(difference.mean())
+            errors.append(difference.sem())
+        meta = random_effects(means, errors)
+        value = format_size(meta.mean, meta.low, meta.high, ACCURACY)
+        yield (
+            f"pe − shuffled, plain, mean over {len(means)} data sets, {title}",
+            value,
+            "shuffled_x_embedding",
+        )
+
+
+def format_share(values: "pd.Series[float]") -> str:
+    """The mean of shares over seeds with its 95 % interval: `60 % [44, 76]`."""
+    interval = t_interval(values)
+    return f"{100 * interval.mean:.0f} % [{100 * interval.low:.0f}, {100 * interval.high:.0f}]"
 
 
 def compare_published(*studies: str) -> Answer:
     """The answer of published studies."""
     return compare(load_groups([PUBLISHED / study for study in studies]), [ACCURACY])
-
-
-def means_at_endpoints(*studies: str) -> dict[str, MeanDifference]:
-    """The mean over data sets at each endpoint."""
-    return {row.endpoint.name: row for row in compare_published(*studies).means}
-
-
-def describe_zero(row: MeanDifference) -> str:
-    """Whether the interval of a mean over data sets holds 0."""
-    return "includes zero" if row.interval.low <= 0 <= row.interval.high else "excludes zero"
 
 
 def find_difference(answer: Answer, point: str, variant: str = "") -> Difference:
@@ -212,8 +243,10 @@ def find_difference(answer: Answer, point: str, variant: str = "") -> Difference
 def differences(*studies: str) -> Iterator[str]:
     """All differences of studies, and the mean over data sets where there are several."""
     answer = compare_published(*studies)
-    rows = [row_of_difference(row, row.data) for row in answer.differences]
-    rows += [row_of_mean(row) for row in answer.means]
+    rows = []
+    for row in answer.differences:
+        place = "mean over data sets" if row.is_mean else row.data
+        rows.append(row_of_difference(row, place))
     return table(rows)
 
 
@@ -231,8 +264,8 @@ def means(study: str) -> Iterator[str]:
     """Means over data sets: a row for each difference, a column for each level of the second factor
     and each endpoint."""
     sizes: dict[str, dict[str, str]] = {}
-    for row in compare_published(study).means:
-        if row.contrast.within:
+    for row in compare_published(study).differences:
+        if row.is_mean and row.contrast.within:
             name = f"{row.contrast.variant_level} − {row.contrast.baseline_level}"
             column = f"{row.contrast.within}, {TITLES[row.endpoint.name]}"
             sizes.setdefault(name, {})[column] = size_of(row)
@@ -273,21 +306,8 @@ def row_of_difference(row: Difference, place: str) -> Row:
         n=row.interval.n,
         endpoint=TITLES[row.endpoint.name],
         size=size_of(row),
-        texts=format_texts_interval(row),
+        texts=cells.format_interval(row.texts, row.metric),
         verdict=row.words,
-    )
-
-
-def row_of_mean(row: MeanDifference) -> Row:
-    """A mean over data sets, which has no verdict."""
-    return Row(
-        place="mean over data sets",
-        name=row.contrast.name,
-        n=row.n,
-        endpoint=TITLES[row.endpoint.name],
-        size=size_of(row),
-        texts="–",
-        verdict="–",
     )
 
 
@@ -358,8 +378,8 @@ def settings() -> Iterator[str]:
         defaults = " or ".join(dict.fromkeys(row.defaults))
         needs = ", ".join(dict.fromkeys(row.needs))
         keys.setdefault(f"{defaults} | {row.meaning} | {needs}", []).append(f"`{key}`")
-    for cells, same_keys in keys.items():
-        yield f"| {', '.join(same_keys)} | {cells} |"
+    for about_key, same_keys in keys.items():
+        yield f"| {', '.join(same_keys)} | {about_key} |"
 
 
 def add_settings(rows: dict[str, Setting], place: str, option: str) -> None:

@@ -15,8 +15,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.read_published import METADATA
-from attnexp.analysis.read_runs import make_groups, make_rows
+from attnexp.analysis.rows import RunRows, as_rows
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
@@ -24,17 +25,6 @@ from attnexp.runs.result import Run
 
 PUBLISHED = Path(__file__).parents[1] / "outputs" / "published"
 PLACE = ("data", "protocol", "variant")
-
-SHARED = ("config", "code", "parameters")
-"""What the runs of a variant share; the file holds it once."""
-
-ABOUT_RUN = [
-    *SHARED,
-    *("label", "study", "default_label", "num_departures", "declared"),
-    *("settings", "key", "made_by", "command", "facts", "fingerprint", "n_test"),
-    *("seed_kind", "folder"),
-]
-"""Columns of rows that are not published as they are."""
 
 NOT_METRICS = ["seconds", "examples_per_second"]
 
@@ -50,7 +40,7 @@ def publish(folder: Path, name: str) -> str:
     study = manifest.load_manifest(folder)
     assert study is not None, f"{folder} holds no study"
     runs = manifest.load_runs(folder)
-    rows = [row for run in runs for row in make_rows(run, name)]
+    rows = [as_rows(run, name) for run in runs]
     refuse_ambiguous_labels(rows)
     table = make_table(rows, {run.result.run_id: run for run in runs})
     about = describe_study(study, name, rows, runs)
@@ -63,39 +53,43 @@ def publish(folder: Path, name: str) -> str:
     return f"{file.name}: {len(runs)} runs"
 
 
-def place_of(row: dict[str, Any]) -> tuple[str, str, str]:
-    """Data set, protocol and label of a row."""
-    return row["facts"]["name"], row["protocol"], row["label"]
+def place_of(run: RunRows) -> tuple[str, str, str]:
+    """Data set, protocol and label of a run."""
+    return run.setup.facts["name"], run.setup.protocol, run.label
 
 
-def refuse_ambiguous_labels(rows: Sequence[dict[str, Any]]) -> None:
+def refuse_ambiguous_labels(rows: Sequence[RunRows]) -> None:
     """Raise `UserError` for a label that stands for two configs or two codes: a file holds one."""
     first_of: dict[tuple[str, str, str], str] = {}
-    for row in rows:
-        if first_of.setdefault(place_of(row), row["key"]) != row["key"]:
-            data, protocol, label = place_of(row)
+    for run in rows:
+        key = run.setup.record["key"]
+        if first_of.setdefault(place_of(run), key) != key:
+            data, protocol, label = place_of(run)
             raise UserError(
                 f"{label} on {data} ({protocol}) stands for runs with different settings or code. "
-                "Take those that do not belong out of the study: attnexp runs DIR --forget ID."
+                "Take those that do not belong out of the study: delete their folders."
             )
 
 
-def make_table(rows: Sequence[dict[str, Any]], runs: dict[str, Run]) -> pd.DataFrame:
+def make_table(rows: Sequence[RunRows], runs: dict[str, Run]) -> pd.DataFrame:
     """A row for each run and epoch, with the start of the run, and with the answers to the test
     texts at endpoints alone. runs: by id."""
     at_endpoints = find_endpoints(rows)
-    records = []
-    for row in rows:
-        record = dict(zip(PLACE, place_of(row), strict=True)) | row
-        record["started"] = runs[row["run_id"]].result.provenance["started"]
-        if (row["run_id"], row["epoch"]) not in at_endpoints:
-            record["correct"] = None
-        records.append(record)
-    table = pd.DataFrame(records).drop(columns=[*ABOUT_RUN, *NOT_METRICS])
+    records: dict[tuple[str, int], dict[str, Any]] = {}
+    for run in rows:
+        about = dict(zip(PLACE, place_of(run), strict=True))
+        about |= {"seed": run.seed, "run_id": run.run_id}
+        about["started"] = runs[run.run_id].result.provenance["started"]
+        for epoch, metric, value in run.values:
+            place = (run.run_id, epoch)
+            record = records.setdefault(place, about | {"epoch": epoch})
+            record[metric] = value
+            record["correct"] = run.correct.get(epoch) if place in at_endpoints else None
+    table = pd.DataFrame(records.values()).drop(columns=NOT_METRICS)
     return table.dropna(axis=1, how="all")
 
 
-def find_endpoints(rows: Sequence[dict[str, Any]]) -> set[tuple[str, int]]:
+def find_endpoints(rows: Sequence[RunRows]) -> set[tuple[str, int]]:
     """Runs and epochs at which any endpoint lies."""
     places = set()
     for group in make_groups(rows, {}):
@@ -105,12 +99,13 @@ def find_endpoints(rows: Sequence[dict[str, Any]]) -> set[tuple[str, int]]:
 
 
 def describe_study(
-    study: Manifest, name: str, rows: Sequence[dict[str, Any]], runs: Sequence[Run]
+    study: Manifest, name: str, rows: Sequence[RunRows], runs: Sequence[Run]
 ) -> dict[str, Any]:
     """What the file holds besides its rows."""
     shared: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in rows:
-        entry = {"variant": row["label"], "data": row["facts"]} | {key: row[key] for key in SHARED}
+    for row, run in zip(rows, runs, strict=True):
+        entry = {"variant": row.label, "data": row.setup.facts, "config": row.setup.config}
+        entry |= {"code": row.setup.code, "parameters": run.result.parameters}
         shared.setdefault(place_of(row), entry)
     versions: Counter[str] = Counter()
     for run in runs:

@@ -36,10 +36,10 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
     result = RunResult(
         schema=SCHEMA, run_id=f"{label}{seed}{words}", code={}, seed=seed,
         label=default_label(config), departures=departures(config),
-        config=config, parameters=2_609_281, flops_per_example=1, epochs=rows,
+        config=config, parameters=2_609_281, epochs=rows,
         data={"name": name, "fingerprint": name, "source": "made up", "n_train": 25_000,
               "n_val": 25_000, "n_test": 25_000, "classes": ["negative", "positive"]},
-        best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
+        own_best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
         test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
         wall_seconds=1.0,
         provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["attnexp", "sweep"],

@@ -55,7 +55,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             result = replace(
                 template.result,
                 run_id=identity.run_id, code=identity.code, seed=job.config.seed,
-                config=to_dict(job.config), epochs=rows, best=rows[-1], final=rows[-1],
+                config=to_dict(job.config), epochs=rows, own_best=rows[-1], final=rows[-1],
             )  # fmt: skip
             path = store.run_dir(job.config.out, identity.run_id)
             shutil.copytree(template.path, path)

@@ -16,7 +16,7 @@ ROOMS = """base model statistics config data network runs training analysis insp
 claims cli""".split()
 """Rooms from the bottom up. A room imports from its own modules and from the rooms before it."""
 
-TOP = {"api", "completion", "shell", "__main__"}
+TOP = {"api", "__main__"}
 """Modules outside any folder; they belong to the room `cli`."""
 
 MODULES = {
@@ -68,7 +68,7 @@ def test_no_two_modules_import_each_other() -> None:
 
 
 LIGHT = """
-import os, sys
+import sys
 from attnexp.cli import app
 assert not {"torch", "hydra", "rich.console"} & set(sys.modules), "a bare import"
 def attnexp(*words, without):
@@ -76,20 +76,14 @@ def attnexp(*words, without):
     except SystemExit as stop: assert not stop.code, stop.code
     assert not without & set(sys.modules), (words, without & set(sys.modules))
 heavy = {"torch", "datasets", "torchtext", "pandas", "pyarrow", "numpy", "scipy"}
-tab = {"_ATTNEXP_COMPLETE": "complete_bash", "COMP_CWORD": "2",
-       "COMP_WORDS": "attnexp train model."}
-os.environ |= tab
-attnexp(without=heavy | {"hydra"})
-for name in tab: del os.environ[name]
 for words in (["--help"], ["train", "--help"]):
     attnexp(*words, without=heavy | {"hydra"})
 """
 
 
 def test_what_needs_no_torch_imports_none(tmp_path: Path) -> None:
-    """TAB and --help, in a process of its own."""
+    """--help, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("model.before=")

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import pandas as pd
 
@@ -13,10 +12,8 @@ from attnexp.analysis.contrasts import (
     contrasts_with_m,
     judge_contrast,
 )
-from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
-from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
@@ -55,7 +52,6 @@ class Answer:
         notes = []
         for comparison in self.comparisons:
             notes += comparison.notes
-        notes += _describe_skew(self.measured)
         for row in self.measured:
             if self.means and not row.has_verdict:
                 reason = row.reason or row.verdict
@@ -169,33 +165,3 @@ def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> It
     for variant, missing in group.missing().items():
         num_planned = len(group.planned[variant])
         yield f"Missing: {variant}, {len(missing)} of {num_planned} planned seeds."
-
-
-def _describe_skew(differences: Sequence[Difference]) -> Iterator[str]:
-    """A line that names the skewed differences; of several data sets those that have some."""
-    skewed = [row for row in differences if row.is_skewed and row.has_verdict]
-    names = [row.data for row in skewed]
-    if len({row.data for row in differences}) == 1:
-        names = _list_by_endpoint(skewed)
-    if names:
-        listed = ", ".join(dict.fromkeys(names))
-        yield (
-            f"Skewed: {listed}. Such intervals miss the true difference more often than 5 % "
-            "(docs/statistics.md)."
-        )
-
-
-def _list_by_endpoint(rows: Sequence[Difference]) -> list[str]:
-    """`pe − none (final)`, or `5 differences (final)` where they are many."""
-    by_suffix: dict[str, list[str]] = {}
-    for row in rows:
-        words = [row.endpoint.name, row.metric.name]
-        kept = [word for word in words if word not in (RESULT.name, ACCURACY.name)]
-        suffix = f" ({', '.join(kept)})" if kept else ""
-        by_suffix.setdefault(suffix, []).append(row.contrast.name)
-    texts = []
-    for suffix, names in by_suffix.items():
-        if len(names) > 2:
-            names = [f"{len(names)} differences"]
-        texts.append(", ".join(names) + suffix)
-    return texts

@@ -1,25 +1,26 @@
 """Differences: a contrast of variants at an endpoint, its intervals and its verdict."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics import intervals
-from attnexp.statistics.crossed import Crossed, crossed, widen
+from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.intervals import Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
-from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import (
     NOT_ABOVE_CHANCE,
+    SAME_ANSWERS,
     TOO_FEW,
     UNDECIDED,
     MetricSpec,
@@ -32,7 +33,8 @@ Bounds = tuple[float, float]
 NO_BOUNDS = (math.nan, math.nan)
 
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
-texts_high next_low next_high m anytime p verdict seeds_if_as_measured seeds_at_most reason""".split()
+texts_high next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
+reason""".split()
 """Keys of the record of a difference in the JSON document."""
 
 
@@ -46,22 +48,21 @@ class Difference:
     contrast: Contrast
     endpoint: Endpoint
     metric: MetricSpec
-    interval: Interval  # for other seeds; anytime-valid where seeds were added because of results
+    interval: Interval  # for other seeds; anytime-valid if sequential
     texts: Bounds | None  # for other seeds and texts, never narrower; None where not known
     error: float  # standard error, of the wider interval where it is known
     m: int  # contrasts that are judged together
-    anytime: bool
+    sequential: bool  # whether seeds were added because of results
     p: float  # of the paired t test, times m; NaN where there is none
     judgement: Verdict  # of the intervals alone
     reason: str  # why there is no verdict, or empty
     seeds_if_as_measured: int | None  # enough in four of five cases if it is as large as measured
     seeds_at_most: int | None  # enough whatever it is
-    is_skewed: bool  # so that the interval misses more often than it says
-    next: Bounds | None = None  # of a mean over data sets: where the next one's would lie
+    next: Bounds | None = None  # where the next data set's would lie; of a mean over data sets only
 
     @property
     def is_mean(self) -> bool:
-        """Whether it is a mean over data sets, and n counts these."""
+        """Whether it is a mean over data sets, which n counts."""
         return self.next is not None
 
     @property
@@ -121,17 +122,18 @@ def judge_contrast(
     if shared.empty:
         return None
     weighted = shared @ pd.Series(contrast.weights)
-    # so that equal differences are equal
+    # Rounded, so that equal differences are equal.
     d = intervals.round_to_scale(weighted.to_numpy(), shared.to_numpy())
     step = group.step(endpoint.name, metric)
-    anytime = not group.sequential.isdisjoint(contrast.weights)
-    make_interval = intervals.anytime_interval if anytime else intervals.t_interval
+    sequential = not group.sequential.isdisjoint(contrast.weights)
+    make_interval = intervals.anytime_interval if sequential else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
     error = sd / math.sqrt(interval.n)
     texts = None
-    if metric.name == ACCURACY.name and not anytime:
-        crossing = _cross_with_texts(group, contrast, endpoint, shared.index, m)
+    answers = _weigh_answers(group, contrast, endpoint, shared.index)
+    if metric.name == ACCURACY.name and not sequential:
+        crossing = crossed(answers, m=m)
         if crossing is not None:
             texts = widen(crossing, interval)
             error = crossing.se
@@ -146,13 +148,12 @@ def judge_contrast(
         texts=texts,
         error=error,
         m=m,
-        anytime=anytime,
-        p=math.nan if anytime else intervals.p_value(d, m=m, step=step),
+        sequential=sequential,
+        p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
         judgement=judge_interval(interval, metric, texts),
-        reason=_why_no_verdict(group, contrast, endpoint, metric, values),
-        seeds_if_as_measured=seeds_if_as_measured(interval.mean, sd, m, anytime=anytime),
-        seeds_at_most=seeds_at_most(sd, metric.margin, m, anytime=anytime),
-        is_skewed=is_skewed(d, step=step),
+        reason=_why_no_verdict(group, contrast, endpoint, metric, values, answers),
+        seeds_if_as_measured=seeds_if_as_measured(interval.mean, sd, m, anytime=sequential),
+        seeds_at_most=seeds_at_most(sd, metric.margin, m, anytime=sequential),
     )
 
 
@@ -169,39 +170,48 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
         next=(mean.next_low, mean.next_high),
         error=math.nan,
         m=1,
-        anytime=False,
+        sequential=False,
         p=math.nan,
+        # Data sets are drawn with their texts, so no second interval can say otherwise.
         judgement=judge_interval(interval, first.metric, (mean.low, mean.high)),
         seeds_if_as_measured=None,
         seeds_at_most=None,
-        is_skewed=False,
     )
 
 
-def _cross_with_texts(
-    group: Group, contrast: Contrast, endpoint: Endpoint, seeds: pd.Index, m: int
-) -> Crossed | None:
-    """The mean for other seeds and texts, from the seeds whose answers are stored."""
+def _weigh_answers(
+    group: Group, contrast: Contrast, endpoint: Endpoint, seeds: Iterable[str]
+) -> NDArray[np.float64]:
+    """Weighted sums of answers to the test texts, 1 where right and 0 where wrong: (seeds, texts),
+    without the seeds whose answers are not stored."""
     weights = np.array(list(contrast.weights.values()))
-    differences = []
+    sums = []
     for seed in seeds:
-        keys = [(name, seed, endpoint.name) for name in contrast.weights]
+        keys = [(variant, seed, endpoint.name) for variant in contrast.weights]
         if all(key in group.right for key in keys):
             answers = np.array([group.right[key] for key in keys])  # (variants, texts)
-            differences.append(weights @ answers)
-    return crossed(np.array(differences), m=m) if differences else None
+            sums.append(weights @ answers)
+    return np.array(sums, ndmin=2)
 
 
 def _why_no_verdict(
-    group: Group, contrast: Contrast, endpoint: Endpoint, metric: MetricSpec, values: pd.DataFrame
+    group: Group,
+    contrast: Contrast,
+    endpoint: Endpoint,
+    metric: MetricSpec,
+    values: pd.DataFrame,
+    answers: NDArray[np.float64],
 ) -> str:
-    """Why there is no verdict: fewer than half of the planned seeds finished, or no variant of
-    the group is shown to be above always guessing the largest class. Else empty."""
+    """Why there is no verdict, or empty: fewer than half of the planned seeds finished, no variant
+    of the group is shown to be above always guessing the largest class, or variants have the same
+    texts right with every seed."""
     planned = [set(group.planned.get(name, ())) for name in contrast.weights]
     num_planned = len(set.intersection(*planned))
     n = len(values[list(contrast.weights)].dropna())
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
+    if len(answers) == n and not answers.any():
+        return SAME_ANSWERS
     if metric.name != ACCURACY.name or group.chance is None:
         return ""
     num_texts = group.num_texts[endpoint.name]

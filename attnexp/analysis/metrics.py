@@ -33,7 +33,10 @@ def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ())
     declared: set[str] = set()
     for group in groups:
         declared |= {study.metric for study in group.studies}
-    chosen = name or " or ".join(sorted(declared)) or ACCURACY.name
+    if name is None and len(declared) > 1:
+        listed = ", ".join(sorted(declared))
+        raise UserError(f"The studies declare several metrics: {listed}. Give one as --metric.")
+    chosen = name or next(iter(declared), ACCURACY.name)
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
     if chosen not in shares:
         listed = ", ".join(shares)

@@ -1,50 +1,63 @@
 """Published studies: files of `docs/publish.py`, one row a run and epoch."""
 
 import json
+from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pyarrow.parquet as pq
 
-from attnexp.analysis.rows import MADE_BY, About, RunRows
+from attnexp.analysis.rows import MADE_BY, RunRows, Setup, Value
 from attnexp.base.files import reading
 from attnexp.runs.manifest import Manifest, PlannedRun
 
-PLACE = ["data", "protocol", "variant"]
 METADATA = b"attnexp"
 """Key of what a file holds besides its rows: the study, and what runs of a variant share."""
 
+PLAN = "variants settings seed_kind added_seeds commands metric".split()
+"""Fields of the study that a file holds; older files lack some of them."""
+
 
 def load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
-    """The runs of a published file, with the key of its study, and the study. Raises `UserError`."""
+    """The runs of a published file, and its study, whose key is `study`. Raises `UserError`."""
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
         table["val_accuracy"].cast("float64")  # another program's may be texts
         tree = json.loads((table.schema.metadata or {})[METADATA])
-        abouts = {}
-        for entry in tree["shared"]:
-            about = About(config=entry["config"], facts=entry["data"], code=entry["code"])
-            protocol = about.config["train"]["protocol"]
-            abouts[about.facts["name"], protocol, entry["variant"]] = about
-        frame = table.to_pandas()
-        metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
-        runs = []
-        for (run_id, *place, seed), own in frame.groupby(["run_id", *PLACE, "seed"], sort=False):
-            answers = own.dropna(subset="correct") if "correct" in own else own.iloc[:0]
-            run = RunRows(
-                run_id=run_id,
-                label=place[-1],
-                study=study,
-                seed=seed,
-                about=abouts[*place],
-                made_by=[tuple(made.get(key) for key in MADE_BY) for made in tree["made_by"]],
-                declared=tree["declaration"] is not None,
-                rows=list(own.melt("epoch", metrics).dropna().itertuples(index=False, name=None)),
-                correct=dict(zip(answers.get("epoch", ()), answers.get("correct", ()))),
-            )
-            run.check_answers()
-            runs.append(run)
+        runs = _read_runs(table.to_pandas(), tree, study)
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
-        # files of before lack some of these keys
-        keys = "variants settings seed_kind added_seeds commands metric".split()
-        plan = {key: tree[key] for key in keys if key in tree}
+        plan = {key: tree[key] for key in PLAN if key in tree}
         return runs, Manifest(**plan, runs=planned)
+
+
+def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[RunRows]:
+    """The runs of the rows of a file. tree: its metadata."""
+    setups = {}
+    for entry in tree["shared"]:
+        setup = Setup(config=entry["config"], facts=entry["data"], code=entry["code"])
+        setups[setup.facts["name"], setup.protocol, entry["variant"]] = setup
+    made_by = [tuple(made.get(key) for key in MADE_BY) for made in tree["made_by"]]
+    metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
+    values: dict[str, list[Value]] = defaultdict(list)
+    for run_id, *row in frame.melt(["run_id", "epoch"], metrics).dropna().itertuples(index=False):
+        values[run_id].append((*row,))
+    correct: dict[str, dict[int, bytes]] = defaultdict(dict)
+    for row in frame.dropna(subset="correct").itertuples():
+        correct[row.run_id][row.epoch] = row.correct
+    runs = []
+    for row in frame.drop_duplicates("run_id").itertuples():
+        run = RunRows(
+            run_id=row.run_id,
+            label=row.variant,
+            study=study,
+            seed=row.seed,
+            setup=setups[row.data, row.protocol, row.variant],
+            values=values[row.run_id],
+            correct=correct[row.run_id],
+            made_by=made_by,
+            sequential=tree["declaration"] is not None,
+        )
+        run.check_answers()
+        runs.append(run)
+    return runs

@@ -1,20 +1,31 @@
-"""A run as the report needs it, whether it lies on disk or in a published file."""
+"""A run as the analysis reads it, whether it lies on disk or in a published file."""
 
 import json
 import math
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attnexp.runs.labels import settings
+from attnexp.base.files import reading
+from attnexp.runs import predictions
+from attnexp.runs.labels import replicate, settings
+from attnexp.runs.result import Run
 
 MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
 """What made a run, in this order."""
 
+Value = tuple[int, str, float]
+"""Epoch, metric and value."""
+
+NAMES = """run_id label study seed sequential default_label num_departures folder command""".split()
+"""Fields of a run that its record holds as they are."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class Setup:
     """What the runs of a variant have in common."""
 
     config: dict[str, Any]
@@ -23,17 +34,27 @@ class About:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
+        """Settings that make a variant, by key."""
         return settings(self.config)
 
-    @cached_property
-    def key(self) -> str:
-        """The same in all runs of a variant."""
-        vectors = self.facts.get("vectors")
-        return json.dumps([self.settings, self.code, vectors], sort_keys=True)
-
     @property
-    def seed_kind(self) -> str:
-        return kind_of_seeds(self.config)
+    def protocol(self) -> str:
+        """The protocol of training and evaluation, `blog` or `holdout`."""
+        return str(self.config["train"]["protocol"])
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """What must be equal in runs of one group, and in runs of one variant (key, seed_kind)."""
+        vectors = self.facts.get("vectors")
+        return {
+            "protocol": self.protocol,
+            "source": self.facts["name"],
+            "fingerprint": self.facts["fingerprint"],
+            "n_test": self.facts["n_test"],
+            "key": json.dumps([self.settings, self.code, vectors], sort_keys=True),
+            "seed_kind": kind_of_seeds(self.config),
+            "resample": self.config["seeds"].get("resample"),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,48 +62,65 @@ class RunRows:
     """A run: what it is, and a row for each epoch and metric."""
 
     run_id: str
-    label: str  # of its variant, or empty
-    study: str  # key of the manifest that planned it, or empty
+    label: str = ""  # of its variant, in the study that planned it
+    study: str = ""  # key of that study's manifest
     seed: str
-    about: About
+    setup: Setup
+    values: Sequence[Value]
+    correct: Mapping[int, bytes]  # bits of the test texts that are right, by epoch
     made_by: list[tuple[Any, ...]]  # values of `MADE_BY`
-    declared: bool = False  # as in `Run`
+    sequential: bool = False  # whether its study adds seeds because of results
     default_label: str = ""
-    num_departures: int = 0
+    num_departures: int = 0  # settings that are not the default ones
     folder: Path | None = None
     command: str = ""
-    rows: list[tuple[int, str, float]] = field(default_factory=list)  # epoch, metric, value
-    correct: dict[int, bytes] = field(default_factory=dict)  # by epoch: bits of the test texts
-
-    @property
-    def protocol(self) -> str:
-        return str(self.about.config["train"]["protocol"])
 
     @property
     def record(self) -> dict[str, Any]:
         """What tells runs apart, and what belongs together."""
-        names = "run_id label study seed declared default_label num_departures folder command"
-        facts = self.about.facts
-        return {name: getattr(self, name) for name in names.split()} | {
-            "protocol": self.protocol,
-            "source": facts["name"],
-            "fingerprint": facts["fingerprint"],
-            "n_test": facts["n_test"],
-            "key": self.about.key,
-            "seed_kind": self.about.seed_kind,
-            "resample": self.about.config["seeds"].get("resample"),
-        }
+        return {name: getattr(self, name) for name in NAMES} | self.setup.record
 
     def check_answers(self) -> None:
-        """Raise `ValueError` where answers to the test texts do not have the accuracy of an epoch."""
-        metric = "val_accuracy" if self.protocol == "blog" else "test_accuracy"
-        values = {epoch: value for epoch, name, value in self.rows if name == metric}
-        num_texts = self.about.facts["n_test"]
+        """Raise `ValueError` where the answers of an epoch do not have its accuracy."""
+        name = "val_accuracy" if self.setup.protocol == "blog" else "test_accuracy"
+        accuracies = {epoch: value for epoch, metric, value in self.values if metric == name}
+        num_texts = self.setup.facts["n_test"]
         for epoch, bits in self.correct.items():
             num_right = int.from_bytes(bits).bit_count()
             is_cut = len(bits) != math.ceil(num_texts / 8)
-            if is_cut or not abs(num_right - values[epoch] * num_texts) <= 0.5:
+            if is_cut or abs(num_right - accuracies[epoch] * num_texts) > 0.5:
                 raise ValueError(f"the answers of epoch {epoch} do not have its accuracy")
+
+
+def as_rows(run: Run, study: str = "") -> RunRows:
+    """A finished run on disk. study: key of the manifest that planned it, or empty. Raises
+    `UserError` where its predictions cannot be read."""
+    result = run.result
+    values = []
+    for row in result.epochs:
+        values += [(row.epoch, name, value) for name, value in vars(row).items()]
+    if result.config["train"]["protocol"] == "holdout":
+        epoch = result.own_best.epoch
+        values += [(epoch, f"test_{name}", value) for name, value in asdict(result.test).items()]
+    python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
+    own = RunRows(
+        run_id=result.run_id,
+        label=run.label,
+        study=study,
+        seed=replicate(result.config),
+        setup=Setup(config=result.config, facts=result.data, code=result.code | python),
+        values=[row for row in values if row[-1] is not None],
+        correct=predictions.right_by_epoch(run),
+        made_by=[tuple(result.provenance.get(key) for key in MADE_BY)],
+        sequential=run.declared,
+        default_label=result.label,
+        num_departures=len(result.departures),
+        folder=run.path,
+        command=shlex.join(result.provenance.get("argv", ())),
+    )
+    with reading(run.path / predictions.FILE, "Train again."):
+        own.check_answers()
+    return own
 
 
 def kind_of_seeds(config: dict[str, Any]) -> str:

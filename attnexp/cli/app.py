@@ -7,99 +7,49 @@ import re
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from attnexp.base.errors import RunFailed, UserError, escape_controls, name_allocation
-from attnexp.cli import completion
+from attnexp.base.errors import RunFailed, UserError, escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
+SCHEMA = 7  # of the JSON documents of all commands
+OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
 """What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
 
 class Commands(TyperGroup):
-    """Group of commands that turns an error into one message and an exit code."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the first word."""
-        if args[0] in ("help", "version"):
-            stop(f"Write attnexp --{args[0]}.", code=2)
-        return super().resolve_command(ctx, args)
+    """Group of commands that turns an error of the user's into one message and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
-        words = [*ctx.args]  # a copy: parsing empties the list
         try:
             return super().invoke(ctx)
         except TyperException as error:
-            _explain(error, words)
+            error.message = error.message.removeprefix("Value error, ")  # by pydantic
+            if hasattr(error, "option_name"):
+                error.message += ". Settings have no dashes, as in train.epochs=3."
             raise
-        except UserError as error:
+        except BrokenPipeError:
+            raise  # `main` ends the command
+        except (UserError, OSError) as error:
             stop(str(error), code=2)
         except RunFailed as error:
             stop(str(error), code=1)
         except (MemoryError, RuntimeError) as error:
             if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
                 raise
-            stop(_describe_shortage(error), code=2)
-        except BrokenPipeError:
-            raise  # to `main`
-        except OSError as error:
-            stop(_describe_place(error), code=2)
+            reason = str(error).partition("\n")[0]
+            stop(f"Memory does not suffice: {reason}", code=2)
         except KeyboardInterrupt as why:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # ignore further Ctrl-C while exiting
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Further Ctrl-C must not break the exit.
             stop(str(why) or "Run the same command again to resume.", code=130)
-
-
-def _describe_shortage(error: Exception) -> str:
-    """How much memory there was too little of, and what to take less of."""
-    reason = str(error).partition("\n")[0]
-    allocation = name_allocation(reason)
-    if allocation:
-        reason = f"{allocation} at once, for parameters or a batch"
-    return (
-        f"Memory does not suffice: {reason}. Take less of what it is needed for: data.max_len, "
-        f"data.limit_train, train.batch_size, model.d_model or model.d_head."
-    )
-
-
-def _describe_place(error: OSError) -> str:
-    """What is wrong with a place, and what to do."""
-    place = repr(error.filename) if error.filename else "while writing"
-    remedy = "Free it"
-    if isinstance(error, FileNotFoundError):
-        remedy = "Make its folder"
-    elif isinstance(error, IsADirectoryError):
-        remedy = "Name a file in it"
-    elif isinstance(error, PermissionError):
-        remedy = "Get access to it"
-    return f"{error.strerror or error}: {place}. {remedy}, or give another place."
-
-
-def _explain(error: Any, words: list[str]) -> None:
-    """Say what to write instead of these words of the command line, where Typer does not."""
-    from attnexp.config.choose import option_as_setting
-    from attnexp.config.options import did_you_mean
-
-    if hasattr(error, "possibilities"):  # no such option, or no such command
-        instead = option_as_setting(getattr(error, "option_name", ""), words)
-        if instead:
-            stop(instead, code=2)
-    else:  # a wrong value, which pydantic describes, or a missing one, which its help does
-        message = error.message.removeprefix("Value error, ")
-        if " is not one of " in message:
-            typed, *names = re.findall("'([^']*)'", message)
-            message += did_you_mean(typed, names)
-        if message.startswith("Got unexpected extra") and error.ctx.info_name == "predict":
-            message += ". Quote a text, or give one text a line on stdin."
-        error.message = message or error.param.help
 
 
 app = typer.Typer(
@@ -130,21 +80,13 @@ def _config_dir(folders: list[Path] | None) -> None:
 
 
 def _name_experiments(words: list[str] | None) -> list[str]:
-    """Words in which a finished run is `experiment=` with its config. Raises `UserError` for the
-    name of a setting alone."""
+    """Words in which a finished run is `experiment=` with its config."""
+    from attnexp.runs.manifest import NAME_OF_RUN, find_run
+
     named = []
     for word in words or []:
-        if "=" not in word and not word.startswith("~"):
-            from attnexp.config.choose import choices_by_key
-            from attnexp.config.options import did_you_mean
-            from attnexp.runs.manifest import NAME_OF_RUN, find_run
-
-            if NAME_OF_RUN.fullmatch(word) or "/" in word:
-                word = f"experiment={find_run(Path(word)) / 'config.yaml'}"
-            elif word.replace(".", "").isidentifier():
-                near = did_you_mean(f"{word}=", [f"{key}=" for key in choices_by_key()])
-                if near:
-                    raise UserError(f"'{word}' is not understood.{near}")
+        if "=" not in word and (NAME_OF_RUN.fullmatch(word) or "/" in word):
+            word = f"experiment={find_run(Path(word)) / 'config.json'}"
         named.append(word)
     return named
 
@@ -164,19 +106,15 @@ def _options_of_all(
 _settings = typer.Argument(
     metavar="OVERRIDES",
     help="Settings as key=value, or a finished run for its own.",
-    autocompletion=completion.settings,
     callback=_name_experiments,
 )
 Overrides = Annotated[list[str] | None, _settings]
 run_argument = typer.Argument(
     metavar="RUN_DIR",
     help="A finished run: its folder, or its id as attnexp runs lists it.",
-    autocompletion=completion.runs,
 )
 RunDir = Annotated[Path, run_argument]
-studies_argument = typer.Argument(
-    metavar="DIR", help="Studies, runs, or folders with runs.", autocompletion=completion.studies
-)
+studies_argument = typer.Argument(metavar="DIR", help="Studies, runs, or folders with runs.")
 Folders = Annotated[list[Path], studies_argument]
 _config_dirs = typer.Option(
     exists=True, callback=_config_dir, expose_value=False, help="Folder with options of your own."
@@ -215,43 +153,27 @@ def main() -> None:
     # cores; a short spin costs little on idle ones. Read when torch is imported; the user's
     # OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    os.environ.pop("MPLBACKEND", None)  # pictures need none, and an unknown one is an error
-    if os.environ.get("COLUMNS") == "0":  # as some tools that start others set it
-        del os.environ["COLUMNS"]
-    _open_closed_streams()
-    try:
-        os.getcwd()
-    except FileNotFoundError:  # at which the import of torch ends the process
-        stop("The current folder was deleted. Go to another one.", code=2)
-    # Nothing in the current folder is imported but the user's pieces; see `pieces.load`.
-    os.environ["PYTHONSAFEPATH"] = "1"  # nor by worker processes, when they start
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # handled like Ctrl-C
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)  # unless started by nohup
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without "±" shows "?" instead
-        sys.stdout.reconfigure(errors="replace")
-    if os.environ.get("_ATTNEXP_COMPLETE") == "complete_bash":
-        completion.join_words_of_bash(os.environ)
+    os.environ["MPLBACKEND"] = "agg"
+    # Worker processes import nothing from the current folder but the user's pieces either.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    for name in ("SIGTERM", "SIGHUP"):  # They end a command as Ctrl-C does; Windows has no SIGHUP.
+        number = getattr(signal, name, signal.SIGTERM)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup lets a command ignore SIGHUP.
+            signal.signal(number, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # A terminal without "±" shows "?" instead.
     try:
         try:
             app(prog_name="attnexp")
         finally:
             sys.stdout.flush()
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, but for Python's exit
     except (BrokenPipeError, SystemExit) as ending:
-        # `| head` has closed the pipe, of which Typer makes a SystemExit: all is well
+        # A reader such as `head` has closed the pipe: all is well. Typer makes it a SystemExit.
         if not isinstance(ending.__context__ or ending, BrokenPipeError):
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for Python's last flush
+        # Python flushes standard streams on exit; redirect remaining output to devnull.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
-
-
-def _open_closed_streams() -> None:
-    """Put the null device in place of a stdin, stdout or stderr that was closed, as by `>&-`: else
-    the next file that is opened would take its place."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # until the process ends
 
 
 def stop(message: str, code: int) -> NoReturn:
@@ -274,6 +196,6 @@ def console() -> "Console":
 
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
-    text = result if isinstance(result, str) else json.dumps(result, indent=1)
+    text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
     stdout = _stdout or sys.stdout
     stdout.write(f"{escape_controls(text)}\n")

@@ -32,7 +32,7 @@ def claims(
         progress.note(f"Checking {claim.id}, {number} of {len(claims_to_check)}")
         records.append(check_claim(claim, out))
     if as_json:
-        emit({"schema": 2, "claims": records})
+        emit({"claims": records})
     else:
         columns = ("id", "from", "claim, and what was measured", "n", "verdict")
         table = Table(*columns, box=box.SIMPLE_HEAD)

@@ -27,7 +27,7 @@ def evaluate(
         find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
     )
     if as_json:
-        emit({"schema": 1, "stored": asdict(stored), "measured": asdict(measured)})
+        emit({"stored": asdict(stored), "measured": asdict(measured)})
     else:
         for name, metrics in (("stored", stored), ("measured", measured)):
             accuracy = f"accuracy {metrics.accuracy:7.2%}"

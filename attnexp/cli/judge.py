@@ -1,6 +1,5 @@
 """`attnexp judge`: the answer of results of any trainer."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,24 +8,21 @@ import typer
 from attnexp.cli.app import AsJson, Until, app, stop
 from attnexp.cli.report import Format, Html, Table, print_answer
 
-Words = list[str] | None
-Name = typer.Option(metavar="NAME", help="Name of a column.")
-Columns = typer.Option("--columns", "--metric", metavar="NAME,...", help="Else accuracies.")
-Margins = typer.Option(metavar="[METRIC=]NUMBER", help="Smallest difference that matters.")
-Higher = typer.Option(metavar="METRIC", help="Metric to judge, of which more is better.")
-Lower = typer.Option(metavar="METRIC", help="Metric to judge, of which less is better.")
+Column = typer.Option(metavar="NAME", help="Name of a column.")
+Margin = typer.Option(metavar="NUMBER", help="Smallest difference that matters.")
+Lower = typer.Option("--lower", help="Less is better, as it is for loss anyway.")
 
 
 @app.command()
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A csv, jsonl or parquet.")],
+    metric: Annotated[str, typer.Option(metavar="NAME", help="Column to judge.")] = "accuracy",
+    lower: Annotated[bool, Lower] = False,
+    margin: Annotated[float | None, Margin] = None,
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
-    columns: Annotated[Words, Columns] = None,
-    variant_column: Annotated[str, Name] = "variant",
-    seed_column: Annotated[str, Name] = "seed",
-    higher: Annotated[Words, Higher] = None,
-    lower: Annotated[Words, Lower] = None,
-    margin: Annotated[Words, Margins] = None,
+    variant_column: Annotated[str, Column] = "variant",
+    seed_column: Annotated[str, Column] = "seed",
+    dataset_column: Annotated[str, Column] = "dataset",
     until: Annotated[Until, typer.Option(help="Exit with 1 if any is undecided.")] = None,
     table: Table = None,
     format: Format = "table",
@@ -35,23 +31,24 @@ def judge(
 ) -> None:
     """Compare results of any trainer, with variants paired by seed.
 
-    Each row holds a run: variant, seed and its metrics. Or each row holds an answer: variant, seed,
-    example and correct (1 or 0). A column dataset separates data sets.
+    Each row holds a run: variant, seed and a metric. Or each row holds an answer: variant, seed,
+    example and correct (1 or 0). A column dataset separates data sets. A metric in 0 to 1 of which
+    more is better is shown in %, and its margin is in points.
 
-    Example: attnexp judge results.csv --lower loss --margin loss=0.01
+    Example: attnexp judge results.csv --metric loss --lower --margin 0.01
     """
     from attnexp.analysis.answer import compare
     from attnexp.analysis.read_results import read_results
 
     groups, metrics = read_results(
         files,
-        split_names(columns),
-        higher=split_names(higher),
-        lower=split_names(lower),
-        margins=margin or [],
+        metric,
+        lower=lower,
+        margin=margin,
+        baseline=baseline,
         variant_column=variant_column,
         seed_column=seed_column,
-        baseline=baseline,
+        dataset_column=dataset_column,
         sequential=until is not None,
     )
     answer = compare(groups, metrics)
@@ -63,8 +60,3 @@ def judge(
     if until and answer.undecided:
         names = ", ".join(answer.undecided)
         stop(f"not decided: {names}. Add a seed to each variant and judge again.", code=1)
-
-
-def split_names(words: Iterable[str] | None) -> list[str]:
-    """`a,b` and `c` as a, b, c."""
-    return [name for word in words or () for name in word.split(",") if name]

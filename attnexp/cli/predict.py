@@ -37,7 +37,7 @@ def predict(
         else:
             console().print(as_line(reading, head), soft_wrap=not console().is_terminal)
     if as_json:
-        emit({"schema": 1, "texts": records})
+        emit({"texts": records})
 
 
 def read_lines(text: str | None, stdin: BinaryIO) -> Iterator[tuple[int, str]]:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from attnexp.base import SENTENCE
-from attnexp.base.errors import UserError
-from attnexp.cli import completion
+from attnexp.base.errors import UserError, join_names
 from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report import TableName
 from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
+    from attnexp.analysis.group import Group
 
 FormatName = Literal["table", "csv", "markdown", "latex", "json"]
 Show = Literal["curves", "forest", "attention", "positions"]
@@ -27,7 +27,10 @@ def choice(help: str, type: Any) -> Any:
 Table = Annotated[TableName | None, choice("Print one table", TableName)]
 Format = Annotated[FormatName, choice("Output format", FormatName)]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
-Run = typer.Option(metavar="RUN_DIR", help="Run to show.", autocompletion=completion.runs)
+Baseline = Annotated[
+    str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
+]
+Run = typer.Option(metavar="RUN_DIR", help="Run to show.")
 
 
 @app.command()
@@ -35,6 +38,7 @@ def report(
     paths: Folders,
     table: Table = None,
     format: Format = "table",
+    baseline: Baseline = None,
     margin: Margin = 100 * MARGIN,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
@@ -60,6 +64,9 @@ def report(
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
     groups = load_groups(paths, left_out.append)
+    if baseline is not None:
+        _check_variant(baseline, groups)
+        groups = [group.with_baseline(baseline) for group in groups]
     answer = compare(groups, [choose_metric(metric, margin, groups)])
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
@@ -76,6 +83,13 @@ def report(
         left_out.append("Planned seeds are missing.")
     if left_out:
         stop("\n".join([*left_out, "attnexp runs lists all runs."]), code=1)
+
+
+def _check_variant(name: str, groups: "list[Group]") -> None:
+    """Raise `UserError` for a name that no variant has."""
+    names = list(dict.fromkeys(variant for group in groups for variant in group.variants))
+    if name not in names:
+        raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
 
 
 def _check_options(
@@ -106,11 +120,14 @@ def print_answer(
     from attnexp.report.tables import make_table
     from attnexp.report.terminal import show_answer
 
-    if table == "study" or (format != "table" and table is not None):
-        emit(formats.format_table(answer, table, format))
-    elif format != "table":
+    if format == "json":
+        emit(formats.make_document(answer, table))
+    elif table is None and format == "table":
+        if not only_if_asked:
+            show_answer(answer, console())
+    elif table is None:
         emit(formats.format_answer(answer, format))
-    elif table is not None:
+    elif format == "table" and table != "study":
         print_table(make_table(table, answer), console())
-    elif not only_if_asked:
-        show_answer(answer, console())
+    else:
+        emit(formats.format_table(answer, table, format))

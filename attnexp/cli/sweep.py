@@ -76,9 +76,8 @@ def _run_study(
     study: "Sweep", metric: "MetricSpec", any_code: bool, until: Until, as_json: bool
 ) -> "list[SweepEntry]":
     """Run the runs that are judged, and print the answer of those that have finished."""
-    from attnexp.base import progress
     from attnexp.cli.report import print_answer
-    from attnexp.report.advice import foresee_seeds, note_few_steps
+    from attnexp.cli.train import note_few_steps
     from attnexp.runs.result import Run
     from attnexp.sweeps import sequential
     from attnexp.sweeps.schedule import run_sweep
@@ -88,11 +87,10 @@ def _run_study(
     run = partial(run_sweep, study, any_code=any_code)
     if until:
         run = partial(run, choose=partial(sequential.rounds, study))
-    with Watch(lambda finished: foresee_seeds(answer(finished))) as view:
+    with Watch() as view:
         entries = run(observe=view)
     results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
-    for line in note_few_steps(results):
-        progress.note(line)
+    note_few_steps(results)
     if results:
         print_answer(answer(entries), None, "json" if as_json else "table")
         if not as_json:

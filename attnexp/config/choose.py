@@ -1,9 +1,7 @@
 """From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
 and what is wrong with them in the user's terms."""
 
-import inspect
 import re
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -11,16 +9,13 @@ from dataclasses import MISSING, fields
 from os.path import abspath, expanduser
 from typing import Any
 
-from omegaconf import OmegaConf
 from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config import schema
-from attnexp.config.hydra_options import compose_options
 from attnexp.config.options import Tree, did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
-from attnexp.config.words import habit
 from attnexp.model import seams
 
 Allowed = Mapping[type | None, Any]
@@ -61,8 +56,11 @@ class NotChosen(UserError):
 def check_run(tree: Tree) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
-    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
-    config: RunConfig = validate(RunConfig, {**tree, **pieces})
+    chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
+    train = tree.get("train")
+    if isinstance(train, dict):
+        chosen["train"] = {**train, "loss": _choose_loss(train.get("loss"))}
+    config: RunConfig = validate(RunConfig, tree | chosen)
     refuse_idle(config)
     position = config.position
     acts_on_attention = position.fills(seams.Rotation, seams.ScoreBias)
@@ -73,8 +71,6 @@ def check_run(tree: Tree) -> RunConfig:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
     if data.tokenizer not in TOKENIZERS:
         load(data.tokenizer)
-    if config.train.loss is not None:
-        load(config.train.loss)
     config.out = expanduser(config.out)
     # Paths from the root, links left as they are.
     if data.path is not None and data.name != "hub":
@@ -93,7 +89,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
         settings = {"kind": None} | choice
     name = settings["kind"]
     if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        option = {name: value for name, value in read(key, str(name)).items() if name != "defaults"}
+        option = read(key, str(name))
         settings = option | settings
         settings["kind"] = option["kind"]
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
@@ -111,6 +107,15 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     return piece
 
 
+def _choose_loss(choice: Any) -> Piece | None:
+    """The loss of a choice: a function, or a class with settings."""
+    settings = choice if isinstance(choice, dict) else {"kind": choice}
+    kind = settings.get("kind")
+    is_class = kind is not None and isinstance(load(str(kind)), type)
+    loss: Piece = validate(spec(kind) if is_class else Piece, settings, "train.loss.")
+    return None if kind is None else loss
+
+
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
     if kind is None and None in allowed:
@@ -123,42 +128,8 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
         if isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
         names.append(seam.__name__)
-    listed = ", ".join(names)
-    raise UserError(
-        f"{key}={kind}: wanted a subclass of one of attnexp.model.seams: {listed}."
-        f"{_describe_likeness(cls, str(kind), key)} docs/extending.md says how one is written."
-    )
-
-
-def _describe_likeness(cls: Any, kind: str, key: str) -> str:
-    """` It looks like a Mixer: ...`: the seam that a class `module:Class`, chosen at a key, fills,
-    or whose docstring names most of its arguments; nothing for what is like none."""
-    if not isinstance(cls, type):
-        return ""
-    arguments: set[str] = set()
-    for method in ("__init__", "forward", "__call__"):
-        with suppress(TypeError, ValueError, AttributeError):  # not there, or compiled
-            signature = inspect.signature(getattr(cls, method))
-            arguments.update(signature.parameters)
-    places = {seam: place for place, allowed in PLACES.items() for seam in allowed if seam}
-
-    def likeness(seam: type) -> tuple[bool, int, int]:
-        words = {*re.findall(r"\w+", str(seam.__doc__))}
-        shared = arguments & words
-        return issubclass(cls, seam), len(shared), -len(words)
-
-    seam = max(places, key=likeness)
-    is_subclass, num_shared, _ = likeness(seam)
-    article = "an" if seam is seams.Embedding else "a"
-    name = f"{article} {seam.__name__}"
-    fits_here = seam in PLACES.get(key, {})
-    place = key if fits_here else places[seam]
-    choice = f"{place}={kind}"
-    if is_subclass:
-        return f" It is {name}, chosen by {choice}."
-    if num_shared:
-        return f" It looks like {name}: make it a subclass, and choose it by {choice}."
-    return ""
+    listed = " or ".join(names)
+    raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 
 
 def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
@@ -218,29 +189,6 @@ def choices_by_key() -> dict[str, list[str]]:
     for group in groups():
         choices[group] = []
     return choices
-
-
-def option_as_setting(option: str, words: Sequence[str]) -> str:
-    """What to write instead of an option that no command has, such as `--epochs 3`; empty where no
-    setting is called so. words: all of the command line."""
-    names = [word.partition("=")[0] for word in words]
-    if option not in names:
-        return ""
-    place = names.index(option)
-    word = words[place]
-    if not option.startswith("--"):
-        return habit(word)
-    name = option.removeprefix("--").replace("-", "_")
-    _, _, value = word.partition("=")
-    if not value:
-        value = [*words, "VALUE"][place + 1]
-    instead = habit(f"{name}={value}") or habit(word)
-    choices = choices_by_key()
-    keys = [name] if name in choices else [key for key in choices if key.endswith(f".{name}")]
-    if instead or not keys:
-        return instead
-    settings = [shlex.quote(f"{key}={value}") for key in keys[:2]]
-    return f"{option}: settings have no dashes: {' or '.join(settings)}"
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:

@@ -4,6 +4,7 @@ The user's lie in `conf/` of the current folder, or in the folders of `--config-
 """
 
 import difflib
+import json
 import shlex
 from collections.abc import Iterable
 from functools import cache
@@ -61,14 +62,15 @@ def _groups(*folders: Path) -> Groups:
     return options
 
 
-def is_file(group: str, option: str) -> bool:
+def is_file(option: str) -> bool:
     """Whether an experiment or a study is given by its path."""
-    return group in ("experiment", "study") and option.endswith((".yaml", ".yml"))
+    return option.endswith((".yaml", ".yml", ".json"))
 
 
 def no_such(group: str, option: str) -> UserError:
     """Error for an option that is not there."""
-    if group == "data" and Path(option).expanduser().exists():
+    is_path = Path(option).suffix or Path(option).expanduser().exists()
+    if group == "data" and is_path:
         path = shlex.quote(option)
         return UserError(f"data={option}: files of your own are data=files data.path={path}")
     options = groups().get(group, {})
@@ -85,14 +87,15 @@ def read(group: str, option: str) -> Tree:
     import yaml  # which `--help` need not wait for
 
     options = groups().get(group, {})
-    if is_file(group, option):
+    if group in ("experiment", "study") and is_file(option):
         path = Path(option).expanduser()
     elif option in options:
         path = options[option]
     else:
         raise no_such(group, option)
     try:
-        tree = yaml.safe_load(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        tree = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
     except (OSError, ValueError, yaml.YAMLError) as error:

@@ -147,24 +147,31 @@ def load(kind: str) -> Any:
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
+    return _import(kind)
+
+
+@cache
+def _import(kind: str) -> Any:
     module, _, name = kind.partition(":")
-    if not module.startswith("attnexp.") and os.getcwd() not in sys.path:
-        ours = str(Path(__file__).parents[2])
-        sys.path += [ours, os.getcwd()]  # which may hold an attnexp, too
-    if module not in sys.modules:
-        importlib.invalidate_caches()  # the file may just have been written
+    is_foreign = module.partition(".")[0] not in ("attnexp", "torch")
+    if is_foreign and os.getcwd() not in sys.path:
+        attnexp_folder = str(Path(__file__).parents[2])
+        sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
+    importlib.invalidate_caches()  # The file may just have been written.
     try:
-        with reads.watching():
+        with reads.importing():
             imported = importlib.import_module(module)
-            loaded = getattr(imported, name, None)
-    except (Exception, SystemExit) as error:  # whatever anyone's module may do when it is imported
+    except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
+    loaded = getattr(imported, name, None)
     if loaded is None:
-        file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's
+        file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's.
         raise UserError(f"{module} ({file}) has no {name}.{did_you_mean(name, vars(imported))}")
     if "__main__" in (module, getattr(loaded, "__module__", "")):
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
+    if is_foreign:
+        reads.count_package(module)
     return loaded

@@ -22,7 +22,9 @@ from attnexp.config.pieces import CHECKED, CLASS, Piece, is_ours, setting
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
 Natural = Annotated[int, Ge(0), FITS_64_BITS]
-Positive = Annotated[float, Gt(0)]
+Size = Annotated[int, Ge(1), Le(2**30)]  # The product of two fits the sizes of torch.
+FITS_FLOAT32 = Le(1e38)
+Positive = Annotated[float, Gt(0), FITS_FLOAT32]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
@@ -95,8 +97,8 @@ class DataConfig:
     test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", USERS)
     val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
     test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", USERS)
-    max_len: Count = setting(80, "Number of tokens of a text.")
-    vocab_size: Annotated[int, Ge(4)] = setting(20_000, "At most, pad, start and unknown included.")
+    max_len: Size = setting(80, "Number of tokens of a text.")
+    vocab_size: Annotated[Size, Ge(4)] = setting(20_000, "At most, with pad, start and unknown.")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
     pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
     tokenizer: Tokenizer = setting(
@@ -123,14 +125,14 @@ MEAN = {"seam": lambda: _seams().Pooling, "default_kind": "attnexp.model.mixers:
 class ModelConfig(Piece):
     """Settings that every network of pieces has besides its own."""
 
-    d_model: Count = setting(128, "Width of the embeddings.")
+    d_model: Size = setting(128, "Width of the embeddings.")
     vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
     before: Piece = setting(Piece, "Mixer before the rest.", seam=lambda: _seams().Mixer)
     pooling: Piece = setting(Piece, "One vector for a text.", **MEAN)
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
-    hidden: Count | None = setting(None, "Width of a ReLU layer between pooling and logit.")
+    hidden: Size | None = setting(None, "Width of a ReLU layer between pooling and logit.")
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -159,12 +161,14 @@ class TrainConfig:
     patience: Count | None = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
-    loss: str | None = setting(None, "Function of logits and labels, as module:function.", NETWORK)
+    loss: Piece | None = setting(None, "Your own, as module:function or module:Class.", NETWORK)
     optimizer: Optimizer = setting(Optimizer.adam, "adam is Keras's; adamw decays.", NETWORK)
     lr: Positive = setting(1e-3, "Learning rate.", NETWORK)
     warmup: Natural = setting(0, "Steps over which the learning rate rises from 0.", NETWORK)
     schedule: Schedule = setting(Schedule.constant, "Learning rate after the warm-up.", NETWORK)
-    weight_decay: Annotated[float, Ge(0)] = setting(0.01, "Decoupled weight decay of AdamW.", ADAMW)
+    weight_decay: Annotated[float, Ge(0), FITS_FLOAT32] = setting(
+        0.01, "Decoupled, of AdamW.", ADAMW
+    )
     clip: Positive | None = setting(None, "Largest norm of the whole gradient.", NETWORK)
     eps: Positive = setting(1e-7, "Adam's epsilon; Keras's was 1e-8 before 2.1.3.", NETWORK)
     measure_train: bool = setting(False, "Measure accuracy on train after each epoch, too.")
@@ -297,6 +301,6 @@ def foreign_code(config: Tree) -> list[str]:
             continue
         section, _, _ = key.partition(".")
         is_foreign_piece = section in PIECES and not is_ours(value)
-        if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
+        if is_foreign_piece or key.removesuffix(".kind") in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
-from attnexp.base import reads
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
@@ -57,8 +56,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
     resample: seed that draws train and test anew from their union, while words that only the old
     test split had stay unknown, and the fingerprint as it is."""
-    with reads.watching(False):  # they have a fingerprint
-        corpus = rank_words(load_corpus(config))
+    corpus = rank_words(load_corpus(config))
     fingerprint = compute_fingerprint(corpus)
     if resample is not None:
         corpus = rank_words(corpus.redraw(resample))

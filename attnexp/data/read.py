@@ -124,7 +124,9 @@ def _check_quotes(text: str, separator: str, num_rows: int) -> None:
         for _ in reader:
             pass
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num}: {error}") from None
+        raise ValueError(
+            f"line {reader.line_num}: {error}; data.quotes=false takes quotes as parts of texts"
+        ) from None
     lines = [line for line in re.split("\r\n?|\n", text) if line]
     are_rows = len({line.count(separator) for line in lines}) == 1
     if are_rows and len(lines) > num_rows and not text.startswith('"'):

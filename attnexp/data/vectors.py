@@ -48,7 +48,9 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
                 if word in row_of and not is_header:
                     row = row_of[word]
                     vector = torch.tensor(list(map(float, numbers)))
-                    rows[row] = vector.reshape(d_model)
+                    if len(vector) != d_model:
+                        raise ValueError(f"set model.d_model={len(vector)}, as wide as its vectors")
+                    rows[row] = vector
                     in_file[row] = True
         if not in_file.any() or not rows.isfinite().all():
             raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")

@@ -154,7 +154,8 @@ class Block(nn.Module):
         d_output = attention.d_output
         if residual and d_input != d_output:
             raise ValueError(
-                f"a sum needs one width, not {d_input} and {d_output}: set output_projection=true"
+                f"a sum needs one width, not {d_input} and {d_output}: "
+                f"set model.output_projection=true"
             )
         self.attention = attention
         self.feed_forward = FeedForward(d_output, d_feed_forward) if d_feed_forward else None

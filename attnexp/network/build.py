@@ -6,14 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError, name_allocation
 from attnexp.config.schema import RunConfig, SeedsConfig, foreign_code, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
 from attnexp.network.check import check_model
 from attnexp.network.classifier import Classifier
-from attnexp.network.guard import guard, place_of
-from attnexp.network.pieces import build_piece
+from attnexp.network.guard import guard
+from attnexp.network.make import build_piece
 
 _tried = set[str]()  # configs, their seeds aside, of models that could be built
 
@@ -46,27 +45,16 @@ def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> A
 
 
 def try_to_build(config: RunConfig) -> None:
-    """Build a network once, with few words, before a run that would fail; with the user's code it
-    also reads two texts. A baseline is not tried. Raises `UserError` if that fails."""
+    """Build a network once, with few words, before a run that would fail; with user code it also
+    reads a few texts. A baseline is not tried. Raises `UserError` if that fails."""
     data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
     small = replace(config, seed=0, seeds=SeedsConfig(), data=data)
     if not config.is_network or repr(small) in _tried:
         return
     code = foreign_code(to_dict(config))
-    try:
-        with torch.random.fork_rng(devices=[]):
-            model = build_model(small)
-    except UserError:
-        raise
-    except Exception as error:  # torch's; a `d_output` that is not set
-        if not code and not isinstance(error, RuntimeError):
-            raise
-        reason = f"{', '.join(code)}{place_of(error)}: {error}".strip(" :").splitlines()[0]
-        allocation = name_allocation(reason)
-        if allocation:
-            reason = f"parameters of {allocation} do not fit in memory."
-        raise UserError(f"The model cannot be built: {reason}") from error
-    if code:
-        with guard(code):
-            check_model(model, torch.ones(2, config.data.max_len, dtype=torch.int32), 2)
+    with torch.random.fork_rng(devices=[]), guard(code):
+        model = build_model(small)
+        if code:
+            ids = torch.randint(data.vocab_size, (3, data.max_len), dtype=torch.int32)
+            check_model(model, ids, 2)
     _tried.add(repr(small))

@@ -7,13 +7,11 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.model import seams
 from attnexp.model.scores import grid
-from attnexp.network.guard import name_piece
 
 TOLERANCE = 1e-3  # largest difference, as a share of the largest logit, that passes as rounding
 ADVICE = {
@@ -27,15 +25,19 @@ ADVICE = {
 @torch.no_grad()
 def check_model(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     """Logits of a few texts (B, T), in evaluation: (B,) or (B, C). Raises `UserError` unless they
-    are finite, the same twice, and those of each text alone, and where a piece does not return what
-    its seam asks for."""
+    are finite, the same twice, and those of each text alone, and where a piece of the user's does
+    not return what its seam asks for."""
+    mask = getattr(model, "pattern", None)
+    users = [piece for piece in (*model.modules(), mask) if hasattr(piece, "surroundings")]
     devices = [ids.device] if ids.is_cuda else []
     with ExitStack() as stack, torch.random.fork_rng(devices):
         stack.callback(model.train, model.training)
         model.eval()
-        for module in filter(_is_users, model.modules()):
-            stack.enter_context(module.register_forward_hook(_check_output))
-        _check_mask(getattr(model, "pattern", None), ids)
+        for piece in users:
+            if isinstance(piece, nn.Module):
+                stack.enter_context(piece.register_forward_hook(_check_output))
+            else:
+                _check_mask(piece, ids)
         logits: Tensor = model(ids)
         again = model(ids)
         alone = torch.cat([model(text[None]) for text in ids])
@@ -49,8 +51,7 @@ def check_model(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     for name, is_wrong in wrong.items():
         if is_wrong:
             advice = ADVICE[name].format(got=tuple(logits.shape), wanted=wanted)
-            names = [name_piece(m) for m in model.modules() if _is_users(m)] or [name_piece(model)]
-            raise UserError(f"The model with {', '.join(names)} {advice}.")
+            raise UserError(f"The model with {', '.join(map(name_piece, users))} {advice}.")
     return logits
 
 
@@ -71,6 +72,13 @@ def check_stored(model: nn.Module, fresh: nn.Module, ids: Tensor, num_classes: i
         )
 
 
+def name_piece(piece: object) -> str:
+    """`mine.decay:Decay (ScoreBias)`."""
+    cls = type(piece)
+    seam = next(base.__name__ for base in cls.__mro__ if base.__module__ == seams.__name__)
+    return f"{cls.__module__}:{cls.__qualname__} ({seam})"
+
+
 def differ(output: Tensor, expected: Tensor) -> bool:
     """Whether two outputs differ beyond rounding, which counts NaNs as equal."""
     if output.shape != expected.shape:
@@ -79,17 +87,11 @@ def differ(output: Tensor, expected: Tensor) -> bool:
     return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
 
 
-def _is_users(module: nn.Module) -> bool:
-    return hasattr(module, "surroundings")
-
-
-def _check_mask(mask: seams.Mask | None, ids: Tensor) -> None:
+def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
     """Raise `UserError` where a mask does not fit its seam, or leaves a query no key."""
-    if mask is None:
-        return
-    place = grid(ids.shape[-1], ids.device)
-    pattern = mask(*place)
-    _check_output(mask, place, pattern)
+    positions = grid(ids.shape[-1], ids.device)
+    pattern = mask(*positions)
+    _check_output(mask, positions, pattern)
     if not pattern.any(-1).all():
         raise UserError(
             f"{name_piece(mask)} leaves a query no key to see. True means that the query may see "
@@ -143,18 +145,3 @@ def compare_weights(model: nn.Module, twin: nn.Module) -> None:
                 f"{name} does not start from its seed: built twice, it differs. Draw by torch, "
                 f"numpy.random or random, which are seeded, and not when a module is imported."
             )
-
-
-def weights_of(model: nn.Module) -> dict[str, NDArray[Any]]:
-    """Weights and buffers on the host, by name. Raises `UserError` for what no file can hold."""
-    arrays = {}
-    for name, value in model.state_dict().items():
-        try:
-            arrays[name] = value.cpu().numpy()
-        except (AttributeError, TypeError) as error:  # of an extra state; of bfloat16
-            kind = getattr(value, "dtype", type(value).__name__)
-            raise UserError(
-                f"{name} is {kind}, which the files of weights cannot hold. Keep tensors of "
-                f"torch.float32 or of whole numbers."
-            ) from error
-    return arrays

@@ -18,7 +18,7 @@ from attnexp.model.init import Stream, init_layers, init_table
 from attnexp.model.mixers import SummaryToken
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid, real_keys
-from attnexp.network.pieces import build_piece
+from attnexp.network.make import build_piece
 from attnexp.network.pooled import pool_layer, pool_words
 
 

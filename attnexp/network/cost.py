@@ -9,10 +9,14 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 
+def count_parameters(model: nn.Module) -> int:
+    """Number of trainable parameters."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
 def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
     """Trainable parameters, and FLOPs (2 for a multiply and an add) of one text's forward pass on
     the reference path; None where a user's model cannot be counted."""
-    num_trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     flops = None
     # Without values torch looks into an LSTM; some operation may need them.
     for device in ("meta", "cpu"):
@@ -26,4 +30,4 @@ def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
             with FlopCounterMode(display=False) as counter:
                 reference(ids)
             flops = int(counter.get_total_flops())
-    return {"parameters": num_trained, "flops_per_example": flops}
+    return {"parameters": count_parameters(model), "flops_per_example": flops}

@@ -1,9 +1,10 @@
 """Numbers and differences as texts, the same in every table, line and picture."""
 
 import math
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.contrasts import Bounds, Difference
 from attnexp.statistics.verdict import MetricSpec
 
 NONE = "–"  # where there is no number
@@ -21,9 +22,15 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
     return format(value, sign + digits)
 
 
+def format_span(numbers: Iterable[int]) -> str:
+    """`25,000`, or `1,000 to 25,000`."""
+    distinct = sorted({*numbers})
+    bounds = dict.fromkeys([distinct[0], distinct[-1]])
+    return " to ".join(f"{number:,}" for number in bounds)
+
+
 class Mean(NamedTuple):
-    """`81.58 ± 0.62`, of which the page shows the second part by itself; the mean alone of one
-    seed."""
+    """`81.58 ± 0.62`, or the mean alone of one seed; the page shows the two apart."""
 
     mean: str
     sd: str
@@ -38,9 +45,9 @@ def format_mean(row: dict[str, Any], metric: MetricSpec) -> Mean:
     return Mean(format_number(row["mean"], metric), sd)
 
 
-def format_interval(bounds: tuple[float, float] | None, metric: MetricSpec) -> str:
+def format_interval(bounds: Bounds | None, metric: MetricSpec) -> str:
     """`[+2.32, +2.73]`, or a dash where there is none."""
-    if bounds is None or not all(map(math.isfinite, bounds)):
+    if bounds is None:
         return NONE
     low, high = bounds
     lower = format_number(low, metric, "+")
@@ -48,17 +55,39 @@ def format_interval(bounds: tuple[float, float] | None, metric: MetricSpec) -> s
     return f"[{lower}, {upper}]"
 
 
-def format_size(mean: float, low: float, high: float, metric: MetricSpec) -> str:
+def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
     """`+2.53 [+2.32, +2.73]`."""
     number = format_number(mean, metric, "+")
-    interval = format_interval((low, high), metric)
-    return f"{number} {interval}"
+    return f"{number} {format_interval(bounds, metric)}"
+
+
+def bounds_of(row: Difference) -> list[Bounds | None]:
+    """The interval that decides, and the wider one: for other texts, or for the next data set."""
+    interval = row.interval
+    return [(interval.low, interval.high), row.next if row.is_mean else row.texts]
+
+
+def clip_interval(row: Difference, bounds: Bounds | None) -> Bounds | None:
+    """An interval of a difference, cut where a difference can be no larger: at ±100 points of two
+    variants, ±200 of an interaction. None where its ends are infinite."""
+    if bounds is None or not all(map(math.isfinite, bounds)):
+        return None
+    if not row.metric.in_points:
+        return bounds
+    largest = row.metric.whole * sum(map(abs, row.contrast.weights.values())) / 2
+    low, high = bounds
+    return max(low, -largest), min(high, largest)
+
+
+def is_cut(row: Difference) -> bool:
+    """Whether an interval goes beyond what a difference can be."""
+    return any(clip_interval(row, bounds) not in (None, bounds) for bounds in bounds_of(row))
 
 
 def size_of(row: Difference) -> str:
-    """The mean of a difference with its interval, for other seeds or data sets."""
-    interval = row.interval
-    return format_size(interval.mean, interval.low, interval.high, row.metric)
+    """The mean of a difference with the interval that decides."""
+    deciding, _ = bounds_of(row)
+    return format_size(row.interval.mean, clip_interval(row, deciding), row.metric)
 
 
 def name_of(row: Difference) -> str:

@@ -3,11 +3,18 @@
 import math
 from collections.abc import Callable, Sequence
 
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.contrasts import Bounds, Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
-from attnexp.report.cells import NONE, format_interval, format_number
+from attnexp.report.cells import (
+    NONE,
+    clip_interval,
+    format_interval,
+    format_number,
+    format_span,
+    is_cut,
+)
 from attnexp.report.table import Table
 from attnexp.statistics.verdict import MetricSpec
 
@@ -21,10 +28,10 @@ COLUMNS: dict[str, Callable[[Difference], str]] = {
     "data sets": lambda row: str(row.interval.n),
     "mean": lambda row: format_number(row.interval.mean, row.metric, "+"),
     "sd": lambda row: format_number(row.interval.sd, row.metric),
-    "other seeds": lambda row: format_interval(row.interval[3:], row.metric),
-    "95 %": lambda row: format_interval(row.interval[3:], row.metric),
-    "other texts too": lambda row: format_interval(row.texts, row.metric),
-    "next data set": lambda row: format_interval(row.next, row.metric),
+    "other seeds": lambda row: _format_bounds(row, row.interval[3:]),
+    "95 %": lambda row: _format_bounds(row, row.interval[3:]),
+    "other texts too": lambda row: _format_bounds(row, row.texts),
+    "next data set": lambda row: _format_bounds(row, row.next),
     "p": lambda row: _format_p(row.p),
     "verdict": lambda row: row.words,
 }
@@ -36,7 +43,7 @@ VERDICT = [*ABOUT, "n", "mean", "other seeds", "other texts too", "verdict"]
 """Columns of the default answer."""
 
 WITHIN = [*ABOUT, "mean", "other seeds", "verdict"]
-OVER_DATA = [*ABOUT, "data sets", "mean", "95 %", "next data set", "verdict"]
+OVER_DATA = [*ABOUT[1:], "data sets", "mean", "95 %", "next data set", "verdict"]
 QUOTED = [*ABOUT, "n", "mean", "sd", "other seeds", "other texts too", "p"]
 """Every number of a difference: what a paper quotes."""
 
@@ -48,6 +55,8 @@ def tabulate_differences(
     if not rows:
         raise UserError("No two variants, data sets, or levels of two factors are compared here.")
     columns = {heading: COLUMNS[heading] for heading in headings}
+    if rows[0].is_mean:
+        subject = f"Mean {subject.lower()}"
     names = {row.metric.name for row in rows}
     if len(names) == 1 and ACCURACY.name not in names:
         subject += f" in {names.pop()}"
@@ -56,8 +65,12 @@ def tabulate_differences(
         subject += f" from {baselines.pop()}"
         columns["difference"] = lambda row: row.contrast.short_name
     if rows[0].is_mean:
-        subject += " over data sets"
+        subject += f" over {format_span(row.interval.n for row in rows)} data sets"
     return Table(title=subject + _describe_rows(rows), rows=rows, columns=columns)
+
+
+def _format_bounds(row: Difference, bounds: Bounds | None) -> str:
+    return format_interval(clip_interval(row, bounds), row.metric)
 
 
 def _format_p(p: float) -> str:
@@ -78,13 +91,15 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     if all(metric.in_points for metric in metrics):
         text += " in points"
     text += f", {_describe_margins(metrics)}, "
-    if all(row.anytime for row in rows):
+    if all(row.sequential for row in rows):
         text += "anytime-valid "
     text += "95 % intervals"
     sizes = {row.m for row in rows}
     if sizes != {1}:
         bound = "all" if len(sizes) == 1 else "up to"
         text += f", {bound} {max(sizes)} together"
+    if any(map(is_cut, rows)):
+        text += ", cut at the largest possible: the data are too few"
     return text
 
 

@@ -1,6 +1,5 @@
 """Answers as csv, markdown, LaTeX and JSON. pandas writes what it can."""
 
-import json
 import math
 from typing import Any
 
@@ -9,14 +8,13 @@ import pandas as pd
 from attnexp.analysis.answer import ENDPOINT_FIELDS, Answer
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.base.errors import UserError
+from attnexp.report import TableName
 from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
-from attnexp.report import TableName
 from attnexp.report.table import Table
 from attnexp.report.tables import make_table, tabulate_means
 
-SCHEMA = 6  # of the JSON document
-
+SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
 FORMULA = ("=", "+", "-", "@")  # beginnings of what a spreadsheet computes
 
@@ -27,52 +25,53 @@ LATEX = str.maketrans(
 )
 
 
+def make_document(answer: Answer, table: TableName | None = None) -> dict[str, Any]:
+    """The JSON document of an answer, or of one of its tables: accuracies are shares, and null
+    stands where there is no number."""
+    if table == "study":
+        return {table: list_studies(answer)}
+    if table is not None:
+        return {table: to_records(make_table(table, answer).frame)}
+    return {
+        "endpoints": to_records(answer.endpoints[ENDPOINT_FIELDS]),
+        "differences": to_records(difference_frame(answer.differences)),
+        "notes": answer.notes,
+    }
+
+
 def format_answer(answer: Answer, format: str) -> str:
-    """An answer as csv (a row for each seed, endpoint and metric), json, markdown or latex."""
-    if format == "json":
-        return json.dumps(make_document(answer), indent=1)
+    """An answer as csv (a row for each seed, endpoint and metric), markdown or latex."""
     if format == "csv":
-        return to_csv(pd.concat([group.endpoints for group in answer.groups]))
+        return to_csv(pd.concat([group.endpoints for group in answer.groups])[SEED_COLUMNS])
     tables = {"accuracy": tabulate_means(answer)}
     if answer.measured:
         tables["verdicts"] = tabulate_differences(answer.measured)
     if answer.means:
         tables["across"] = make_table("across", answer)
     paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
-    for remark in dict.fromkeys(list_remarks(answer)):
+    for remark in dict.fromkeys(list_remarks(answer, answer.differences)):
         paragraphs.append(_escape(remark) if format == "latex" else remark)
     return "\n\n".join(paragraphs)
 
 
 def format_table(answer: Answer, name: TableName, format: str) -> str:
-    """A table of an answer: its numbers as csv or json, its texts as markdown or latex."""
+    """A table of an answer: its numbers as csv, its texts as markdown or latex."""
     if name == "study":
-        studies = describe_studies(answer)
-        if not studies:
-            raise UserError("--table study takes results of attnexp, which say how they were made.")
-        if format == "json":
-            return json.dumps({name: studies}, indent=1)
-        text = "\n\n".join(map(describe_in_words, studies))
+        paragraphs = ["\n".join(describe_in_words(study)) for study in list_studies(answer)]
+        text = "\n\n".join(paragraphs)
         return _escape(text) if format == "latex" else text
     table = make_table(name, answer)
     if format == "csv":
         return to_csv(table.frame)
-    if format == "json":
-        records = to_records(table.frame)
-        return json.dumps({name: records}, indent=1)
     return _format_text(table, name, format)
 
 
-def make_document(answer: Answer) -> dict[str, Any]:
-    """The JSON document: accuracies are shares, and null stands where there is no number."""
-    endpoints = answer.endpoints[ENDPOINT_FIELDS]
-    differences = difference_frame(answer.differences)
-    return {
-        "schema": SCHEMA,
-        "endpoints": to_records(endpoints),
-        "differences": to_records(differences),
-        "notes": answer.notes,
-    }
+def list_studies(answer: Answer) -> list[dict[str, Any]]:
+    """As `describe_studies`. Raises `UserError` where there are none."""
+    studies = describe_studies(answer)
+    if not studies:
+        raise UserError("--table study takes results of attnexp, which say how they were made.")
+    return studies
 
 
 def to_records(frame: pd.DataFrame) -> list[Any]:

@@ -1,12 +1,12 @@
 """The runs of a folder, finished or not, as a frame."""
 
+import json
 import math
 import shlex
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 from rich.filesize import decimal
 
 from attnexp.analysis.metrics import ACCURACY
@@ -49,7 +49,8 @@ def _find_runs(root: Path) -> list[Path]:
 
 def _describe_run(folder: Path) -> dict[str, Any]:
     row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
-    try:
+    reasons: list[str] = []
+    with store.leaving_out(folder, reasons.append):
         sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
         row["bytes"] = sum(sizes)
         if store.has_finished(folder):
@@ -59,20 +60,17 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             row["state"] = "finished"
             row["accuracy"] = result.accuracy
         else:
-            row["state"] = "failed" if store.has_failed(folder) else "stopped"
-            if store.is_locked(folder):
-                row["state"] = "running"
-            text = (folder / store.CONFIG).read_text()
-            config = yaml.safe_load(text)
+            row["state"] = "running" if store.is_locked(folder) else "stopped"
+            config = json.loads((folder / store.CONFIG).read_bytes())
             keys = departures(config)
         values = settings(config)
         words = [as_word(key, values[key]) for key in keys]
         row["settings"] = " ".join(words)
         row["data"] = data_of(config).title
         row["seed"] = replicate(config)
-    except (OSError, yaml.YAMLError, *store.NOT_A_RESULT) as error:  # among them `UserError`
+    if reasons:
         row["state"] = "broken"
-        row["reason"] = str(error)
+        (row["reason"],) = reasons
         experiment = f"experiment={folder / store.CONFIG}"
         row["again"] = shlex.join(["attnexp", "train", experiment, "--again"])
     return row

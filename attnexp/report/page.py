@@ -1,8 +1,10 @@
 """Comparisons as one HTML page, of the template `page.html`, that needs no network and no scripts;
 and one picture of them. Names and texts are the user's, so all of them are escaped."""
 
+import io
 from base64 import b64encode
 from collections.abc import Callable, Sequence
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +12,11 @@ from jinja2 import Environment, PackageLoader
 from matplotlib.figure import Figure
 
 from attnexp.analysis.answer import Answer
+from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write
-from attnexp.report import cells, difference_tables, figures, sentences, tables
-from attnexp.analysis.contrasts import Difference
-from attnexp.report.figures import render_figure
+from attnexp.report import cells, figures, sentences, tables
 from attnexp.report.sentences import describe_in_words, describe_studies
 from attnexp.runs.labels import as_word, default_label, replicate, settings
 from attnexp.runs.manifest import load_run
@@ -29,12 +29,12 @@ Readings = Sequence[tuple[str, "Reading"]]  # each with the name of its run
 
 
 def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
-    """Write the page; the same results give the same bytes. readings: stand side by side."""
+    """Write the page. readings: stand side by side."""
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"cells": cells, "figures": figures, "tables": tables}
-    environment.globals |= {"difference_tables": difference_tables, "sentences": sentences}
-    environment.globals |= {"draw_forests": _draw_forests, "describe_settings": _describe_settings}
+    environment.globals |= {"sentences": sentences, "draw_forests": _draw_forests}
+    environment.globals |= {"describe_departures": _describe_departures}
     environment.filters["svg"] = _encode_svg
     text = environment.get_template("page.html").render(
         title=_title(answer),
@@ -44,14 +44,15 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
         methods=map(describe_in_words, describe_studies(answer)),
         endpoints=ENDPOINTS.get(answer.groups[0].protocol, ()),
     )
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    path.write_text(text, "utf-8")
     progress.note(f"Wrote {path}.")
 
 
 def _encode_svg(figure: Figure) -> str:
     """A picture as the page holds it."""
-    return b64encode(render_figure(figure, "svg")).decode()
+    file = io.BytesIO()
+    figures.write_figure(figure, file, "svg")
+    return b64encode(file.getvalue()).decode()
 
 
 def _title(answer: Answer) -> str:
@@ -75,19 +76,16 @@ def _draw_forests(rows: Sequence[Difference]) -> list[Figure]:
     return [figures.draw_forest(rows_of_metric) for rows_of_metric in by_metric.values()]
 
 
-def _describe_settings(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
+def _describe_departures(configs: dict[str, dict[str, Any]]) -> dict[str, str]:
     """Settings in which each variant differs from the first, as words."""
-    baseline: dict[str, Any] | None = None
+    settings_of = {variant: settings(config) for variant, config in configs.items()}
+    baseline = next(iter(settings_of.values()))
     words = {}
-    for name, config in configs.items():
-        values = settings(config)
-        if baseline is None:
-            baseline = values
-        texts = []
-        for key, value in values.items():
-            if (key, value) not in baseline.items():
-                texts.append(as_word(key, value))
-        words[name] = ", ".join(texts) or "the baseline's settings"
+    for variant, values in settings_of.items():
+        own = [
+            (key, value) for key, value in values.items() if (key, value) not in baseline.items()
+        ]
+        words[variant] = ", ".join(starmap(as_word, own)) or "the baseline's settings"
     return words
 
 

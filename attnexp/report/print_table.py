@@ -1,5 +1,6 @@
-"""Tables in a terminal: numbers to the right and never broken, the verdict coloured."""
+"""Tables in a terminal: no word is broken that fits, numbers to the right, the verdict coloured."""
 
+import pandas as pd
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
@@ -11,25 +12,40 @@ from attnexp.report.table import CONTEXT, Table
 
 STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}  # by the verdict's first word
 TEXTS = {*CONTEXT, "variant", "difference", "verdict", "class", "run", "state", "settings"}
-TEXTS |= {"data set"}
+WIDER_GAP = (0, 1, 0, 0)  # a second blank between columns
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table of texts."""
-    cells = table.cells
-    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
+    cells = table.cells.map(escape_name).rename(columns=escape_name)
+    widest = {name: _longest([name, *cells[name]]) for name in cells}
+    has_room = sum(widest.values()) + 2 * len(widest) - 2 <= console.width
+    widths = widest if has_room else _choose_widths(cells, widest, console.width)
+    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    shown.padding = WIDER_GAP if has_room else 0
     for name in cells:
-        is_text = name in TEXTS
-        side = "left" if is_text else "right"
-        words = " ".join([name, *map(str, cells[name])]).split()
-        shown.add_column(
-            escape_name(name),
-            justify=side,
-            no_wrap=not is_text,
-            overflow="fold",
-            min_width=min(max(map(cell_len, words)), console.width // 4),
-        )
+        side = "left" if name in TEXTS else "right"
+        shown.add_column(name, justify=side, overflow="fold", width=widths.get(name))
     for row in cells.to_numpy():
-        texts = [escape_name(str(cell)) for cell in row]
-        shown.add_row(*[Text(text, STYLES.get(text.split(" ")[0], "")) for text in texts])
+        shown.add_row(*[Text(text, STYLES.get(text.split(" ")[0], "")) for text in row])
     console.print(table.title, shown, "", sep="\n")
+
+
+def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], total: int) -> dict[str, int]:
+    """Widths of columns, by name, in which every word is whole, and every number in one line if
+    that fits; none where the words alone are too wide, so that rich breaks them. Left to itself,
+    rich breaks words, or leaves letters out, in columns that need their width."""
+    words = {name: _longest(" ".join([name, *cells[name]]).split()) for name in cells}
+    numbers = {name: widest[name] for name in {*cells} - TEXTS}
+    for widths in (words | numbers, words):
+        spare = total - sum(widths.values()) - len(widths) + 1
+        if spare >= 0:
+            for _ in range(spare):  # to the column that folds into the most lines
+                tightest = max(widths, key=lambda name: widest[name] / widths[name])
+                widths[tightest] += 1
+            return widths
+    return {}
+
+
+def _longest(texts: list[str]) -> int:
+    return max(map(cell_len, texts))

@@ -1,9 +1,7 @@
-"""What a model reads in a text, to be shown: as a line, as a record, and as depths of colour."""
+"""What a model reads in a text, to be shown: as a line, and as a record."""
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.text import Text
 
 from attnexp.inspect.insight import Attention, Reading
@@ -11,27 +9,6 @@ from attnexp.report.cells import describe_padding
 
 FULL = (240, 130, 20)  # RGB background of the largest weight
 MOST_CLASSES = 5
-
-
-def shade(weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Depth of colour of the weights that are shown together: 0 for none, 1 for the largest."""
-    depths = np.asarray(weights, np.float64)
-    largest = float(weights.max(initial=0.0))
-    return depths / largest if largest else depths
-
-
-def colour(depth: float) -> str:
-    """Background of black text, `rgb(r,g,b)`: white for a depth of 0, orange for 1."""
-    channels = [round(255 + depth * (full - 255)) for full in FULL]
-    listed = ",".join(map(str, channels))
-    return f"rgb({listed})"
-
-
-def describe_colours(weights: NDArray[Any], attention: Attention) -> str:
-    """`darkest: 0.0312, padding: 68 %`: the largest weight shown, and the share not shown."""
-    text = f"darkest: {weights.max():.3g}"
-    padding = describe_padding(attention.padding_share)
-    return f"{text}, {padding}" if padding else text
 
 
 def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
@@ -71,12 +48,18 @@ def as_line(reading: Reading, head: int | None) -> Text:
     attention = _attention_of(reading, head)
     if attention:
         received = attention.received
-        styles = [f"black on {colour(depth)}" for depth in shade(received)]
-        remarks.append(describe_colours(received, attention))
+        largest = float(received.max(initial=0.0))
+        styles = [_style(weight / (largest or 1.0)) for weight in received]
+        remarks = [f"darkest: {largest:.3g}", describe_padding(attention.padding_share)]
     if reading.num_cut:
         remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
-    for remark in remarks:
-        line.append(f" ({remark})", "dim")
-    return line
+    listed = ", ".join(filter(None, remarks))
+    return line.append(f" ({listed})", "dim") if listed else line
+
+
+def _style(depth: float) -> str:
+    """Black text on white for a depth of 0, on orange for 1."""
+    channels = [f"{255 + depth * (full - 255):.0f}" for full in FULL]
+    return f"black on rgb({','.join(channels)})"

@@ -1,25 +1,63 @@
 """What is said of an answer: remarks below its tables, and what a methods section needs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import attnexp
 from attnexp.analysis.answer import Answer
+from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.group import Group
+from attnexp.config.schema import foreign_code
+from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
-from attnexp.statistics.verdict import UNDECIDED
+from attnexp.runs.labels import as_word, settings
+from attnexp.statistics.defaults import ALPHA
+from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
+PACKAGE = Path(attnexp.__file__).parent
 MOST_LISTED = 12
 SOFTWARE = "Software: attnexp {version} (commit {commit}), torch {torch}, Python {python}"
+UNUSED = ("=null", "=none", "=0", "=0.0")
+"""Values of settings that say that a part is not there."""
 
 
-def list_remarks(answer: Answer) -> Iterator[str]:
-    """What a reader of the tables must know, and what "A to B seeds" means."""
+def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
+    """What a reader of the tables must know, and what "A to B seeds" means. rows: the differences
+    that are shown."""
     yield from describe_comparisons(answer)
-    words = [row.words for row in answer.differences if row.verdict == UNDECIDED]
+    words = [row.words for row in rows if row.verdict == UNDECIDED]
     if any(text != UNDECIDED for text in words):
         yield (
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
         )
+    shared = describe_settings(shared_settings(answer.groups))
+    if shared:
+        yield f"All variants: {shared}."
+
+
+def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
+    """The settings that all variants of these groups share, by key; none for results of other
+    trainers."""
+    variants = [settings(config) for group in groups for config in group.configs.values()]
+    shared = dict(variants[0]) if variants else {}
+    for variant in variants:
+        shared = {key: value for key, value in shared.items() if (key, value) in variant.items()}
+    return shared
+
+
+def describe_settings(shared: dict[str, Any]) -> str:
+    """Settings by section of the config, but those that say that a part is not there: `data
+    max_len=80 ...; model attention d_model=128 ...; train blog epochs=5 ...`."""
+    sections: dict[str, list[str]] = {}
+    for key, value in shared.items():
+        word = as_word(key, value)
+        if not word.endswith(UNUSED):
+            section = key.partition(".")[0]
+            setting = word.removeprefix(section).lstrip(".=")
+            sections.setdefault(section, []).append(setting)
+    return "; ".join(" ".join([section, *words]) for section, words in sections.items())
 
 
 def describe_comparisons(answer: Answer) -> Iterator[str]:
@@ -38,70 +76,89 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
 
 def describe_studies(answer: Answer) -> list[dict[str, Any]]:
     """Fields of each data set and protocol; none for results of other trainers."""
-    studies = []
-    for group in answer.groups:
-        if not group.facts:
-            continue
-        facts = list(group.facts.values())
-        last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
-        commands: list[str] = []
-        for plan in group.studies:
-            commands += plan.commands
-        study = {
-            "data": group.data,
-            "fingerprint": facts[0]["fingerprint"],
-            "n_train": sorted({fact["n_train"] for fact in facts}),
-            "n_val": sorted({fact["n_val"] for fact in facts}),
-            "n_test": sorted({fact["n_test"] for fact in facts}),
-            "protocol": group.protocol,
-            "variants": group.variants,
-            "seeds": list(group.endpoints["seed"].unique()),
-            "epochs": sorted(last_epochs.unique().tolist()),
-            "metrics": [metric.name for metric in answer.metrics],
-            "made_by": group.made_by,
-            "commands": commands or list(group.runs["command"].unique()),
-        }
-        studies.append(study)
-    return studies
+    return [_describe_study(answer, group) for group in answer.groups if group.facts]
 
 
-def describe_in_words(study: dict[str, Any]) -> str:
+def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
+    facts = list(group.facts.values())
+    sizes = {key: sorted({fact[key] for fact in facts}) for key in ("n_train", "n_val", "n_test")}
+    last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
+    commands = [command for plan in group.studies for command in plan.commands]
+    differences = [row for row in answer.measured if row.data == group.data]
+    return {
+        "data": group.data,
+        "fingerprint": facts[0]["fingerprint"],
+        **sizes,
+        "protocol": group.protocol,
+        "variants": group.variants,
+        "shared": shared_settings([group]),
+        "seeds": list(group.endpoints["seed"].unique()),
+        "epochs": sorted(last_epochs.unique().tolist()),
+        "metrics": [metric.name for metric in answer.metrics],
+        "margins": [describe_margin(metric) for metric in answer.metrics],
+        "code": _list_own_code(group),
+        "alpha": ALPHA,
+        "m": max((row.m for row in differences), default=0),
+        "anytime": any(row.sequential for row in differences),
+        "made_by": group.made_by,
+        "commands": commands or list(group.runs["command"].unique()),
+    }
+
+
+def _list_own_code(group: Group) -> dict[str, str]:
+    """Digests of the Python files that variants have read beside attnexp's own, by name."""
+    own = {}
+    for variant, code in group.code.items():
+        if foreign_code(group.configs[variant]):
+            own |= {file: code[file] for file in code if not (PACKAGE / file).is_file()}
+    return own
+
+
+def describe_margin(metric: MetricSpec) -> str:
+    """`±0.25 points`, or `±0.01` of a metric that is not shown in %."""
+    unit = " points" if metric.in_points else ""
+    return f"±{metric.margin_text}{unit}"
+
+
+def describe_in_words(study: dict[str, Any]) -> list[str]:
     """The fields of a study as sentences."""
     protocol = study["protocol"]
-    splits = ["train", "test"]
-    if protocol != "blog":  # which validates on test
-        splits.insert(1, "val")
     data = [f"{study['data']} (fingerprint {study['fingerprint']})"]
-    for split in splits:
-        size = _span(study[f"n_{split}"])
-        data.append(f"{size} {split} texts")
+    for split in ("train", "val", "test"):
+        if split != "val" or protocol != "blog":  # which validates on test
+            data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
     seeds = study["seeds"]
-    num_seeds = len(seeds)
-    if num_seeds > MOST_LISTED:
+    if len(seeds) > MOST_LISTED:
         seeds = [*seeds[:2], "...", seeds[-1]]
-    rule = protocol + PROTOCOLS[protocol]
-    metrics = ", ".join(study["metrics"])
-    epochs = _span(study["epochs"])
     training = [
         *study["variants"],
-        f"{epochs} epochs",
-        f"{num_seeds} seeds ({', '.join(seeds)})",
-        f"protocol {rule}; judged by {metrics}",
+        f"{format_span(study['epochs'])} epochs",
+        f"{len(study['seeds'])} seeds ({', '.join(seeds)})",
+        f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
     sentences = [
         f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
+        f"All variants: {describe_settings(study['shared'])}.",
+        _describe_judgement(study),
     ]
+    if study["code"]:
+        files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
+        sentences.append(f"Own code (digests): {', '.join(files)}.")
     for made in study["made_by"]:
         software = {key: value or "unknown" for key, value in made.items()}
         machine = [made[key] for key in ("processor", "device", "platform") if made[key]]
-        parts = [SOFTWARE.format(**software), *machine]
-        sentences.append(", ".join(parts) + ".")
+        sentences.append(", ".join([SOFTWARE.format(**software), *machine]) + ".")
     sentences += [f"Command: {command}" for command in study["commands"]]
-    return " ".join(sentences)
+    return sentences
 
 
-def _span(numbers: list[int]) -> str:
-    """`25,000`, or `1,000 to 25,000`."""
-    bounds = dict.fromkeys([numbers[0], numbers[-1]])
-    return " to ".join(f"{number:,}" for number in bounds)
+def _describe_judgement(study: dict[str, Any]) -> str:
+    """How differences are judged."""
+    kind = "anytime-valid" if study["anytime"] else "t"
+    confidence = 100 * (1 - study["alpha"])
+    text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
+    text += f"{kind} intervals of {confidence:g} %"
+    if study["m"] > 1:
+        text += f", {study['m']} together (Bonferroni)"
+    return f"{text}."

@@ -1,6 +1,8 @@
 """Tables of an answer, for terminal, page and files."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -9,32 +11,31 @@ import pandas as pd
 from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
+from attnexp.analysis.kexue import settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.report.cells import Mean, format_mean
-from attnexp.report.difference_tables import (
-    OVER_DATA,
-    QUOTED,
-    WITHIN,
-    tabulate_differences,
-)
 from attnexp.report import TableName
+from attnexp.report.cells import Mean, format_mean, format_span
+from attnexp.report.difference_tables import OVER_DATA, QUOTED, WITHIN, tabulate_differences
 from attnexp.report.table import Table
 from attnexp.runs import predictions
 from attnexp.runs.manifest import load_run
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.training.metrics import by_class
+from attnexp.training.metrics import by_class, count_confusions
 
-PLACE = ["data", "protocol", "variant"]
-CLASS_KEYS = [*PLACE, "class"]
-OTHER_METRICS = {"flips": MetricSpec(name="flips")}
-NO_SHARE = MetricSpec(is_share=False)  # how a metric of other trainers is shown
+VARIANT = ["data", "protocol", "variant"]
+CLASS = [*VARIANT, "class"]
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
+UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
+OTHER_METRICS = {"flips": MetricSpec(name="flips")}
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
+
+VALIDATED = {"blog": "val_ on the test set, as K does", "holdout": "val_ on held-out data"}
+"""The texts on which each epoch is measured."""
 
 
 def make_table(name: TableName, answer: Answer) -> Table:
@@ -46,7 +47,7 @@ def make_table(name: TableName, answer: Answer) -> Table:
         subject = "Difference within levels, and interactions,"
         return tabulate_differences(rows, WITHIN, subject)
     if name == "across":
-        return tabulate_differences(answer.means, OVER_DATA, "Mean difference")
+        return tabulate_differences(answer.means, OVER_DATA)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
 
@@ -54,64 +55,87 @@ def make_table(name: TableName, answer: Answer) -> Table:
 def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them. Of
     other trainers, and of `probe`, every metric."""
-    judged = {metric.name: metric for metric in answer.metrics}
-    shown = {*judged, ACCURACY.name} if answer.groups[0].protocol else {*answer.endpoints["metric"]}
+    rows = _select_means(answer)
+    num_metrics = len({*rows["metric"], *(metric.name for metric in answer.metrics)})
+    num_seeds = rows.groupby(VARIANT)["n"].max()
+
+    def heading(row: Any) -> str:
+        point = row["at"].removeprefix(RESULT.label)
+        name = row["metric"] if num_metrics > 1 or not point else ""
+        return f"{point} {name}".strip()
+
+    title = _title_of_means(answer, num_seeds, "mean ± sd")
+    table = _pivot(title, rows, VARIANT, _metrics_by_name(answer), heading)
+    table.columns["n"] = lambda row: str(num_seeds[tuple(row[key] for key in VARIANT)])
+    return table
+
+
+def tabulate_by_data(answer: Answer) -> Table:
+    """Means of the judged metric at the endpoint that decides, a column for each data set."""
+    label = answer.groups[0].points[0].label
+    metric = answer.metrics[0]
+    rows = _select_means(answer)
+    rows = rows[(rows["at"] == label) & (rows["metric"] == metric.name)]
+    title = _title_of_means(answer, rows["n"], f"at {label}, mean")
+    means = rows.assign(sd=math.nan)
+    return _pivot(title, means, ["variant"], {metric.name: metric}, itemgetter("data"))
+
+
+def _select_means(answer: Answer) -> pd.DataFrame:
+    """Means at the endpoints, as the default answer shows them: what is judged comes first."""
+    names = dict.fromkeys([*(metric.name for metric in answer.metrics), ACCURACY.name])
     frames = []
     for comparison in answer.comparisons:
         rows = comparison.endpoints
-        num_seeds = rows.groupby("variant")["n"].transform("max")
-        rows = rows.assign(num_seeds=num_seeds)[rows["metric"].isin(shown)]
-        frames += [rows, _k_rows(comparison)]
-    rows = pd.concat(frames)
-    metrics = METRIC_OF_COLUMN | OTHER_METRICS | judged
-    title = _name_metrics(answer)
-    numbers = rows["num_seeds"].dropna().unique()
-    if list(numbers) == [1]:
-        title += ", one seed"
-    else:
-        n = int(numbers[0]) if len(numbers) == 1 else "n"
-        title += f", mean ± sd over {n} seeds"
-    if rows["protocol"].nunique() == 1:
-        title += PROTOCOLS[answer.groups[0].protocol]
-    num_metrics = rows["metric"].nunique()
-
-    def place(row: Any) -> tuple[str, Mean]:
-        parts = [row["at"] if row["at"] != RESULT.label else ""]
-        parts.append(row["metric"] if num_metrics > 1 else "")
-        heading = " ".join(filter(None, parts)) or row["metric"]
-        return heading, format_mean(row, metrics.get(row["metric"], NO_SHARE))
-
-    return _pivot(title, rows, [*PLACE, "n"], place)
+        if comparison.group.protocol:
+            frames += [rows[rows["metric"] == name] for name in names]
+            frames.append(_k_rows(comparison))
+        else:
+            frames.append(rows)
+    return pd.concat(frames)
 
 
 def _k_rows(comparison: Comparison) -> pd.DataFrame:
-    """K's accuracies as rows of means, where K trained for as many epochs."""
+    """K's accuracies as rows of means, where K trained all variants, for as many epochs."""
     group = comparison.group
-    num_seeds = comparison.endpoints.groupby("variant")["n"].max()
     rows = []
     for variant in group.variants:
         k_run = group.k_run(variant)
-        if k_run["epoch"].max() == group.epochs["epoch"].max():
-            accuracies = k_run["val_accuracy"]
-            about = {"data": group.data, "protocol": group.protocol, "variant": variant}
-            about |= {"metric": ACCURACY.name, "n": 1, "num_seeds": num_seeds[variant]}
-            rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
-            rows.append(about | {"at": "K best", "mean": accuracies.max()})
+        is_as_long = k_run["epoch"].max() == group.epochs["epoch"].max()
+        if not is_as_long or settings_unlike_k(group.configs[variant]):
+            return pd.DataFrame()
+        accuracies = k_run["val_accuracy"]
+        about = {"data": group.data, "protocol": group.protocol, "variant": variant}
+        about |= {"metric": ACCURACY.name, "n": 1}
+        rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
+        rows.append(about | {"at": "K best", "mean": accuracies.max()})
     return pd.DataFrame(rows)
 
 
-def _name_metrics(answer: Answer) -> str:
-    """`Accuracy on contrast (synthetic), %`."""
+def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
+    """How metrics are shown; what is judged may be another trainer's."""
+    judged = {metric.name: metric for metric in answer.metrics}
+    return METRIC_OF_COLUMN | OTHER_METRICS | judged
+
+
+def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
+    """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, validated on test`."""
     is_accuracy = all(metric.name == ACCURACY.name for metric in answer.metrics)
-    text = "Accuracy" if is_accuracy else "Results"
+    title = "Accuracy" if is_accuracy else "Results"
+    first = answer.groups[0]
     if len(answer.groups) == 1:
-        group = answer.groups[0]
-        text += f" on {group.data}"
-        if any("order_fraction" in config["data"] for config in group.configs.values()):
-            text += " (synthetic)"
+        title += f" on {first.data}"
+        if any("order_fraction" in config["data"] for config in first.configs.values()):
+            title += " (synthetic)"
     if all(metric.in_points for metric in answer.metrics):
-        text += ", %"
-    return text
+        title += ", %"
+    if num_seeds.max() > 1:
+        title += f", {statistic} over {format_span(num_seeds)} seeds"
+    else:
+        title += ", one seed"
+    if len({group.protocol for group in answer.groups}) == 1:
+        title += PROTOCOLS[first.protocol]
+    return title
 
 
 def tabulate_epochs(answer: Answer) -> Table:
@@ -122,12 +146,15 @@ def tabulate_epochs(answer: Answer) -> Table:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt([*PLACE, "epoch"], K_METRICS, "metric", "mean").assign(n=1))
+            parts.append(k_run.melt([*VARIANT, "epoch"], K_METRICS, "metric", "mean").assign(n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
-    title = "Metrics by epoch: running mean in training, validation after each epoch"
-    return _pivot(title, rows, [*PLACE, "epoch"])
+    title = "Metrics by epoch: train_ as the mean while training"
+    protocols = rows["protocol"].unique()
+    if len(protocols) == 1:
+        title += f", {VALIDATED[protocols[0]]}"
+    return _pivot(title, rows, [*VARIANT, "epoch"], METRIC_OF_COLUMN)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
@@ -136,36 +163,34 @@ def tabulate_metrics(answer: Answer) -> Table:
     title = "Metrics at the endpoints (ece: calibration error"
     if (rows["metric"] == "gap").any():
         title += ", gap: train accuracy minus accuracy"
-    judged = {metric.name: metric for metric in answer.metrics}
-    metrics = METRIC_OF_COLUMN | OTHER_METRICS | judged
-    return _pivot(f"{title})", rows, [*PLACE, "at"], lambda row: place_of_metric(row, metrics))
-
-
-def place_of_metric(
-    row: Any, metrics: Mapping[str, MetricSpec] = METRIC_OF_COLUMN
-) -> tuple[str, Mean]:
-    """A column for each metric."""
-    return row["metric"], format_mean(row, metrics.get(row["metric"], NO_SHARE))
+    return _pivot(f"{title})", rows, [*VARIANT, "at"], _metrics_by_name(answer))
 
 
 def _pivot(
     title: str,
     rows: pd.DataFrame,
     keys: Sequence[str],
-    place: Callable[[Any], tuple[str, Mean]] = place_of_metric,
+    metrics: Mapping[str, MetricSpec],
+    heading: Callable[[Any], str] = itemgetter("metric"),
 ) -> Table:
-    """A table with a row for each combination of keys, and means in columns."""
+    """A table with a line for each combination of keys, and means in columns. A variant that is
+    alone is named where other keys do not tell lines apart."""
+    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
+        keys = [key for key in keys if key != "variant"]
+
+    def spread(row: Any) -> tuple[str, Mean]:
+        return heading(row), format_mean(row, metrics.get(row["metric"], UNKNOWN))
+
     columns: dict[str, Callable[[Any], str]] = {
         key: lambda row, key=key: str(row[key]) for key in keys
     }
-    if "n" in keys:
-        columns["n"] = lambda row: f"{row['num_seeds']:,.0f}"
-    return Table(title=title, rows=rows.to_dict("records"), columns=columns, across=place)
+    return Table(title=title, rows=rows.to_dict("records"), columns=columns, spread=spread)
 
 
 def tabulate_classes(answer: Answer) -> Table:
     """Precision, recall and F1 of each class, from predictions stored at the deciding endpoint, and
-    means over classes. Raises `UserError` where no run is on disk."""
+    the share of its texts that are taken for each class. Raises `UserError` where no run is on
+    disk."""
     parts = []
     for group in answer.groups:
         point = group.points[0].name
@@ -176,29 +201,32 @@ def tabulate_classes(answer: Answer) -> Table:
             except UserError as error:
                 progress.note(str(error))
                 continue
-            classes["data"] = group.data
-            classes["protocol"] = group.protocol
-            classes["variant"] = run.variant
-            parts.append(classes)
+            about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
+            parts.append(classes.assign(**about))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
-    rows = pd.concat(parts).melt(CLASS_KEYS, var_name="metric")
-    means = mean_over_seeds(rows, [*CLASS_KEYS, "metric"])
-    counts = means[means["metric"] == "num_texts"].set_index(CLASS_KEYS)["mean"]
-    shares = means[means["metric"] != "num_texts"]
-    shares = shares.assign(num_seeds=shares.set_index(CLASS_KEYS).index.map(counts))
+    means = mean_over_seeds(pd.concat(parts), [*CLASS, "num_texts", "metric"])
+    is_confusion = means["metric"].str.startswith("as ")
+    means["sd"] = means["sd"].mask(is_confusion)  # so that many classes fit beside each other
     title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    specs = dict.fromkeys(CLASS_METRICS, ACCURACY)
-    return _pivot(title, shares, [*CLASS_KEYS, "n"], lambda row: place_of_metric(row, specs))
+    table = _pivot(title, means, CLASS, dict.fromkeys(means["metric"], ACCURACY))
+    table.columns["n"] = lambda row: f"{row['num_texts']:,}"
+    return table
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
-    """Measures of a run on disk, a row for each class and one, `macro`, for their means."""
+    """Measures of a run on disk: class, num_texts, metric, value. The class `macro` is the mean."""
     run = load_run(folder)
     with reading(folder / predictions.FILE, "Train again."):
-        by_metric = by_class(*predictions.at_endpoint(run, point))
-        frame = pd.DataFrame(by_metric, CLASS_METRICS, run.result.classes).T
+        logits, labels = predictions.at_endpoint(run, point)
+        classes = run.result.classes
+        measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
+        frame = pd.DataFrame(measures, classes)
     macro = frame.mean()
     macro["num_texts"] = frame["num_texts"].sum()
+    confusion = count_confusions(logits, labels)
+    for predicted, name in enumerate(classes):
+        frame[f"as {name}"] = confusion[:, predicted] / frame["num_texts"]
     frame.loc["macro"] = macro
-    return frame.rename_axis("class").reset_index()
+    frame = frame.rename_axis("class").reset_index().astype({"num_texts": int})
+    return frame.melt(["class", "num_texts"], var_name="metric").dropna()

@@ -1,8 +1,7 @@
 """The answer in a terminal: one table, one curve, one line of verdict for each difference."""
 
 import math
-import textwrap
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,12 +10,15 @@ from rich.console import Console
 from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
-from attnexp.report.difference_tables import tabulate_differences
+from attnexp.analysis.contrasts import Difference
+from attnexp.report.difference_tables import OVER_DATA, VERDICT, tabulate_differences
 from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
-from attnexp.report.tables import make_table, tabulate_means
+from attnexp.report.tables import tabulate_by_data, tabulate_means
+from attnexp.statistics.verdict import is_decided
 
-LETTERS = "abcdef"  # marks of the variants that a curve has room for
+MOST_CONTRASTS = 3  # on several data sets whose differences are all listed
+LETTERS = "abc"  # marks of the variants of a curve; more would hide each other
 
 
 def show_answer(answer: Answer, console: Console) -> None:
@@ -25,40 +27,64 @@ def show_answer(answer: Answer, console: Console) -> None:
     for comparison in answer.comparisons:
         by_protocol.setdefault(comparison.group.protocol, []).append(comparison)
     for comparisons in by_protocol.values():
-        part = answer.select_comparisons(comparisons)
-        print_table(tabulate_means(part), console)
-        first = comparisons[0]
-        num_epochs = first.curve["epoch"].nunique()
-        if num_epochs > 1 and len(answer.groups) == 1:
-            console.print(draw_curve(first, console))
-        _show_differences(part, console)
-        for line in dict.fromkeys(list_remarks(part)):
-            console.print(line)
+        _show_part(answer.select_comparisons(comparisons), console)
 
 
-def _show_differences(answer: Answer, console: Console) -> None:
-    """Print differences, of several data sets at the deciding endpoint alone."""
-    points = answer.groups[0].points
-    data = {group.data for group in answer.groups}
-    if len(data) > 1:
-        points = points[:1]
-    differences = [row for row in answer.measured if row.endpoint in points]
-    if differences:
-        print_table(tabulate_differences(differences), console)
-    means = [row for row in answer.means if row.endpoint in points]
-    if means:
-        print_table(make_table("across", replace(answer, means=means)), console)
+def _show_part(answer: Answer, console: Console) -> None:
+    """Print the part of one protocol."""
+    rows = answer.differences
+    if len(answer.groups) > 1:
+        rows = _show_data_sets(answer, console)
+    else:
+        print_table(tabulate_means(answer), console)
+        (comparison,) = answer.comparisons
+        is_clear = len(comparison.group.variants) <= len(LETTERS)
+        if is_clear and comparison.curve["epoch"].nunique() > 1:
+            console.print(draw_curve(comparison, console))
+        _show_differences(rows, VERDICT, console)
+    for line in dict.fromkeys(list_remarks(answer, rows)):
+        console.print(line)
+
+
+def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
+    """Print the answer of several data sets at the endpoint that decides, and return what is shown
+    of it. Of many contrasts the means over data sets come first, and of each data set the
+    differences that are decided."""
+    point = answer.groups[0].points[0]
+    means = [row for row in answer.means if row.endpoint == point]
+    rows = [row for row in answer.measured if row.endpoint == point]
+    if len({row.contrast.name for row in rows}) <= MOST_CONTRASTS:
+        print_table(tabulate_means(answer), console)
+        _show_differences(rows, VERDICT, console)
+        _show_differences(means, OVER_DATA, console)
+        return rows + means
+    print_table(tabulate_by_data(answer), console)
+    _show_differences(means, OVER_DATA, console)
+    decided = [row for row in rows if is_decided(row.verdict)]
+    _show_differences(decided, VERDICT, console)
+    num_open = len(rows) - len(decided)
+    console.print(
+        f"{num_open} of {len(rows)} differences at {point.label} are not decided. "
+        "--table differences lists all, --table metrics all means with their sd."
+    )
+    return decided + means
+
+
+def _show_differences(
+    rows: Sequence[Difference], headings: Sequence[str], console: Console
+) -> None:
+    if rows:
+        print_table(tabulate_differences(rows, headings), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
     group = comparison.group
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
-    variants = [variant for variant in group.variants if variant in means]
-    letters = dict(zip(LETTERS, variants, strict=False))
+    means = means.reindex(columns=group.variants).dropna(axis=1, how="all")
     figure = _make_figure(list(means.index), console.width)
     legend = []
-    for letter, variant in letters.items():
+    for letter, variant in zip(LETTERS, means, strict=False):
         legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")
@@ -68,16 +94,10 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         if len(k_run):  # without values there would be a mark at (0, 0)
             k_line = k_run.set_index("epoch")["val_accuracy"]
             figure.draw(_mark_points(figure, k_line, letter.upper()))
-    picture = figure.build().string(colorless=True).rstrip("\n")
-
     if len(group.published):
         legend.append("capitals: K's run")
-    if len(letters) < len(variants):
-        legend.append(f"first {len(letters)} of {len(variants)}")
-    no_break = "\xa0"  # an entry stands in one line
-    entries = [entry.replace(" ", no_break) for entry in legend]
-    lines = textwrap.fill("   ".join(entries), console.width)
-    names = lines.replace(no_break, " ")
+    picture = figure.build().string(colorless=True).rstrip("\n")
+    names = "   ".join(legend)
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
 
 

@@ -1,7 +1,7 @@
 """Identity of runs: the id under which a run is stored, and the code that it counts.
 
 An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
-with docstrings, of every file of model/, network/, training/ and data/. The user's code is among
+with docstrings, of every file of model/, network/, training/ and data/. Code of the user's is among
 the files that a run has read: see `base.reads`.
 """
 
@@ -62,11 +62,11 @@ def load_config(
     from attnexp.config.compose import overlay
 
     config = overlay(run.result.config, words, trust_code=trust_code)
-    changed = reads.changed_file(run.result.read_files)
-    if changed and not any_code:
+    change = reads.describe_change(run.result.read_files)
+    if change and not any_code:
         raise UserError(
-            f"{changed} changed since {run.path} was trained, which kept its code in "
-            f"{run.path / CODE}. Train again, or add --any-code to take the code of today."
+            f"{change} since {run.path} was trained, which kept its code in {run.path / CODE}. "
+            f"Train again, or add --any-code to take the code of today."
         )
     return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 

@@ -49,22 +49,18 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys of the choices that are not the default ones, and of the settings that differ from the
-    defaults of what is chosen. A user's piece is not imported for this: all its settings count."""
+    """Keys of the choices that differ from those of `attnexp train data=NAME`, and of the settings
+    that differ from the defaults of what is chosen. A user's piece is not imported for this: all
+    its settings count."""
     data = data_of(config)
     values = settings(config)
-    words = [f"data={data.name}"]
-    if data.path:
-        words.append("data.path=any")
+    words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]
+    usual = default_settings(*words)
+    choices = [key for key in values if key.endswith((".kind", "train.protocol"))]
+    chosen = [key for key in choices if values[key] != usual.get(key)]
+    foreign = foreign_code(config)
+    words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
     defaults = default_settings(*words)
-    chosen: list[str] = []
-    for key, value in values.items():
-        is_choice = key.endswith((".kind", "train.protocol"))
-        if is_choice and (key, value) not in defaults.items():
-            chosen.append(key)
-            if value not in foreign_code(config):
-                words.append(as_word(key, value))
-            defaults = default_settings(*words)  # a choice brings settings of its own
     items = values.items()
     return [key for key, value in items if key in chosen or (key, value) not in defaults.items()]
 

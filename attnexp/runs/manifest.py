@@ -168,39 +168,16 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
     )
 
 
-def forget_run(folder: Path, run_id: str) -> Path:
-    """Take a run, whose files stay, out of the study of a folder, or out of the only study in the
-    folder that has it. Return that study's folder. Raises `UserError` without exactly one."""
-    folder = check_folder(folder)
-    study = load_manifest(folder)
-    studies = {folder: study} if study else load_studies(folder, progress.note)
-    holders = [path for path, study in studies.items() if study.has(run_id)]
-    if len(holders) != 1:
-        names = ", ".join(map(str, holders)) or "none"
-        raise UserError(
-            f"Studies in {folder} with the run {run_id}: {names}. Name one: attnexp runs STUDY "
-            f"--forget {run_id}"
-        )
-    (holder,) = holders
-    with store.lock(holder, wait=LOCK_SECONDS):
-        study = load_manifest(holder) or studies[holder]  # a sweep may have added runs
-        runs = [run for run in study.runs if run.run_id != run_id]
-        _write(holder, replace(study, runs=runs))
-    return holder
-
-
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or of another folder, under those of
-    a study near it, if any. left_out: called with a message for each run, and each study near it,
-    that cannot be read. Raises `UserError` where there is no folder, and for a damaged study."""
+    a study in it, if any. left_out: called with a message for each run and study that cannot be
+    read. Raises `UserError` where there is no folder, and for a damaged study."""
     runs: list[Run] = []
     for path, label, declared in _list_runs(check_folder(folder), left_out):
-        try:
+        with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
                 runs.append(Run(path=path, result=result, label=label, declared=declared))
-        except UserError as error:
-            left_out(str(error))
     return runs
 
 
@@ -209,39 +186,34 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
     nothing), and whether a study that adds seeds because of results has it."""
     study = load_manifest(folder)
     if study is not None:
-        declared = study.declaration is not None
-        out = folder.parent
-        return [(store.run_dir(out, run.run_id), run.variant, declared) for run in study.runs]
-    labels: dict[str, str] = {}
-    declared_ids: set[str] = set()
-    # Beside the folder's parent, beside it and in it; the nearest comes last, and counts.
-    places = [*reversed(folder.absolute().parents[:2]), folder]
-    for out in places:
+        return [
+            (store.run_dir(folder.parent, run.run_id), *_role(study, run)) for run in study.runs
+        ]
+    roles: dict[str, tuple[str, bool]] = {}
+    # Studies lie beside the folder of runs. A later one counts.
+    for out in (folder.absolute().parent, folder):
         for study in load_studies(out, left_out).values():
-            labels_in_study = {run.run_id: run.variant for run in study.runs}
-            labels |= labels_in_study
-            if study.declaration is not None:
-                declared_ids |= labels_in_study.keys()
-    order = {run_id: place for place, run_id in enumerate(labels)}
-    # `rglob` follows no links, as to runs that were moved to another disk
-    results = {*folder.rglob(store.RESULT), *folder.glob(f"*/{store.RESULT}")}
-    results |= {*folder.glob(f"{store.RUNS}/*/{store.RESULT}")}
-    paths = sorted(file.parent for file in results)
+            roles |= {run.run_id: _role(study, run) for run in study.runs}
+    order = {run_id: index for index, run_id in enumerate(roles)}
+    pattern = f"{glob.escape(str(folder))}/**/{store.RESULT}"
+    paths = sorted(Path(file).parent for file in glob.iglob(pattern, recursive=True))
     paths.sort(key=lambda path: order.get(path.name, len(order)))
-    return [(path, labels.get(path.name, ""), path.name in declared_ids) for path in paths]
+    return [(path, *roles.get(path.name, ("", False))) for path in paths]
+
+
+def _role(study: Manifest, run: PlannedRun) -> tuple[str, bool]:
+    """Variant of a run in a study, and whether the study adds seeds because of results."""
+    return run.variant, study.declaration is not None
 
 
 def load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:
     """The studies in a folder, by their folders. left_out: as in `load_runs`."""
     studies: dict[Path, Manifest] = {}
     for file in sorted(out.glob(f"*/{FILE}")):
-        try:
+        with store.leaving_out(file.parent, left_out):
             study = load_manifest(file.parent)
-        except UserError as error:
-            left_out(str(error))
-            continue
-        if study is not None:
-            studies[file.parent] = study
+            if study is not None:
+                studies[file.parent] = study
     return studies
 
 

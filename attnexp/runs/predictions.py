@@ -38,7 +38,7 @@ def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
     """Arrays of a file of a run, by name. Raises `UserError` if they cannot be read."""
     with reading(run.path / name, "Train again."):
-        return safetensors.numpy.load(run.read(name))
+        return safetensors.numpy.load((run.path / name).read_bytes())
 
 
 def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
@@ -54,8 +54,6 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     with reading(run.path / FILE, "Train again."):
         arrays = load_arrays(run, FILE)
         logits, labels = (arrays[name] for name in names)
-        if logits.shape[:1] != labels.shape or logits.ndim > 2:
-            raise ValueError(f"{labels.shape} labels of {logits.shape} logits")
         return logits, labels
 
 
@@ -73,7 +71,7 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
     if run.result.config["train"]["protocol"] == "holdout":
         logits, labels = at_endpoint(run, "chosen")
         is_right = most_probable(logits) == labels
-        return {run.result.best.epoch: np.packbits(is_right).tobytes()}
+        return {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
     bits = {}
     with reading(run.path / FILE, "Train again."):
         for name, packed in load_arrays(run, FILE).items():

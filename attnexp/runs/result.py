@@ -1,15 +1,14 @@
 """Result of a run: everything in `result.json`."""
 
-import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import MinLen
-from pydantic import AfterValidator, BaseModel, FiniteFloat
+from pydantic import ConfigDict, FiniteFloat
+from typing_extensions import TypedDict
 
-from attnexp.base.errors import UserError
-from attnexp.config.schema import Count, Natural, Protocol, SeedsConfig, Share
+from attnexp.config.schema import Count, Protocol, Share
 
 SCHEMA = 5
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
@@ -46,32 +45,10 @@ class Evaluation:
     n: Count
 
 
-class Choice(BaseModel):
-    """Piece of a stored config."""
+class Facts(TypedDict):
+    """Facts of a data set that reports need; a result holds more."""
 
-    kind: str | None = None
-
-
-class StoredTraining(BaseModel):
-    """Section `train` of a stored config."""
-
-    protocol: Protocol
-
-
-class StoredConfig(BaseModel):
-    """What readers of results take from a config, which may be an earlier version's."""
-
-    seed: Natural
-    seeds: SeedsConfig
-    data: dict[str, str | float | None]
-    train: StoredTraining
-    model: Choice
-    position: Choice = Choice()
-    mask: Choice = Choice()
-
-
-class Facts(BaseModel):
-    """What readers of results take from the facts of a data set."""
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
 
     name: str
     fingerprint: str
@@ -79,19 +56,6 @@ class Facts(BaseModel):
     n_val: Count
     n_test: Count
     classes: Annotated[list[str], MinLen(2)]
-    vectors: str | None = None
-    largest_class: Share | None = None
-
-
-def _fits(model: type[BaseModel]) -> AfterValidator:
-    """A check that a dict fits a model, which leaves it as it is."""
-    return AfterValidator(lambda tree: model.model_validate(tree) and tree)
-
-
-def _check_epochs(rows: list[EpochRow]) -> list[EpochRow]:
-    if [row.epoch for row in rows] != list(range(1, len(rows) + 1)):
-        raise ValueError("the epochs are not 1, 2, ...")
-    return rows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,12 +68,11 @@ class RunResult:
     seed: int
     label: str  # of a run that belongs to no study, such as `imdb attention none mask=causal`
     departures: list[str]  # keys of its choices and settings that are not the default ones
-    config: Annotated[dict[str, Any], _fits(StoredConfig)]
-    data: Annotated[dict[str, Any], _fits(Facts)]
+    config: dict[str, Any]  # as `to_dict` gave it
+    data: Facts
     parameters: int  # number of trainable ones
-    flops_per_example: int | None  # of a forward pass; a multiply and an add are 2
-    epochs: Annotated[list[EpochRow], MinLen(1), AfterValidator(_check_epochs)]
-    best: EpochRow
+    epochs: Annotated[list[EpochRow], MinLen(1)]
+    own_best: EpochRow  # of this run alone; `best` of a report is one epoch for all seeds
     final: EpochRow
     test: Evaluation
     wall_seconds: float  # of all parts together if the run was stopped and resumed
@@ -136,16 +99,3 @@ class Run:
     result: RunResult
     label: str = ""  # name of the variant in its study; empty without a study
     declared: bool = False  # whether a study has it that adds seeds because of results
-
-    def read(self, name: str) -> bytes:
-        """Content of a file of the run. Raises `UserError` if it cannot be read, or is another than
-        the run wrote."""
-        file = self.path / name
-        try:
-            content = file.read_bytes()
-        except OSError as error:
-            raise UserError(f"{file} cannot be read: {error.strerror}. Train again.") from error
-        checksums = self.result.provenance.get("checksums", {})  # none in runs of before
-        if name in checksums and zlib.crc32(content) != checksums[name]:
-            raise UserError(f"{file} is damaged: the run wrote other bytes. Train again (--again).")
-        return content

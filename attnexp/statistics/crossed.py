@@ -39,36 +39,23 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     if min(s, e) < 2:
         return None
     mean = float(d.mean())
-    seed_effects = d.mean(axis=1) - mean
-    text_effects = d.mean(axis=0) - mean
-    # sums of squares, and from them mean squares
-    squares_seed = e * np.sum(seed_effects**2)
-    squares_text = s * np.sum(text_effects**2)
-    squares_all = np.sum(d**2) - s * e * mean**2
-    squares_rest = max(squares_all - squares_seed - squares_text, 0.0)
-    df_seed = s - 1
-    df_text = e - 1
-    df_rest = df_seed * df_text
-    ms_seed = squares_seed / df_seed
-    ms_text = squares_text / df_text
-    ms_rest = squares_rest / df_rest
+    ms_seed = e * d.mean(axis=1).var(ddof=1)
+    ms_text = s * d.mean(axis=0).var(ddof=1)
+    df = np.array([s - 1, e - 1, (s - 1) * (e - 1)])
+    total = np.sum(d**2) - d.size * mean**2
+    ms_rest = max(total - ms_seed * df[0] - ms_text * df[1], 0.0) / df[2]
 
     # MS_seed + MS_text - MS_rest; the part of an effect that would be negative is taken to be 0
-    terms = []
-    rest_weight = 1
-    for mean_square, df in ((ms_seed, df_seed), (ms_text, df_text)):
-        if mean_square > ms_rest:
-            terms.append((mean_square, df))
-            rest_weight -= 1
-    terms.append((rest_weight * ms_rest, df_rest))
-    variance = sum(term for term, _ in terms)
+    has_seed = int(ms_seed > ms_rest)
+    has_text = int(ms_text > ms_rest)
+    rest_weight = 1 - has_seed - has_text
+    terms = np.array([has_seed * ms_seed, has_text * ms_text, rest_weight * ms_rest])
+    variance = float(terms.sum())
     if variance == 0:
         return None
-    satterthwaite_df = variance**2 / sum(term**2 / df for term, df in terms)
-
-    se = math.sqrt(variance / (s * e))
-    quantile = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m)))
-    half = quantile * se
+    satterthwaite_df = variance**2 / float(np.sum(terms**2 / df))
+    se = math.sqrt(variance / d.size)
+    half = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m))) * se
     return Crossed(mean - half, mean + half, se, satterthwaite_df)
 
 

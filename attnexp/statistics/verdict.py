@@ -18,6 +18,7 @@ UNDECIDED = "undecided"
 TOO_FEW = "too few seeds"
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
 NOT_ABOVE_CHANCE = "not shown to be above chance"  # reason for no verdict: guessing does as well
+SAME_ANSWERS = "the same texts are right"  # reason for no verdict: no answer differs
 Z_95 = 1.645  # 95 % quantile of the normal distribution
 
 

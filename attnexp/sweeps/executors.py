@@ -1,6 +1,7 @@
 """Executors on this machine; `slurm` and `ray` hold those of a cluster."""
 
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -9,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from multiprocessing import connection, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -110,7 +111,7 @@ class SideBySide(Executor):
             used = Counter(gpu for _, _, gpu in self.processes.values())
             gpu = min(self.gpus, key=used.__getitem__, default="")
             ours, theirs = START.Pipe(duplex=False)
-            arguments = (job, theirs, dict(os.environ, CUDA_VISIBLE_DEVICES=gpu), last_read)
+            arguments = (pickle.dumps(job), theirs, dict(os.environ, CUDA_VISIBLE_DEVICES=gpu), last_read)
             process = START.Process(target=_work, args=arguments)
             with _blocked_signals():
                 process.start()
@@ -138,7 +139,7 @@ class SideBySide(Executor):
             process.kill()
 
 
-def _work(job: Job, pipe: Connection, environment: dict[str, str], data: dict[Any, Dataset]) -> None:
+def _work(job: bytes, pipe: Connection, environment: dict[str, str], data: dict[Any, Dataset]) -> None:
     """Train a job in a process of its own, which ends with the one that started it."""
 
     def end_with_parent() -> None:
@@ -149,7 +150,8 @@ def _work(job: Job, pipe: Connection, environment: dict[str, str], data: dict[An
     os.environ.update(environment)
     last_read.update(data)
     progress.console.quiet = True  # the parent displays progress
-    pipe.send(train_job(job))
+    with redirect_stdout(sys.stderr):  # User code may print, also when it is imported.
+        pipe.send(train_job(pickle.loads(job)))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import redirect_stdout
@@ -13,7 +14,7 @@ from attnexp.base import progress, reads
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
-from attnexp.runs.identity import Identity, identify
+from attnexp.runs.identity import identify
 from attnexp.runs.manifest import record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
@@ -40,19 +41,20 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     """Identify every run and find those that have finished; note changes of the code since.
     any_code: where none has finished with the code of today, take the newest one of other code."""
     entries: list[SweepEntry] = []
-    missing: list[Identity] = []
+    changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs:
         identity = identify(job.config, fingerprints[job.inputs])
-        path, _ = store.find_place(job.config.out, identity.run_id)
-        if not store.has_finished(path):
-            missing.append(identity)
+        path, change = store.choose_folder(job.config.out, identity.run_id)
+        older = finished[identity.settings]
+        if older and not store.has_finished(path):
+            changes[change or "attnexp changed"] += 1
             if any_code:
-                path = next(iter(finished[identity.settings]), path)
+                path = older[0]
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
-    for line in store.describe_outdated_runs(finished, missing):
-        progress.note(f"{line} --any-code takes such runs as they are.")
+    for change, number in changes.items():
+        progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
 
 
@@ -140,7 +142,7 @@ def _start_runs(
             continue
         if store.has_finished(entry.path):  # by another process, maybe with files of before
             run_id = "-".join(entry.path.name.split("-")[:2])
-            entry.path, _ = store.find_place(entry.job.config.out, run_id)
+            entry.path, _ = store.choose_folder(entry.job.config.out, run_id)
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
@@ -153,8 +155,8 @@ def _start_runs(
         running |= zip(futures, starting, strict=True)
     if not awaited:
         return ""
-    lock = store.describe_lock(awaited[0].path)
-    return f"another sweep does {len(awaited)} of them ({lock})"
+    lock = store.lock_file(awaited[0].path)
+    return f"another sweep does {len(awaited)} of them ({lock} is locked)"
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
@@ -182,13 +184,12 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
             entry.outcome = failure
     except Exception as error:  # whatever a cluster may do to a job
         entry.outcome = str(error).strip().partition("\n")[0]
-    if isinstance(entry.outcome, Run) and (
-        entry.outcome.path.name != entry.path.name
-        or reads.differing_file(entry.outcome.result.read_files)
-    ):
-        entry.outcome = (
-            "the code or the data changed since the sweep began. Give the command again."
-        )
+    if isinstance(entry.outcome, Run):
+        name = reads.differing_file(entry.outcome.result.read_files)
+        if not name and entry.outcome.path.name != entry.path.name:
+            name = "the code or the data"
+        if name:
+            entry.outcome = f"{name} changed since the sweep began. Give the command again."
 
 
 def _seconds_of_epochs(path: Path) -> list[float]:
@@ -196,5 +197,5 @@ def _seconds_of_epochs(path: Path) -> list[float]:
     try:
         lines = (path / store.METRICS).read_text().splitlines()
         return [json.loads(line)["seconds"] for line in lines]
-    except (OSError, *store.NOT_A_RESULT):  # none, or half a line
+    except (OSError, ValueError, LookupError, TypeError):  # none, or half a line
         return []

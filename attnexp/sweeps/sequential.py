@@ -8,8 +8,9 @@ from dataclasses import replace
 from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import ENDPOINTS
+from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.metrics import choose_metric
-from attnexp.analysis.read_runs import make_groups, make_rows
+from attnexp.analysis.rows import as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.words import key_of
@@ -38,9 +39,7 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry], metric: MetricS
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     order = list(sweep.variants)
     runs.sort(key=lambda run: order.index(run.label))
-    rows = []
-    for run in runs:
-        rows += make_rows(replace(run, declared=declared))
+    rows = [as_rows(replace(run, declared=declared)) for run in runs]
     jobs = sweep.jobs
     if declared:
         jobs = [entry.job for entry in entries if entry.outcome is not None]

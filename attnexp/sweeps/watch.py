@@ -9,7 +9,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
 from attnexp.config.schema import ExecutorKind
-from attnexp.report.advice import foresee_chance
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.forecast import foresee
@@ -19,9 +18,8 @@ from attnexp.sweeps.slurm import sbatch_script
 
 
 def notes_on_plan(sweep: Sweep) -> list[str]:
-    """A line on a sweep whose seeds are too few to decide anything, and one on blind models."""
-    config_of_variant = {job.title: job.config for job in sweep.jobs}  # seeds make no difference
-    notes = [*foresee_chance(config_of_variant.values())]
+    """A line on a sweep whose seeds are too few to decide anything."""
+    notes = []
     num_seeds = Counter(job.title for job in sweep.jobs)
     fewest = min(num_seeds.values())
     if len(sweep.variants) > 1 and fewest < 3:
@@ -41,7 +39,7 @@ def preview_sweep(
     forecast = foresee(sweep, judged, missing)
     if as_json:
         counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
-        return {"schema": 1} | counts | forecast
+        return counts | forecast
     num_runs = Counter(job.title for job in sweep.jobs)
     num_missing = Counter(job.title for job in missing)
     lines = []

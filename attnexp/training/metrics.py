@@ -55,17 +55,24 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     )
 
 
-def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
-    """Precision, recall and F1 of each class, and its number of texts: four arrays (C,). logits:
-    (n,) or (n, C). labels: (n,), 0 to C - 1. A class that is never predicted has precision 0, one
-    without texts recall 0; F1 is 0 where both are."""
+def count_confusions(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
+    """Numbers of texts by true and by predicted class: (C, C). logits: (n,) or (n, C). labels:
+    (n,), 0 to C - 1."""
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
     predicted = most_probable(logits).astype(np.intp)
-    truth = labels.astype(np.intp)
-    right = truth[predicted == truth]
-    num_right = np.bincount(right, minlength=num_classes)
-    num_predicted = np.bincount(predicted, minlength=num_classes)
-    n = np.bincount(truth, minlength=num_classes)
+    pairs = labels.astype(np.intp) * num_classes + predicted
+    counts = np.bincount(pairs, minlength=num_classes**2)
+    return counts.reshape(num_classes, num_classes)
+
+
+def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """Precision, recall and F1 of each class, and its number of texts: four arrays (C,). logits and
+    labels: as in `count_confusions`. A class that is never predicted has precision 0, one without
+    texts recall 0; F1 is 0 where both are."""
+    confusions = count_confusions(logits, labels)
+    num_right = confusions.diagonal()
+    num_predicted = confusions.sum(axis=0)
+    n = confusions.sum(axis=1)
     precision = num_right / np.maximum(num_predicted, 1)
     recall = num_right / np.maximum(n, 1)
     f1 = 2 * num_right / np.maximum(num_predicted + n, 1)

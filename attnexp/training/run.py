@@ -5,31 +5,39 @@ variants that share a seed see the same batches, in the same order, split the sa
 """
 
 import functools
-import random
 import time
 import traceback
-import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
-from attnexp.config.schema import DataConfig, Protocol, RunConfig, foreign_code, to_dict
+from attnexp.config.schema import (
+    PIECES,
+    DataConfig,
+    Protocol,
+    RunConfig,
+    flatten,
+    foreign_code,
+    to_dict,
+)
 from attnexp.data import encode
 from attnexp.data.sources import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
-from attnexp.network.check import check_model, check_stored, compare_weights, weights_of
+from attnexp.network.check import check_stored, compare_weights
 from attnexp.network.classifier import Classifier
-from attnexp.network.cost import cost_of
+from attnexp.network.cost import count_parameters
 from attnexp.network.guard import guard
+from attnexp.network.make import seed_beside_torch
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
@@ -38,7 +46,14 @@ from attnexp.training import device, loop
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
-from attnexp.training.state import Record, State, best_epoch
+from attnexp.training.state import (
+    History,
+    RunLog,
+    State,
+    best_epoch,
+    resume,
+    save_checkpoint,
+)
 
 
 class Inputs(NamedTuple):
@@ -62,8 +77,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     dataset = load_data(config.data, config.seeds.resample)
     if config.vectors is None:
         return Inputs(dataset, None, dataset.fingerprint)
-    with reads.watching(False):
-        vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
+    vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
 
 
@@ -96,87 +110,84 @@ def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on from its
-    last epoch. Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a
-    loss that is not finite."""
-    code = foreign_code(to_dict(config))
-    with reads.watching():
-        try_to_build(config)
-    if code and (stale := reads.stale_file()):
-        raise UserError(f"{stale} changed since this process imported it. Start Python anew.")
+    last epoch.
+
+    It shares the process of the caller, whose random streams, threads and grad mode it leaves as
+    they were: what a user's module changes in torch, or keeps, stays for the next run.
+
+    Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss that is
+    not finite.
+    """
+    is_foreign = bool(foreign_code(to_dict(config)))
+    reads.begin_run()
     with device.restore_process():
+        try_to_build(config)
+        stale = reads.stale_file() if is_foreign else ""
+        if stale:
+            raise UserError(f"{stale} changed since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)
-        with reads.watching():
-            inputs = read_inputs(config)
+        inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
-        with store.lock_place(config.out, identity.run_id) as (path, changed):
-            if changed:
-                progress.note(f"{changed} changed since this was trained. The new run: {path}")
+        with store.lock_run(config.out, identity.run_id) as (path, change):
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
                 return path, store.load_result(path)
+            if change:
+                progress.note(f"{change} since this was trained. The new run: {path}")
             store.create(path, config)
-            num_epochs = config.train.epochs if config.is_network else 1
-            provenance = device.describe_provenance(processor)
-            if code:
-                provenance["commit_of_user"] = device.commit_of(Path.cwd())
-            record = Record(folder=path, num_epochs=num_epochs, provenance=provenance, has_user_code=bool(code))
+            log = RunLog(folder=path, num_epochs=config.train.epochs if config.is_network else 1)
             try:
-                result = _train(config, inputs, identity, processor, record)
-            except BaseException as error:
-                with suppress(OSError):  # the log may be what cannot be written
-                    record.log(traceback.format_exc())
-                    if isinstance(error, Exception):  # else a user stopped it
-                        record.log(store.FAILED)
+                result = _train(config, inputs, identity, processor, log)
+            except BaseException:
+                with suppress(OSError):  # The log may be what cannot be written.
+                    log.write(traceback.format_exc())
                 raise
             store.save_result(path, result)
             return path, result
 
 
 def _train(
-    config: RunConfig, inputs: Inputs, identity: Identity, processor: torch.device, record: Record
+    config: RunConfig, inputs: Inputs, identity: Identity, processor: torch.device, log: RunLog
 ) -> RunResult:
     """Train and test; write everything but the result."""
-    splits = make_splits(config, inputs.dataset, processor)
+    tree = to_dict(config)
+    code = foreign_code(tree)
     num_classes = len(inputs.dataset.classes)
+    history = History()
+    provenance = device.describe_provenance(processor)
+    splits = make_splits(config, inputs.dataset, processor)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
-    code = foreign_code(to_dict(config))
-    with reads.watching(), guard(code):
-        model, twin = _make_models(config, inputs, record)
+    with guard(code):
+        model, twin = _make_models(config, inputs, log)
         model.to(processor)
-        if code and not isinstance(model, Baseline):  # which learns first
-            check_model(model, splits.train.ids[:3], num_classes)
-        cost = cost_of(model, config.data.max_len)
         if isinstance(model, Baseline):
-            _fit_baseline(model, config, splits, record)
+            _fit_baseline(model, config, splits, history, log)
         else:
-            _train_network(model, config, splits, record)
-        test_logits = record.predicted[predictions.FINAL]  # of the validation set, blog's test set
-        if config.train.protocol is Protocol.holdout:
-            model.load_state_dict(record.best_weights)
-            test_logits = loop.predict(model, splits.test, config.train.precision)
-            record.predicted[predictions.TEST] = test_logits
-        _write_files(model, inputs.dataset, splits, record)
-        read_files = record.read_files() if code else {}
-        store.save_code(record.folder, reads.python_files(read_files))
+            provenance |= device.choose_path(model, config.train)
+            _train_network(model, config, splits, history, log)
+        test_logits = _predict_test(model, config, splits, history)
         if code:
+            provenance["commit_of_user"] = device.commit_of(Path.cwd())
             check_stored(model, twin.to(processor), splits.test.ids[:3], num_classes)
+            _note_files(config, history, log.folder)
+    _write_files(model, inputs.dataset, splits, history, log.folder)
     return RunResult(
         schema=SCHEMA,
-        run_id=record.folder.name,
+        run_id=log.folder.name,
         code=identity.code,
         seed=config.seed,
-        label=default_label(to_dict(config)),
-        departures=departures(to_dict(config)),
-        config=to_dict(config),
+        label=default_label(tree),
+        departures=departures(tree),
+        config=tree,
         data=describe_data(config, inputs, splits),
-        **cost,
-        epochs=record.epochs,
-        best=record.epochs[best_epoch(record.epochs)],
-        final=record.epochs[-1],
+        parameters=count_parameters(model),
+        epochs=history.epochs,
+        own_best=history.epochs[best_epoch(history.epochs)],
+        final=history.epochs[-1],
         test=measure(test_logits, splits.test.truth),
-        wall_seconds=time.perf_counter() - record.started,
-        provenance=record.provenance,
-        read_files=read_files,
+        wall_seconds=time.perf_counter() - history.started,
+        provenance={**provenance, "resumed": history.resumed},
+        read_files=history.read_files,
     )
 
 
@@ -220,9 +231,7 @@ def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str
     }
 
 
-def _make_models(
-    config: RunConfig, inputs: Inputs, record: Record
-) -> tuple[nn.Module, nn.Module]:
+def _make_models(config: RunConfig, inputs: Inputs, log: RunLog) -> tuple[nn.Module, nn.Module]:
     """The untrained model, with its pretrained vectors where it has some, and told how many; and
     another of the same seed. Raises `UserError` where the two differ."""
     dataset, vectors, _ = inputs
@@ -238,80 +247,102 @@ def _make_models(
     build_model(config, num_classes)
     if vectors is not None:
         assert isinstance(model, Classifier)  # others take no vectors
-        record.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
+        log.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
         model.set_word_vectors(vectors.rows, vectors.in_file)
     return model, twin
 
 
-def _train_network(model: nn.Module, config: RunConfig, splits: Splits, record: Record) -> None:
+def _train_network(
+    model: nn.Module, config: RunConfig, splits: Splits, history: History, log: RunLog
+) -> None:
     """Train all epochs, from the checkpoint on where there is one."""
     options = config.train
     train, val, _ = splits
-    record.provenance |= device.choose_path(model, options)
     seed = named_seed(config.seed_of("order"), "order")
     shuffle = torch.Generator().manual_seed(seed)
     optimizer = make_optimizer(model, options)
     state = State(model=model, optimizer=optimizer, shuffle=shuffle)
-    with reads.watching(False):
-        record.resume(state)
+    checkpoint = log.folder / store.CHECKPOINT
+    resume(checkpoint, state, history, log)
     try:
-        while len(record.epochs) < options.epochs:
-            num_since_best = len(record.epochs) - 1 - best_epoch(record.epochs)
+        while len(history.epochs) < options.epochs:
+            num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            if state.epoch == len(record.epochs):  # else it was stopped in an evaluation
-                _seed_other_draws(config, state.epoch)
+            if state.epoch == len(history.epochs):  # else it was stopped in an evaluation
+                _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
-                record.save(state)  # before the evaluation, which may fail or be stopped
+                _note_files(config, history, log.folder)
+                # An evaluation may fail or be stopped, so the checkpoint is written before it.
+                save_checkpoint(checkpoint, state, history)
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
-            record.add(row, logits, val.truth, model)
+            history.add(row, logits, val.truth, model)
+            log.note_epoch(history.epochs)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
 
 
 def _fit_baseline(
-    model: Baseline, config: RunConfig, splits: Splits, record: Record
+    model: Baseline, config: RunConfig, splits: Splits, history: History, log: RunLog
 ) -> None:
     """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
     train, val, _ = splits
     options = config.train
     started = time.perf_counter()
-    _fit(model, config, train)
+    with torch.random.fork_rng():
+        _seed_draws_beside_torch(config, epoch=0)
+        model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
     train_logits = loop.predict(model, train, options.precision)
     fitted = measure(train_logits, train.truth)
     seconds = time.perf_counter() - started
     running = fitted.loss, fitted.accuracy, seconds
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
-    record.add(row, logits, val.truth, model)
+    history.add(row, logits, val.truth, model)
+    log.note_epoch(history.epochs)
 
 
-def _fit(model: Baseline, config: RunConfig, train: Examples) -> None:
-    with torch.random.fork_rng():
-        _seed_other_draws(config, epoch=0)
-        model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
+def _predict_test(
+    model: nn.Module, config: RunConfig, splits: Splits, history: History
+) -> NDArray[Any]:
+    """Logits of the test set, (n,) or (n, C): under `holdout` with the best epoch's weights, which
+    the model then has."""
+    if config.train.protocol is Protocol.blog:
+        return history.predicted[predictions.FINAL]  # The test set validates.
+    model.load_state_dict(history.best_weights)
+    logits = loop.predict(model, splits.test, config.train.precision)
+    history.predicted[predictions.TEST] = logits
+    return logits
 
 
-def _seed_other_draws(config: RunConfig, epoch: int) -> None:
-    """Seed what the user's code draws from beside torch, anew in each epoch, for a stopped run."""
-    if foreign_code(to_dict(config)):  # else these streams belong to whoever called
-        seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
+def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
+    """Seed numpy and `random` anew in each epoch, so that a stopped run goes on to the bit."""
+    seed_beside_torch(named_seed(config.seed_of("order"), f"user's code, epoch {epoch}"))
 
 
-def _write_files(model: nn.Module, dataset: encode.Dataset, splits: Splits, record: Record) -> None:
-    """Write weights, predictions with the true labels, and the vocabulary."""
-    arrays = record.predicted
+def _note_files(config: RunConfig, history: History, folder: Path) -> None:
+    """Note what user code has read so far, and the files that settings of pieces name: readers
+    written in C or Rust tell Python of none."""
+    if not foreign_code(to_dict(config)):
+        return
+    for key, value in flatten(to_dict(config)).items():
+        section, _, _ = key.partition(".")
+        if section in PIECES and key != "model.vectors" and isinstance(value, str):
+            reads.note(value)
+    history.read_files |= reads.read_files(folder.parent)
+
+
+def _write_files(
+    model: nn.Module, dataset: encode.Dataset, splits: Splits, history: History, folder: Path
+) -> None:
+    """Write weights, predictions with the true labels, the vocabulary, and code of the user's."""
+    arrays = history.predicted
     label_type = np.min_scalar_type(len(dataset.classes) - 1)
     arrays[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
     if predictions.TEST in arrays:  # else the test set validates
         arrays[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
-    weights_file = record.folder / predictions.WEIGHTS
-    predictions.save_arrays(weights_file, weights_of(model))
-    predictions_file = record.folder / predictions.FILE
-    predictions.save_arrays(predictions_file, arrays)
-    vocabulary_file = record.folder / store.VOCABULARY
+    weights = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
+    predictions.save_arrays(folder / predictions.WEIGHTS, weights)
+    predictions.save_arrays(folder / predictions.FILE, arrays)
     lines = [f"{word}\n" for word in dataset.words]
-    vocabulary_file.write_bytes("".join(lines).encode())
-    files = [weights_file, predictions_file, vocabulary_file]
-    record.provenance["checksums"] = {file.name: zlib.crc32(file.read_bytes()) for file in files}
+    (folder / store.VOCABULARY).write_bytes("".join(lines).encode())
+    store.save_code(folder, reads.sources(history.read_files))

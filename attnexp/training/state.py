@@ -1,10 +1,9 @@
-"""Training between two epochs: what the rest of it depends on, and the file that keeps it."""
+"""Training between two epochs: what the rest of it depends on, and the checkpoint that keeps it."""
 
 import copy
 import io
 import json
 import time
-import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,8 +17,6 @@ from attnexp.base import progress, reads
 from attnexp.base.files import atomic_write
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
-
-CHECKSUM_SIZE = 4  # bytes after a checkpoint, since torch does not check its own
 
 
 @dataclass(kw_only=True, slots=True)
@@ -35,35 +32,42 @@ class State:
     def __str__(self) -> str:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
 
+    def streams(self) -> list[Tensor]:
+        """States of the random streams: torch's on the CPU, the order's, torch's on a device."""
+        streams = [torch.get_rng_state(), self.shuffle.get_state()]
+        device = self._device()
+        if device.type != "cpu":
+            streams.append(torch.get_device_module(device).get_rng_state())
+        return streams
+
+    def set_streams(self, streams: Sequence[Tensor]) -> None:
+        """Set the random streams to states that `streams` gave."""
+        cpu, shuffle, *on_device = streams
+        torch.set_rng_state(cpu)
+        self.shuffle.set_state(shuffle)
+        device = self._device()
+        if device.type != "cpu" and on_device:
+            torch.get_device_module(device).set_rng_state(on_device[0])
+
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
 
 @dataclass(kw_only=True, slots=True)
-class Record:
-    """What a run under way has measured so far, and its folder."""
+class History:
+    """What a run has measured so far, in this process and in those that were stopped."""
 
-    folder: Path
-    num_epochs: int
-    provenance: dict[str, Any]
     epochs: list[EpochRow] = field(default_factory=list)
     predicted: dict[str, NDArray[Any]] = field(default_factory=dict)  # of predictions.safetensors
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # after the best epoch
-    has_user_code: bool = False
-    read_before: dict[str, str] = field(default_factory=dict)  # by processes that were stopped
+    read_files: dict[str, str] = field(default_factory=dict)  # by user code, stopped processes' too
+    resumed: list[str] = field(default_factory=list)  # states from which it went on
     started: float = field(default_factory=time.perf_counter)
-
-    def note(self, line: str) -> None:
-        """Tell the user a line, and write it to `run.log`."""
-        progress.note(line)
-        self.log(f"{line}\n")
-
-    def log(self, text: str) -> None:
-        """Add text to `run.log`."""
-        with (self.folder / store.LOG).open("a", encoding="utf-8", newline="\n") as file:
-            file.write(text)
 
     def add(
         self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
-        """Add an epoch and tell of it. logits, (n,) or (n, C), and truth, (n,): of `val`."""
+        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
         self.predicted[predictions.FINAL] = logits
         is_right = predictions.most_probable(logits) == truth
@@ -71,9 +75,31 @@ class Record:
         if best_epoch(self.epochs) == len(self.epochs) - 1:
             self.predicted[predictions.BEST] = logits
             self.best_weights = copy.deepcopy(model.state_dict())
-        lines = [f"{json.dumps(asdict(row))}\n" for row in self.epochs]
+
+
+@dataclass(kw_only=True, slots=True)
+class RunLog:
+    """Lines for the user and for `run.log`, and `metrics.jsonl`, in a run's folder."""
+
+    folder: Path
+    num_epochs: int
+
+    def note(self, line: str) -> None:
+        """Tell the user a line, and write it to `run.log`."""
+        progress.note(line)
+        self.write(f"{line}\n")
+
+    def write(self, text: str) -> None:
+        """Add text to `run.log`."""
+        with (self.folder / store.LOG).open("a", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+
+    def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
+        """Tell the user of the last epoch, and write all."""
+        lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
         metrics = self.folder / store.METRICS
         metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
+        row = epochs[-1]
         line = f"epoch {row.epoch}/{self.num_epochs}"
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
         line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
@@ -83,72 +109,55 @@ class Record:
             line += f", about {progress.duration(row.seconds * num_left)} left"
         self.note(line)
 
-    def read_files(self) -> dict[str, str]:
-        """What this process has read, and those before it that did earlier epochs."""
-        return self.read_before | reads.read_files(self.folder.parent)
 
-    def save(self, state: State) -> None:
-        """Write a checkpoint, whole or not at all."""
-        streams = [torch.get_rng_state(), state.shuffle.get_state()]
-        device = self.provenance["device"]
-        if device != "cpu":
-            streams.append(torch.get_device_module(device).get_rng_state())
-        saved = {
-            "model": state.model.state_dict(),
-            "optimizer": state.optimizer.state_dict(),
-            "streams": streams,
-            "epoch": state.epoch,
-            "running": state.running,
-            "epochs": [asdict(row) for row in self.epochs],
-            # as tensors, for a checkpoint is loaded without pickles of numpy
-            "predicted": {k: torch.from_numpy(array) for k, array in self.predicted.items()},
-            "best_weights": self.best_weights,
-            "read_files": self.read_files() if self.has_user_code else {},
-            "seconds": time.perf_counter() - self.started,
-            "resumed": [*self.provenance["resumed"], str(state)],
-        }
-        content = io.BytesIO()
-        torch.save(saved, content)
-        with atomic_write(self.folder / store.CHECKPOINT) as file:
-            file.write(content.getbuffer())
-            file.write(_checksum(content.getbuffer()))
-
-    def resume(self, state: State) -> None:
-        """Continue from a whole checkpoint, if any: with as many threads, to the bit."""
-        file = self.folder / store.CHECKPOINT
-        if not file.exists():
-            return
-        whole = memoryview(file.read_bytes())
-        content = whole[:-CHECKSUM_SIZE]
-        if whole[-CHECKSUM_SIZE:] != _checksum(content):
-            self.note(f"{file} is damaged. Starts over.")
-            return
-        saved = torch.load(io.BytesIO(content), weights_only=True, map_location="cpu")
-        changed = reads.changed_file(saved["read_files"])
-        if changed:
-            self.note(f"{changed} changed since this run was stopped. Starts over.")
-            return
-        self.read_before = saved["read_files"]
-        state.model.load_state_dict(saved["model"])
-        state.optimizer.load_state_dict(saved["optimizer"])
-        cpu, shuffle, *on_device = saved["streams"]
-        torch.set_rng_state(cpu)
-        state.shuffle.set_state(shuffle)
-        device = self.provenance["device"]
-        if device != "cpu" and on_device:
-            torch.get_device_module(device).set_rng_state(on_device[0])
-        state.epoch = saved["epoch"]
-        state.running = saved["running"]
-        self.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
-        self.best_weights = saved["best_weights"]
-        self.provenance["resumed"] = saved["resumed"]
-        self.started -= saved["seconds"]
-        self.epochs += [EpochRow(**row) for row in saved["epochs"]]
-        self.note(f"goes on from {state}")
+def save_checkpoint(file: Path, state: State, history: History) -> None:
+    """Write a checkpoint, whole or not at all."""
+    saved = {
+        "model": state.model.state_dict(),
+        "optimizer": state.optimizer.state_dict(),
+        "streams": state.streams(),
+        "epoch": state.epoch,
+        "running": state.running,
+        "epochs": [asdict(row) for row in history.epochs],
+        # A checkpoint is loaded without pickles of numpy, so arrays are kept as tensors.
+        "predicted": {name: torch.from_numpy(array) for name, array in history.predicted.items()},
+        "best_weights": history.best_weights,
+        "read_files": history.read_files,
+        "seconds": time.perf_counter() - history.started,
+        "resumed": [*history.resumed, str(state)],
+    }
+    content = io.BytesIO()
+    torch.save(saved, content)
+    with atomic_write(file) as opened:
+        opened.write(content.getbuffer())
 
 
-def _checksum(content: memoryview) -> bytes:
-    return zlib.crc32(content).to_bytes(CHECKSUM_SIZE, "big")
+def resume(file: Path, state: State, history: History, log: RunLog) -> None:
+    """Go on from a checkpoint, if any: with as many threads, to the bit. Starts over where a file
+    that user code read has changed."""
+    if not file.exists():
+        return
+    saved: dict[str, Any] = {}
+    with store.leaving_out(file, log.note):  # It may be damaged.
+        saved = torch.load(file, weights_only=True, map_location="cpu")
+    if not saved:
+        return
+    change = reads.describe_change(saved["read_files"])
+    if change:
+        log.note(f"{change} since this run was stopped. Starts over.")
+        return
+    state.model.load_state_dict(saved["model"])
+    state.optimizer.load_state_dict(saved["optimizer"])
+    state.set_streams(saved["streams"])
+    state.epoch = saved["epoch"]
+    state.running = saved["running"]
+    history.epochs = [EpochRow(**row) for row in saved["epochs"]]
+    history.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
+    history.best_weights = saved["best_weights"]
+    history.read_files = saved["read_files"]
+    history.resumed = saved["resumed"]
+    history.started -= saved["seconds"]
+    log.note(f"goes on from {state}")
 
 
 def best_epoch(rows: Sequence[EpochRow]) -> int:

@@ -79,8 +79,8 @@ def test_a_published_study_equals_its_folder(tmp_path: Path, publish: Any, proto
     assert str(tmp_path) not in (tmp_path / "p.parquet").read_bytes().decode("latin-1")
     started = pd.read_parquet(tmp_path / "p.parquet")["started"]
     assert started.str.match(r"\d{4}-\d\d-\d\dT").all()
-    (bare,) = load_groups([tmp_path / "runs"])
-    assert bare.variants == ["none", "sinusoidal"]  # the names of the study beside it
+    (bare,) = load_groups([tmp_path / "runs"])  # by its settings, whatever studies are beside it
+    assert bare.variants == ["position=none", "position=sinusoidal"]
 
 
 @pytest.mark.parametrize("what", ["config", "code"])

@@ -16,15 +16,17 @@ from samples import but, result, save_study
 import attnexp
 from attnexp.analysis.answer import compare
 from attnexp.analysis.group import Group
+from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.metrics import ACCURACY
-from attnexp.analysis.read_runs import load_groups, make_groups, make_rows
+from attnexp.analysis.read_runs import load_groups
+from attnexp.analysis.rows import as_rows
 from attnexp.runs import predictions
 from attnexp.runs.manifest import Declaration, Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
 
 
 def groups(*runs: Run, study: str = "s", plan: Manifest | None = None) -> list[Group]:
-    rows = [row for run in runs for row in make_rows(run, study)]
+    rows = [as_rows(run, study) for run in runs]
     return make_groups(rows, {study: plan} if plan else {})
 
 
@@ -87,9 +89,9 @@ OTHER = result("", 0, [0.8], "position=rotary", "model.heads=4")
 NAMES: list[tuple[str, list[Run], list[str]]] = [
     ("s", [result("b", 0, [0.8], "model.heads=4"), result("a", 0, [0.8])], ["b", "a"]),
     ("s", [PE, result("pe", 0, [0.8], "model.heads=4")], ["pe model.heads=8", "pe model.heads=4"]),
-    ("s", [PE, with_other("code")], ["pe", "pe (code 12345678)"]),
-    ("s", [PE, with_other("vectors")], ["pe", "pe (code 12345678)"]),
-    ("s", [PE, with_other("run")], ["pe", "pe (code 12345678)"]),  # of unknown vectors
+    ("s", [PE, with_other("code")], ["pe", "pe (run x-12345678)"]),
+    ("s", [PE, with_other("vectors")], ["pe", "pe (run x-12345678)"]),
+    ("s", [PE, with_other("run")], ["pe", "pe (run x-12345678)"]),  # of unknown vectors
     ("", [result("", 0, [0.8])], ["imdb attention none train.epochs=1"]),
     (
         "",  # without a study, what differs, the plainest first
@@ -106,8 +108,8 @@ def test_variants_are_told_apart_by_name(study: str, runs: list[Run], names: lis
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_bare_run_like_those_of_a_study_is_one_of_theirs_wherever_it_stands(seed: int) -> None:
-    named, bare = make_rows(result("no_pe", 0, [0.8]), "s"), make_rows(result("", seed, [0.8]))
-    for rows in ([*named, *bare], [*bare, *named]):
+    named, bare = as_rows(result("no_pe", 0, [0.8]), "s"), as_rows(result("", seed, [0.8]))
+    for rows in ([named, bare], [bare, named]):
         (group,) = make_groups(rows, {})
         values = group.values("final", "accuracy")["no_pe"].to_dict()
         assert values == {"0": 0.8, str(seed): 0.8}
@@ -148,8 +150,8 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
     rows = []  # of two studies, which share a run of each variant
     for study, words in (("s", []), ("t", []), ("t", ["seeds.init=3"])):
         for label in "ab":
-            rows += make_rows(result(label, len(words), [0.8], *words), study)
-    both = [PlannedRun(variant=r["label"], seed=r["seed"], run_id=r["run_id"]) for r in rows]
+            rows.append(as_rows(result(label, len(words), [0.8], *words), study))
+    both = [PlannedRun(variant=run.label, seed=run.seed, run_id=run.run_id) for run in rows]
     plan = replace(planned("ab"), settings={"a": {}}, runs=both)
     (group,) = make_groups(rows, {"s": plan, "t": replace(plan, seed_kind="seeds.init")})
     names = [contrast.name for family in group.families for contrast in family]
@@ -169,7 +171,7 @@ def test_each_study_keeps_its_family() -> None:
     for study, labels in (("s", "ab"), ("t", "cd")):
         for label in labels:
             run = result(label, 0, [0.8], f"model.heads={1 + ord(label) - ord('a')}")
-            rows += make_rows(run, study)
+            rows.append(as_rows(run, study))
     answer = compare(make_groups(rows, plans), [ACCURACY])
     judged = [(row.contrast.name, row.m) for row in answer.differences]
     assert judged == [("b − a", 1), ("d − c", 2)]
@@ -195,17 +197,27 @@ def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
     plan = planned("a", "012", run_id="x")
     for number, run in enumerate(runs):
         plan.runs[number] = replace(plan.runs[number], run_id=run.result.run_id)
-    found = make_groups([row for run in runs for row in make_rows(run, "s")], {"s": plan})
+    found = make_groups([as_rows(run, "s") for run in runs], {"s": plan})
     assert [group.missing() for group in found] == [{"a": ["2"]}] * 2
 
 
-def test_runs_of_a_study_that_declared_to_add_seeds_are_sequential(tmp_path: Path) -> None:
+def test_runs_of_a_study_that_adds_seeds_are_sequential(tmp_path: Path) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)], "usual")
-    save_study(tmp_path, [result("b", seed, [0.8]) for seed in (0, 1)], "declared")
+    runs = [result("b", seed, [0.8], "model.heads=4") for seed in (0, 1)]
+    save_study(tmp_path, runs, "until")
     plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
-    record_runs(tmp_path / "declared", plan)
-    for folder, found in (("usual", set()), ("declared", {"b"}), ("runs", {"b"}), (".", {"b"})):
+    record_runs(tmp_path / "until", plan)
+    bare = {"model.heads=4"}  # without a study, variants are named by their settings
+    for folder, found in (("usual", set()), ("until", {"b"}), ("runs", bare), (".", bare)):
         assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]
+
+
+def test_a_folder_of_runs_names_every_setting_that_differs(tmp_path: Path) -> None:
+    save_study(tmp_path, [result("pe", 0, [0.8], "position=rotary")], "short")
+    save_study(tmp_path, [result("pe", 0, [0.8, 0.8])], "long")
+    (group,) = load_groups([tmp_path / "runs"])
+    names = ["position=none train.epochs=2", "position=rotary train.epochs=1"]
+    assert sorted(group.variants) == names
 
 
 def damage(folder: Path, place: str, value: Any) -> None:

@@ -23,7 +23,6 @@ def write_results(path: Path, variants: str, num_seeds: int) -> None:
 @pytest.fixture
 def csv(tmp_path: Path) -> str:
     write_results(tmp_path / "r.csv", "abc", num_seeds=12)
-    (tmp_path / "r.xlsx").write_bytes(b"PK\x03\x04\x00\x00\x80\xff")
     return "r.csv"
 
 
@@ -46,8 +45,11 @@ def study(tmp_path: Path) -> str:
         (["--format", "csv", "--figure", "a.svg"], "data,protocol,variant"),
         (["--table", "epochs", "--format", "csv"], "epoch,metric,n,mean,sd"),
         (["--table", "epochs", "--json"], '"variant": "pe, K"'),
-        (["--table", "epochs"], "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62\nno_pe, K      1"),
-        (["--table", "epochs"], "0.0182           99.47           0.8095         81.78"),
+        (["--table", "epochs"], "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62"),
+        (
+            ["--table", "epochs"],
+            "pe, K         5           0.0182           99.47           0.8095         81.78",
+        ),
     ],
 )
 def test_formats_and_tables(here: Command, words: list[str], expected: str) -> None:
@@ -85,10 +87,10 @@ def test_runs_show_the_accuracy_of_the_last_epoch(here_json: Json, tmp_path: Pat
 def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_path: Path) -> None:
     earlier = here("report", study, "--metric", "macro_f1").stdout
     assert "imdb: these results hold no macro_f1." in earlier
-    assert re.search(r"none +– +80.10 ± 0.10", earlier)
+    assert re.search(r"variant +final accuracy\n.*\nnone +80.10 ± 0.10", earlier)
     for file in tmp_path.glob("outputs/runs/*/result.json"):
         stored = json.loads(file.read_text())
-        for row in (*stored["epochs"], stored["best"], stored["final"]):
+        for row in (*stored["epochs"], stored["own_best"], stored["final"]):
             row["val_macro_f1"] = 1 - row["val_accuracy"]
         file.write_text(json.dumps(stored))
     plan = tmp_path / study / "study.json"
@@ -123,7 +125,7 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
     done = here("judge", csv)
     assert (done.returncode, done.stderr) == (0, "")
     assert "helps by at least 0.25" in done.stdout
-    assert here("judge", csv, "--baseline", "b", "--columns", "accuracy").returncode == 0
+    assert here("judge", csv, "--baseline", "b", "--metric", "accuracy").returncode == 0
     assert here("judge", csv, "--until", "decided", "--json").returncode == 0
     pd.read_csv(tmp_path / csv).query("seed < 5").to_csv(tmp_path / "few.csv", index=False)
     open_ = here("judge", "few.csv", "--until", "decided")
@@ -140,18 +142,18 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (["report", BLOG, "--margin", "0"], "--margin"),
-        (["report", BLOG, "--table", "across"], "two data sets"),
+        (["report", BLOG, "--table", "across"], "No two variants, data sets"),
         (["report", BLOG, "--metric", "loss"], "one of accuracy, macro_f1, ece, gap"),
         (["judge", "r.csv", "--table", "study"], "results of attnexp"),
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
-        (["report", BLOG, "--html", "nowhere/a.html"], "Make its folder"),
-        (["report", BLOG, "--html", "."], "Is a folder: '.'. Name a file in it"),
+        (["report", BLOG, "--html", "nowhere/a.html"], "No such file or directory: 'nowhere/a.html'"),
+        (["report", BLOG, "--html", "."], "Is a directory: '.'"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),
         (["judge", "nowhere.csv"], "nowhere.csv"),
-        (["judge", "r.xlsx"], "r.xlsx is of no known format: csv, tsv, json, jsonl and parquet"),
+        (["judge", "r.xlsx"], "r.xlsx is no csv, tsv, json, jsonl or parquet file"),
         (["judge", "r.csv", "--variant-column", "model"], "no column model"),
         (["runs", "nowhere"], "There is no folder nowhere"),
     ],

@@ -3,13 +3,11 @@
 import pickle
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-import torch
 from conftest import PROGRAM, OwnModule, Patch
 from samples import message_of, write
 
@@ -19,7 +17,6 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import foreign_code, meanings, to_dict
 from attnexp.model.seams import Rotation, ScoreBias
 from attnexp.network.build import try_to_build
-from attnexp.runs import identity
 
 MODULE = """
 from enum import StrEnum
@@ -101,13 +98,13 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Faster position.rate=1 position.way=up", ["'left' or 'right'", "up"]),
         ("position=NAME:Faster position.rat=1", ["Did you mean 'position.rate'?"]),
         ("position=NAME:Faster position.rate=1 position.layout=split", ["position=rotary"]),
-        ("position=NAME:Nothing", ["subclass of one of", "Rotation", "ScoreBias"]),
+        ("position=NAME:Nothing", ["wanted a subclass of", "Rotation", "ScoreBias"]),
         ("position=NAME:Nobody", ["has no Nobody."]),
         ("position=NAME:Odd", ["NAME:Odd", "Tensor"]),
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("position=NAME:Unread", ["cannot be read", "Nowhere"]),
-        ("model=NAME:Keyless", ["NAME:Keyless cannot be built", "no such key"]),
-        ("model=NAME:Narrow", ["cannot be built", "no attribute 'd_output'"]),
+        ("model=NAME:Keyless", ["NAME:Keyless failed at", ": KeyError", "no such key"]),
+        ("model=NAME:Narrow", ["NAME:Narrow failed: AttributeError", "no attribute 'd_output'"]),
         ("model=NAME:Clash", ["'dropout'", "rename"]),
         ("model.pooling=NAME:Pool model.pooling.power=2", ["NAME:Pool", "odd; got 2"]),
     ],
@@ -125,79 +122,14 @@ def test_a_module_that_fails_or_exits_when_imported_is_named(name: str, tmp_path
             compose(f"model={module}:Mix")
 
 
-def test_an_edit_in_a_running_process_asks_for_a_restart(name: str, tmp_path: Path) -> None:
-    """As in a notebook. Comments and layout are no edit."""
-    file = tmp_path / f"{name}.py"
-    words = [f"model={name}:Mix", f"data.tokenizer={name}:words"]
-    compose(words)
-    file.write_text(f"{MODULE}\n# A comment.")
-    compose(words)
-    file.write_text(MODULE.replace("width: int = 3", "width: int = 4"))
-    with pytest.raises(UserError, match=r"changed since it was imported.*Restart the kernel"):
-        compose(words)
-
-
-def test_code_of_ones_own_is_in_the_id(name: str, tmp_path: Path) -> None:
-    """A module by its file, a package by all of its files, a tokenizer like a piece; what these
-    import from the user's folder, a setting's file, and versions of installed packages."""
-    package = tmp_path / f"{name}_package"
-    for file, text in (("__init__.py", ""), ("helper.py", "RATE = 1"), ("mixer.py", MODULE)):
-        write(package / file, text)
-    alone = identity.identify(compose(f"model={name}:Mix"), "").code
-    assert f"code/{name}.py" in alone
-    assert alone["torch"] == torch.__version__.partition("+")[0]
-    assert not {"attnexp", "enum", "typing"} & {*alone}
-    config = compose(f"model={package.name}.mixer:Mix", f"data.tokenizer={name}:words")
-    both = identity.identify(config, "").code
-    own = [f"code/{package.name}/{file}.py" for file in ("__init__", "helper", "mixer")]
-    assert {key for key in both if key.startswith("code/")} == {f"code/{name}.py", *own}
-    write(tmp_path / "table.txt", "1")
-    tabled = compose(f"model={name}:Values", f"model.table={tmp_path}/table.txt")
-    assert "code/table.txt" in identity.identify(tabled, "").code
-
-
-HELPERS = {
-    "direct": "import {0}.deep.er",
-    "of_a_name": "from {0} import deep",
-    "within": "def late():\n    from {0}.deep import er",
-    "by_text": "import importlib\nimportlib.import_module('{0}.deep')",
-    "through_another": "import {0}_other",
-}
-
-
-@pytest.mark.parametrize("line", HELPERS.values(), ids=HELPERS)
-def test_a_helper_that_is_edited_changes_the_id(line: str, name: str, tmp_path: Path) -> None:
-    """It lies in a folder without `__init__.py`, and is not run for the id."""
-    helpers = tmp_path / f"{name}_helpers"
-    for folder in (helpers / "deep", helpers / "deep" / "er"):
-        write(folder / "__init__.py", "SCALE = 1")
-    (tmp_path / f"{helpers.name}_other.py").write_text(f"from {helpers.name}.deep import er")
-    piece = tmp_path / f"{name}_late.py"
-    lines = line.format(helpers.name)
-    piece.write_text(f"{MODULE}\ndef never():\n" + textwrap.indent(lines, "    "))
-    files = find_sources(compose(f"model={piece.stem}:Mix").model.cls.__module__).files
-    before = digest_files(files)
-    (helpers / "deep" / "__init__.py").write_text("SCALE = 2")
-    after = digest_files(files)
-    assert {name for name in after if after[name] != before[name]} == {
-        f"code/{helpers.name}/deep/__init__.py"
-    }
-    assert not [name for name in sys.modules if name.startswith(helpers.name)]
-
-
-def test_a_class_whose_code_is_in_no_file_is_refused(monkeypatch: Patch) -> None:
+def test_a_class_of_the_script_is_refused(name: str, monkeypatch: Patch) -> None:
     """As of a notebook's cell, also under the name of a module."""
-    module = ModuleType("in_no_file")
+    module: Any = ModuleType(f"{name}_alias")
+    module.Own = type("Own", (), {"__module__": "__main__"})
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec("class Own: ...", vars(module))
-    main = type("Own", (), {"__module__": "__main__"})
-    for kind in ("__main__:__name__", "in_no_file:Own"):
-        with pytest.raises(UserError, match="is no file that a run could be traced to"):
+    for kind in ("__main__:__name__", f"{name}_alias:Own"):
+        with pytest.raises(UserError, match="is in no module"):
             pieces.load(kind)
-    monkeypatch.setattr(identity, "Own", main, raising=False)
-    monkeypatch.setitem(sys.modules, "own_alias", identity)
-    with pytest.raises(UserError, match="__main__ is no file"):
-        pieces.load("own_alias:Own")
 
 
 @pytest.mark.slow

@@ -20,8 +20,9 @@ from attnexp.sweeps.plan import plan
 from attnexp.training.run import load_data, train_run
 
 Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]
-PLACES = {"out", "data.path", "data.config", "data.header", "data.text", "data.label",
-          "data.train_split", "data.test_split", "data.test_share", "model.vectors"}  # fmt: skip
+PLACES = {"out", "data.path", "data.config", "data.header", "data.quotes", "data.text",
+          "data.label", "data.train_split", "data.test_split", "data.test_share",
+          "model.vectors"}  # fmt: skip
 """Settings that say where content lies; the content counts, its place does not."""
 MACHINE = {"train.device", "train.threads", "train.fast"}
 """Settings that change a result by rounding alone."""

@@ -17,13 +17,12 @@ from attnexp.base import SENTENCE
 from attnexp.cli import app
 from attnexp.cli.predict import read_lines
 from attnexp.config.compose import compose
-from attnexp.data import contrast
 from attnexp.inspect import insight
 from attnexp.report.cells import describe_padding
 from attnexp.report.reading import as_line
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
-from attnexp.training.run import train_run
+from attnexp.training.run import load_data, train_run
 
 TEXT = "The plot was superb, frabjous!"
 SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".split()
@@ -49,8 +48,8 @@ def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
 
 def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
     trained = attnexp.load_model(run.path)
-    corpus = contrast.generate_corpus(run.result.config["data"]["order_fraction"])
-    reviews = corpus.rows.text[corpus.parts["test"]][:50].tolist()
+    data = load_data(trained.config.data)
+    reviews = [data.read(ids) for ids in data.test.ids[:50]]
     logits = predictions.load_arrays(run, predictions.FILE)[predictions.FINAL][:50]
     expected = 1 / (1 + np.exp(-logits))
     probabilities = trained.predict_proba(reviews)

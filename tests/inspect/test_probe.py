@@ -1,6 +1,5 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,10 +10,13 @@ from conftest import PUBLISHED, Command, Json, Patch, Refused
 from samples import FEW_TEXTS, NARROW
 from torch import Tensor, nn
 
+from attnexp.analysis.answer import compare
+from attnexp.analysis.contrasts import difference_frame
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.config.compose import compose
-from attnexp.inspect.effects import EFFECTS, estimate_effects, load_rows
 from attnexp.inspect.interventions import INTERVENTIONS, choose_interventions, load_intervention
-from attnexp.inspect.probe import measure_heads, probe_studies
+from attnexp.inspect.measure import load_rows, measure_heads
+from attnexp.inspect.probe import probe_studies
 from attnexp.network.build import build_model
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import train_run
@@ -139,11 +141,10 @@ def test_a_model_is_as_it_was_afterwards(name: str) -> None:
 
 def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
     uniform = measure_heads(model_of("model.score=uniform"), IDS)
-    assert uniform == pytest.approx({"entropy, head 1": 1, "entropy, head 2": 1})
-    near = measure_heads(model_of("mask=window mask.radius=0"), IDS)
-    assert near == {"entropy, head 1": 0, "entropy, head 2": 0}
+    assert uniform == pytest.approx([1, 1])
+    assert measure_heads(model_of("mask=window mask.radius=0"), IDS) == [0, 0]
     for words in ("", "model.score=uniform", "mask=causal mask.mode=mul"):
-        for value in measure_heads(model_of(words).float(), IDS).values():
+        for value in measure_heads(model_of(words).float(), IDS):
             assert 0 <= value <= 1
 
 
@@ -171,74 +172,75 @@ def broken(ids: Tensor, model: nn.Module) -> Tensor:
     return ids[:, :0].float()
 
 
+def changes(paths: list[Path], *do: str, limit: int | None = None) -> pd.DataFrame:
+    answer = compare(probe_studies(paths, do, limit=limit), [ACCURACY])
+    return difference_frame(answer.differences).set_index("variant")
+
+
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> None:
-    do = ["shuffle", "test_probe:nothing", "no_positions", "attention"]
     with pytest.raises(ValueError, match="broken failed"):
         probe_studies([runs[0]], ["shuffle", "test_probe:broken"])
-    (row,) = load_rows(runs[0])
-    assert (row["intervention"], row["num_texts"]) == ("shuffle", 48)
-    assert row["accuracy"] == evaluate_run(runs[0])[1].accuracy
-    frame, notes = probe_studies([Path("outputs")], do)
-    found = estimate_effects(frame)
-    seeing, blind = (own.set_index("metric") for _, own in found.groupby("variant"))
-    assert blind.loc["accuracy", ["intervention", "n", "mean"]].to_numpy().tolist() == [
-        ["shuffle", 2, 0], ["test_probe:nothing", 2, 0],
-    ]  # fmt: skip
-    assert {*seeing.loc["accuracy", "intervention"]} == {*do[:3]}
-    assert blind.loc["entropy, head 2", "mean"] == pytest.approx(1, abs=0.05)
-    assert [note.partition(", ")[2] for note in notes] == [
-        "no_positions: the model has no position piece"
-    ]
+    untouched, shuffled = load_rows(runs[0])
+    assert (shuffled["intervention"], shuffled["num_texts"]) == ("shuffle", 48)
+    assert untouched["accuracy"] == evaluate_run(runs[0])[1].accuracy
+    found = changes([Path("outputs")], "shuffle", "attention")
     for run in runs:
         (run / "model.safetensors").rename(run / "hidden")
-    again, _ = probe_studies([Path("outputs")], ["shuffle", "attention"])
-    kept = found[found["intervention"].isin(["shuffle", "attention"])].reset_index(drop=True)
-    pd.testing.assert_frame_equal(estimate_effects(again), kept)
+    pd.testing.assert_frame_equal(changes([Path("outputs")], "shuffle", "attention"), found)
     assert "model.safetensors" in here("probe", "outputs", "--do", "reverse").stderr
     (runs[0] / "hidden").rename(runs[0] / "model.safetensors")
-    limited, _ = probe_studies(runs[:1], ["shuffle"], limit=10)
-    assert {*limited["num_texts"]} == {10}
+    limited = changes(runs[:1], "shuffle", limit=10)
+    assert limited["data"].str.endswith(", 10 texts").all()
     assert {row["num_texts"] for row in load_rows(runs[0])} == {48, 10}
 
 
-def test_effects_are_a_table_or_a_document(runs: list[Path], here: Command) -> None:
-    """It says where heads are averaged."""
-    done = here("probe", "outputs", "--do", "uniform,attention")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "intervention" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    words = ["probe", "outputs", "--do", "uniform,no_positions", "--json"]
-    document = json.loads(here(*words).stdout)
-    assert document["schema"] == 6
-    assert [*document["effects"][0]] == EFFECTS
-    assert "no position piece" in document["notes"][0]
-    averaged = "Heads are averaged over seeds"
-    for do in ("no_head", "attention"):
-        assert averaged in here("probe", "outputs", "--do", do).stdout
-        assert averaged not in here("probe", runs[0], "--do", do).stdout
-    assert averaged not in here("probe", "outputs", "--do", "uniform").stdout
+def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path]) -> None:
+    (group,) = probe_studies(
+        [Path("outputs")], ["shuffle", "test_probe:nothing", "no_positions", "attention"]
+    )
+    rows = compare([group], [ACCURACY]).differences
+    assert [(row.contrast.name, row.m) for row in rows] == [
+        ("shuffle − position=none", 2),
+        ("test_probe:nothing − position=none", 2),
+        ("shuffle − position=learned", 3),
+        ("test_probe:nothing − position=learned", 3),
+        ("no_positions − position=learned", 3),
+    ]
+    blind = [row for row in rows if "none" in row.contrast.name or "nothing" in row.contrast.name]
+    assert {(row.verdict, row.words) for row in blind} == {("", "the same texts are right")}
+    entropies = group.values("result", "entropy")["position=none, head 2"]
+    assert entropies.to_dict() == pytest.approx({"0": 1, "1": 1}, abs=0.05)
+    assert group.notes == [
+        "position=none, no_positions: the model has no position piece",
+        "Heads are averaged over seeds; the folder of a run gives those of one seed.",
+    ]
 
 
-def test_a_published_study_is_read_by_any_of_its_names(here_json: Json, refused: Refused) -> None:
-    document = here_json("probe", PUBLISHED / "blog", "--do", "shuffle,no_head")
-    effects = {(row["variant"], row["intervention"]): row for row in document["effects"]}
-    assert len(effects) == 2 * 9
-    assert effects["pe", "shuffle"]["mean"] == pytest.approx(-0.0252, abs=5e-5)
+def test_a_published_study_is_read_by_any_of_its_names(refused: Refused) -> None:
+    found = changes([PUBLISHED / "blog"], "shuffle", "no_head")
+    assert len(found) == 2 * 9
+    shuffled = found.loc["pe, shuffle"]
+    assert shuffled["mean"] == pytest.approx(-0.0252, abs=5e-5)
+    assert (shuffled["m"], shuffled["verdict"]) == (9, "hurts")
     for name in ("blog.parquet", "blog.probe.parquet"):
-        assert here_json("probe", PUBLISHED / name, "--do", "shuffle,no_head") == document
+        again = changes([PUBLISHED / name], "shuffle", "no_head")
+        pd.testing.assert_frame_equal(again, found)
     said = refused("probe", PUBLISHED / "blog", "--do", "reverse")
     assert "has none of reverse. It has shuffle" in said
     assert "A published study holds no models." in refused("probe", PUBLISHED / "blog_cells")
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_cannot_be_done_is_told(here: Command, refused: Refused) -> None:
+def test_what_cannot_be_done_is_reported(here: Command, here_json: Json, refused: Refused) -> None:
     for word, message in {
         "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
         "reverse=3": "no such number. Write reverse,", "last=0": "Write last, or as in last=9",
         "unknown=2": "unknown=0.1", "shuffle=nan": "no such number",
     }.items():  # fmt: skip
         assert message in refused("probe", "outputs", "--do", word)
-    done = here("probe", "outputs", "--do", "uniform,no_head=3")
-    assert (done.returncode, "uniform" in done.stdout) == (0, True)
-    assert "no_head=3: the model has 2 heads" in done.stdout
+    document = here_json("probe", "outputs", "--do", "uniform,no_head=3")
+    assert {row["baseline"] for row in document["differences"]} == {
+        "position=none", "position=learned"
+    }  # fmt: skip
+    assert "position=none, no_head=3: the model has 2 heads" in document["notes"]
+    assert "uniform − " in here("probe", "outputs", "--do", "uniform").stdout

@@ -24,7 +24,6 @@ from attnexp.statistics.planning import (
     seeds_if_as_measured,
     smallest_difference,
 )
-from attnexp.statistics.skew import skewness
 
 MARGIN = 0.25  # points, as all numbers of seeds
 
@@ -40,11 +39,6 @@ def test_t_interval_and_p_are_scipys_at_the_level_of_m_comparisons(d: list[float
     exact = (len(d), np.mean(d), np.std(d, ddof=1), expected.low, expected.high)
     assert t_interval(d, m=m) == pytest.approx(exact)
     assert p_value(d, m=m) == pytest.approx(min(1, m * tested.pvalue))
-
-
-@given(differences)
-def test_the_skewness_is_scipys(d: list[float]) -> None:
-    assert skewness(np.array(d)) == pytest.approx(stats.skew(d), abs=1e-9)
 
 
 def test_one_more_seed_lies_in_the_interval_of_its_formula() -> None:

@@ -1,11 +1,10 @@
-"""The verdict: a truth table, what it can never say, and the warning on skew."""
+"""The verdict: a truth table, and what it can never say."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnexp.statistics.intervals import Interval
-from attnexp.statistics.skew import is_skewed
 from attnexp.statistics.verdict import MetricSpec, is_above_chance, is_decided, judge_interval
 
 LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
@@ -77,20 +76,3 @@ def test_chance_is_judged_by_the_texts() -> None:
     assert is_above_chance(0.583, 0.5, 100)
     assert is_above_chance(0.521, 0.5, 1_000_000)
     assert not is_above_chance(0.5, 0.5, 1_000_000)
-
-
-def test_skewed_differences_are_told_from_others() -> None:
-    one_far_away = [[1.0, 2.0, 3.0, 4.0, 5.0, far] for far in (30.0, -30.0)]
-    for d in (*one_far_away, [1.0, 2.0, 30.0], [-3.0, -1.0, -0.1, 0.1, 1.0, 3.0, 11.0]):
-        assert is_skewed(d)
-        assert is_skewed([-value for value in d])
-    for d in ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [1.0, 2.0, 3.0], [1.0], [2.0, 2.0, 2.0]):
-        assert not is_skewed(d)
-        assert not is_skewed([-value for value in d])
-
-
-def test_steps_of_the_metric_are_no_outliers() -> None:
-    """Two of three seeds agree to the text; the third answers one text more."""
-    assert is_skewed([0.01, 0.01, 0.02])
-    assert not is_skewed([0.01, 0.01, 0.02], step=0.01)
-    assert is_skewed([0.01, 0.01, 0.09], step=0.01)

@@ -134,7 +134,7 @@ def test_the_best_mean_is_chosen(tmp_path: Path, template: Run, protocol: str, b
         first, last = accuracies[entry.job.config.train.lr]
         high = replace(first_row, val_accuracy=max(first, last))
         final = replace(last_row, val_accuracy=last)
-        result = replace(template.result, best=high, final=final)
+        result = replace(template.result, own_best=high, final=final)
         entry.outcome = Run(path=entry.path, result=result)
         if (entry.job.config.seed, entry.job.config.train.lr) == (1001, 3e-2):
             entry.outcome = "the loss is nan"

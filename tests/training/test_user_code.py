@@ -1,56 +1,49 @@
 """A run with user code: its copies, its process, the check after it, and what its folder keeps."""
 
-import json
+import sqlite3
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from conftest import Patch, Refused
+from conftest import Capture, Patch, Refused
 from small import examples, fit, without_clock
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import ExecutorConfig, RunConfig
 from attnexp.network.build import build_model
-from attnexp.runs import store
+from attnexp.runs import manifest, store
 from attnexp.runs.identity import load_config
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
+from attnexp.training import loop
 from attnexp.training.evaluate import evaluate_run
 from attnexp.training.run import load_data, train_run
 
 MODULE = """
-import numpy, torch, torch.nn.functional as F
+import pathlib, sqlite3, torch, torch.nn.functional as F
 from torch import Tensor, nn
 from attnexp.model.seams import Baseline, JoinedPosition
 from {0}_helper import SCALE
-DRAWN = numpy.random.default_rng().random()
 class Scaled(JoinedPosition):
-    def __init__(self, max_len: int, d_model: int) -> None:
+    def __init__(self, max_len: int, d_model: int, *, table: str = "") -> None:
         super().__init__()
         self.d_output = d_model
+        self.scale = SCALE
+        if table:
+            self.scale = sqlite3.connect(table).execute("select rate from t").fetchone()[0]
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + SCALE * positions.mul_(2)[:, None]
-class Kept(Scaled):
-    table = None
+        return x + self.scale * positions.mul_(2)[:, None]
+class Late(Scaled):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        Kept.table = torch.randn(x.shape[1:]) if Kept.table is None else Kept.table
-        return x + Kept.table
-class Drawn(Scaled):
-    def __init__(self, max_len: int, d_model: int) -> None:
-        super().__init__(max_len, d_model)
-        self.start = nn.Parameter(torch.tensor(DRAWN))
+        return x * float(pathlib.Path("late.txt").read_text())
 class Counted(Scaled):
-    def __init__(self, max_len: int, d_model: int) -> None:
-        super().__init__(max_len, d_model)
-        self.steps = 0
+    steps = 0
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        if self.training:
-            self.steps += 1
+        self.steps += self.training
         return x * (1.0 + (self.steps > 2))
 class Signs(Baseline):
     def __init__(self, vocab_size: int) -> None:
@@ -64,11 +57,6 @@ class Signs(Baseline):
     def forward(self, ids: Tensor) -> Tensor:
         ids %= len(self.w)
         return self.w[ids.long()].sum(-1)
-class Refitted(Signs):
-    times = []
-    def fit(self, ids: Tensor, labels: Tensor) -> None:
-        self.times.append(ids)
-        self.w.data += len(self.times)
 def smoothed(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(-logits, 0.9 * labels)
 def in_place(logits: Tensor, labels: Tensor) -> Tensor:
@@ -82,6 +70,8 @@ def own(tmp_path: Path, monkeypatch: Patch) -> Make:
     name = f"{tmp_path.name}_code"
     (tmp_path / f"{name}.py").write_text(MODULE.format(name))
     (tmp_path / f"{name}_helper.py").write_text("SCALE = 0.01")
+    (tmp_path / "late.txt").write_text("1")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(*words: str) -> RunConfig:
@@ -114,54 +104,80 @@ def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> 
     assert without_clock(rows[0]) == without_clock(rows[1])
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("position=own:Counted train.lr=0.1", "keeps state outside its parameters and buffers"),
-        ("position=own:Kept train.lr=0.1", "other logits in a process of its own"),
-        ("position=own:Drawn", "does not start from its seed"),
-        ("model=own:Refitted", "built or fitted twice, its w differs"),
-    ],
-)
-def test_what_only_training_shows_is_refused_after_it(words: str, said: str, own: Make) -> None:
-    config = own("data.max_len=40", *words.split())
-    with pytest.raises(UserError, match=said):
+def test_state_outside_the_weights_is_refused_after_training(own: Make) -> None:
+    config = own("position=own:Counted")
+    with pytest.raises(UserError, match="keeps state outside its parameters and buffers"):
         train_run(config)
     assert not [*Path(config.out).rglob("result.json")]
+
+
+def test_a_run_counts_while_what_it_read_is_as_it_was(
+    own: Make, tmp_path: Path, capsys: Capture
+) -> None:
+    """A file that a setting names and C opens; one that a forward pass opens. Else the next folder
+    is taken, and the older result stays."""
+    with sqlite3.connect("rates.db") as connection:
+        connection.execute("create table t as select 0.1 as rate")
+    for config, name in (
+        (own("position=own:Scaled", "position.table=rates.db"), "rates.db"),
+        (own("position=own:Late"), "late.txt"),
+    ):
+        path, result = train_run(config)
+        assert name in result.read_files
+        assert train_run(config) == (path, result)
+        content = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(content + b"\n")
+        next_path, _ = train_run(config)
+        assert next_path.name == f"{path.name}-2"
+        said = capsys.readouterr().err
+        assert f"{name} changed since this was trained. The new run: {next_path}" in said
+        assert train_run(config)[0] == next_path
+        assert store.load_result(path) == result
+        (tmp_path / name).write_bytes(content)
+        assert train_run(config)[0] == path
+        assert manifest.find_run(Path(config.out, "runs", path.name)) == path  # not `ID-2`
+        assert manifest.find_run(next_path) == next_path
+
+
+def test_a_checkpoint_is_begun_anew_when_a_file_changed(
+    own: Make, tmp_path: Path, monkeypatch: Patch
+) -> None:
+    for factor, states in (("1", ["the end of epoch 1"]), ("2", [])):
+        config = own("position=own:Late", f"seed={factor}")
+        with monkeypatch.context() as patch:
+            patch.setattr(loop, "measure_epoch", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                train_run(config)
+        (tmp_path / "late.txt").write_text(factor)
+        assert train_run(config)[1].provenance["resumed"] == states
 
 
 def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refused: Refused) -> None:
     path, result = train_run(own("position=own:Scaled"))
     run = Run(path=path, result=result)
     name = f"{tmp_path.name}_code"
-    files = {f"code/{name}.py", f"code/{name}_helper.py"}
-    assert {file.relative_to(path).as_posix() for file in path.rglob("code/**/*.py")} == files
-    assert (path / f"code/{name}.py").read_text() == MODULE.format(name)
+    helper = tmp_path / f"{name}_helper.py"
+    assert {f"{name}.py", helper.name} <= result.read_files.keys()
+    assert (path / "code" / helper.name).read_text() == helper.read_text()
     assert "commit_of_user" in result.provenance
     load_config(run, trust_code=True, any_code=False)
-    tree = json.loads((path / store.RESULT).read_text())
-    key = next(key for key in tree["read_files"] if key.endswith("_helper.py"))
-    tree["read_files"][key] = "0123456789abcdef"  # as of another text
-    (path / store.RESULT).write_text(json.dumps(tree))
+    helper.write_text("SCALE = 0.02")
+    with pytest.raises(UserError, match=f"{helper.name} changed .* Restart the kernel."):
+        train_run(own("position=own:Scaled", "seed=1"))
     for command in ("predict {} text", "evaluate {}", "probe {}"):
-        words = command.format(path).split()
-        said = refused(*words, "--trust-code")
-        assert f"{name}_helper.py changed since {path} was trained" in said
+        said = refused(*command.format(path).split(), "--trust-code")
+        assert f"{helper.name} changed since {path} was trained" in said
         assert "--any-code" in said
     evaluate_run(path, trust_code=True, any_code=True)
+    helper.unlink()
+    with pytest.raises(UserError, match=f"{helper.name} is no longer there since {path}"):
+        evaluate_run(path, trust_code=True)
 
 
-def test_a_job_with_user_code_has_a_process_of_its_own(own: Make, monkeypatch: Patch) -> None:
-    """Also where one job runs at a time; other jobs go on sharing one."""
-    finished = Future[str]()
-    finished.set_result("done")
-    pools = [Mock(**{"submit.return_value": finished}) for _ in range(3)]
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", Mock(side_effect=pools))
+def test_a_plan_with_user_code_trains_nothing_in_its_process(own: Make) -> None:
+    """Neither the baseline, nor where no job with user code is missing."""
     theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
     ours = Job(config=own(), label="ours", parts=(), factors={})
-    executor = open_executor(ExecutorConfig(workers=1), [theirs, ours], [theirs, ours])
-    for job in (ours, ours, theirs, theirs, ours):
-        executor.submit([job])
-    executor.close()
-    assert [pool.submit.call_count for pool in pools] == [3, 1, 1]
-    assert isinstance(open_executor(ExecutorConfig(workers=1), [ours], [ours]), executors.OneByOne)
+    one_worker = ExecutorConfig(workers=1)
+    assert isinstance(open_executor(one_worker, [ours], [theirs, ours]), executors.SideBySide)
+    assert isinstance(open_executor(one_worker, [ours], [ours]), executors.OneByOne)
