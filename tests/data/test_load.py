@@ -123,7 +123,7 @@ def write_splits(folder: Path, **num_rows: int) -> None:
         (["train-0-of-2.csv", "train-0-of-2.tsv"], {}, ["2 files are no whole split"]),
         (["train-0-of-2.csv", "train_old-1-of-2.csv"], {}, ["1 files are no whole split"]),
         (["train.csv", "test.csv"], {"val_split": "test"}, ["splits train, test, test have"]),
-        (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["train, test, train.csv have a file"]),
+        (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["train.csv have a file in"]),
         (["train.csv"], {"test_split": "train"}, ["splits train, train have a file"]),
         (["README.md"], {}, ["no split train; it holds README.md", "a csv, tsv"]),
         (["pos/1.txt", "neg/1.txt"], {}, ["it holds neg, pos", "train/pos/1.txt"]),
