@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 7  # of the JSON documents of all commands
-OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory")
+OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
 """What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
 

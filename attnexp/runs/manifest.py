@@ -194,9 +194,10 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
     for out in (folder.absolute().parent, folder):
         for study in load_studies(out, left_out).values():
             roles |= {run.run_id: _role(study, run) for run in study.runs}
-    order = list(roles)
-    paths = sorted(file.parent for file in folder.rglob(store.RESULT))
-    paths.sort(key=lambda path: order.index(path.name) if path.name in roles else len(order))
+    order = {run_id: index for index, run_id in enumerate(roles)}
+    pattern = f"{glob.escape(str(folder))}/**/{store.RESULT}"
+    paths = sorted(Path(file).parent for file in glob.iglob(pattern, recursive=True))
+    paths.sort(key=lambda path: order.get(path.name, len(order)))
     return [(path, *roles.get(path.name, ("", False))) for path in paths]
 
 

@@ -37,7 +37,7 @@ class RayTasks(Executor):
             num_cpus=executors.num_threads(jobs),
             num_gpus=config.gpu if has_gpus else 0,
             max_retries=1,
-            max_calls=1 if executors.has_user_code(jobs) else 0,  # of a process; 0 for any number
+            max_calls=1,  # A process does one job.
         )
         self.task = task(executors.train_job)
 

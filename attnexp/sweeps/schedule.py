@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import redirect_stdout
@@ -13,7 +14,7 @@ from attnexp.base import progress, reads
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
-from attnexp.runs.identity import Identity, identify
+from attnexp.runs.identity import identify
 from attnexp.runs.manifest import record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
@@ -40,19 +41,20 @@ def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
     """Identify every run and find those that have finished; note changes of the code since.
     any_code: where none has finished with the code of today, take the newest one of other code."""
     entries: list[SweepEntry] = []
-    missing: list[Identity] = []
+    changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs:
         identity = identify(job.config, fingerprints[job.inputs])
-        path, _ = store.choose_folder(job.config.out, identity.run_id)
-        if not store.has_finished(path):
-            missing.append(identity)
+        path, change = store.choose_folder(job.config.out, identity.run_id)
+        older = finished[identity.settings]
+        if older and not store.has_finished(path):
+            changes[change or "attnexp changed"] += 1
             if any_code:
-                path = next(iter(finished[identity.settings]), path)
+                path = older[0]
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
-    for line in store.describe_outdated_runs(finished, missing):
-        progress.note(f"{line} --any-code takes such runs as they are.")
+    for change, number in changes.items():
+        progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
 
 
