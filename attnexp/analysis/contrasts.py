@@ -210,7 +210,7 @@ def _why_no_verdict(
     n = len(values[list(contrast.weights)].dropna())
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if len(answers) == n and not answers.any():
+    if answers.size and len(answers) == n and not answers.any():
         return SAME_ANSWERS
     if metric.name != ACCURACY.name or group.chance is None:
         return ""
