@@ -94,7 +94,7 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "margins": [describe_margin(metric) for metric in answer.metrics],
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
-        "anytime": any(row.anytime for row in differences),
+        "anytime": any(row.sequential for row in differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }
