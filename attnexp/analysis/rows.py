@@ -109,7 +109,7 @@ def as_rows(run: Run, study: str = "") -> RunRows:
         label=run.label,
         study=study,
         seed=replicate(result.config),
-        setup=Setup(config=result.config, facts=result.data, code=result.code | python),
+        setup=Setup(config=result.config, facts={**result.data}, code=result.code | python),
         values=[row for row in values if row[-1] is not None],
         correct=predictions.right_by_epoch(run),
         largest_class=predictions.largest_class(run),

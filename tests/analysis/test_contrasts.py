@@ -133,7 +133,8 @@ def test_chance_is_asked_of_each_pair(metric: str) -> None:
     """Two that do not learn have no verdict about each other, whatever a third has learnt."""
     rng = np.random.default_rng(0)
     means = {"a": 0.5, "b": 0.52, "learnt": 0.9}
-    text = table(**{name: mean + rng.normal(0, 0.001, 6) for name, mean in means.items()})
+    noise = rng.normal(0, 0.001, 6)
+    text = table(**{name: list(mean + noise) for name, mean in means.items()})
     whole = group(text.replace("accuracy", metric), metric=metric)
     spec = MetricSpec(name=metric)
     changes: Any = {"chance": {metric: 0.5}, "num_texts": {"result": 400}}

@@ -22,8 +22,8 @@ def test_the_bound_by_means_takes_the_largest_variance_of_texts() -> None:
     """With one seed, or equal ones, that of texts alone: D is 1 or -1 wherever one of both errs."""
     d = np.repeat([1.0, -1.0, 0.0], [30, 20, 50])  # the guess has 70, the model 80 of 100 right
     of_texts = d.var() / 100
-    for values in ([0.8], [0.8, 0.8, 0.8]):
-        bound = bound_by_means(np.array(values), 0.7, 100)
+    for n in (1, 3):
+        bound = bound_by_means(np.full(n, 0.8), 0.7, 100)
         assert bound == pytest.approx(0.1 - stats.norm.ppf(0.95) * of_texts**0.5)
     values = np.array([0.7, 0.9])
     many_texts = bound_by_means(values, 0.5, 10**9)
