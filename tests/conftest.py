@@ -19,7 +19,7 @@ import pytest
 from hypothesis import settings
 from samples import exit_code
 
-from attnexp.base import progress
+from attnexp.base import progress, reads
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -70,7 +70,8 @@ def _seed_the_cpu_alone() -> None:
 
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads the user's data, or reaches for the hub."""
+    """No test reads the user's data, reaches for the hub, or has imported what another edited."""
+    monkeypatch.setattr(reads, "_of_imports", set[str]())
     monkeypatch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
     for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):

@@ -3,8 +3,9 @@
 `endpoints` has a row for each variant, seed, endpoint and metric; `epochs` the same by epoch.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import Endpoint
-from attnexp.analysis.families import Family
+from attnexp.analysis.families import Family, differences_from
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
@@ -41,6 +42,7 @@ class Group:
     # variant, seed, run_id, folder, command
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
     made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
+    code: dict[str, dict[str, str]] = field(default_factory=dict)  # digests by file, by variant
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the data, by variant
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
@@ -86,6 +88,18 @@ class Group:
         if metric.name in ("accuracy", "macro_f1"):  # one text moves both by about as much
             return 1 / self.num_texts[point]
         return 0.0
+
+    def with_baseline(self, name: str) -> "Group":
+        """The group with differences from another variant, in each family that has it."""
+        families = []
+        for family in self.families:
+            variants = dict.fromkeys(chain.from_iterable(contrast.weights for contrast in family))
+            families.append(differences_from(name, [*variants]) if name in variants else family)
+        notes = self.notes
+        if name in self.variants[1:]:
+            notes = [*notes, f"--baseline {name}; these variants were planned with another one."]
+        variants = sorted(self.variants, key=lambda variant: variant != name)
+        return replace(self, variants=variants, families=families, notes=notes)
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""

@@ -108,6 +108,7 @@ def _make_group(
         right=_unpack_answers(endpoints, points, runs),
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
         made_by=[dict(zip(MADE_BY, made, strict=True)) for made in versions],
+        code={variant: setup.code for variant, setup in setups.items()},
         facts={variant: setup.facts for variant, setup in setups.items()},
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
@@ -129,8 +130,8 @@ def _collect_values(runs: Mapping[str, RunRows], named: pd.DataFrame) -> pd.Data
 def _list_planned(
     named: pd.DataFrame, studies: Mapping[str, Manifest], finished: Set[str]
 ) -> pd.DataFrame:
-    """Runs that the studies of these records planned, but those that finished in another group; of
-    an unfinished run the group is not known. Columns study, variant, seed, and levels of two
+    """Runs that the studies of these records planned on their data set, but those that finished in
+    another group, such as one of another content of the data. Columns study, variant, seed, and levels of two
     crossed factors, if any; the baselines first. finished: ids of the runs of all groups."""
     firsts = named.drop_duplicates("variant").set_index("variant")
     kinds = named["variant"].map(firsts["seed_kind"])
@@ -144,9 +145,11 @@ def _list_planned(
         variant_of_run = records.set_index("run_id")["variant"].to_dict()
         variant_of_label = records.set_index("label")["variant"].to_dict()
         in_other_groups = finished - variant_of_run.keys()
+        source = records["source"].iloc[0]
         order = list(study.variants)
         for run in sorted(study.runs, key=lambda run: order.index(run.variant)):
-            if run.run_id in in_other_groups:
+            data_sets = study.settings.get(run.variant) or {source}
+            if run.run_id in in_other_groups or source not in data_sets:
                 continue
             name = variant_of_label.get(run.variant, run.variant)
             variant = variant_of_run.get(run.run_id, name)

@@ -16,7 +16,7 @@ from attnexp.runs.manifest import Manifest, PlannedRun
 METADATA = b"attnexp"
 """Key of what a file holds besides its rows: the study, and what runs of a variant share."""
 
-PLAN = "variants settings seed_kind added_seeds commands metric".split()
+PLAN = "variants settings seed_kind added_seeds commands metric margin sequential".split()
 """Fields of the study that a file holds; older files lack some of them."""
 
 
@@ -60,7 +60,7 @@ def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[Ru
             correct=correct[row.run_id],
             largest_class=largest_classes.get(row.data, b""),
             made_by=made_by,
-            sequential=tree["declaration"] is not None,
+            sequential=tree.get("sequential", tree.get("declaration") is not None),
         )
         run.check_answers()
         runs.append(run)

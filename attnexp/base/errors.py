@@ -2,11 +2,7 @@
 
 import importlib
 import re
-import unicodedata
-from collections import defaultdict
 from collections.abc import Iterable
-from contextlib import suppress
-from decimal import Decimal
 from typing import Any
 
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -18,18 +14,12 @@ class UserError(ValueError):
     """Error in what the user gave, with what to do: exit code 2."""
 
 
-class Busy(UserError):
-    """Another process is doing this run."""
-
-
 class RunFailed(RuntimeError):
     """A run that was asked for rightly and failed: exit code 1."""
 
 
-def name_allocation(message: str) -> str:
-    """`4,096.0 GB`: what torch could not allocate on a CPU, by its message; empty for another."""
-    num_bytes = re.search(r"allocate (\d+) bytes", message)
-    return f"{int(num_bytes[1]) / 1e9:,.1f} GB" if num_bytes else ""
+class Busy(RunFailed):
+    """Another process is doing this run."""
 
 
 def escape_controls(text: str) -> str:
@@ -58,24 +48,6 @@ def join_names(names: Iterable[object]) -> str:
     if len(listed) > 5:
         listed[5:] = ["..."]
     return ", ".join(listed)
-
-
-def visible_letters(text: str) -> str:
-    """A text in one form of Unicode, without characters that have no width."""
-    letters = unicodedata.normalize("NFKC", text)
-    return "".join(filter(str.isprintable, letters))
-
-
-def find_twins(names: Iterable[str]) -> list[list[str]]:
-    """Names that a person reads alike, such as `1`, `01` and `1e0`, or `Pos` and `pos `."""
-    twins_of = defaultdict[str, list[str]](list)
-    for name in names:
-        visible = visible_letters(name).replace(" ", "")
-        plain = visible.strip("'\"").casefold()
-        with suppress(ArithmeticError):  # no number
-            plain = str(Decimal(plain).normalize() + 0)  # so that -0 is 0
-        twins_of[plain].append(name)
-    return [twins for twins in twins_of.values() if len(twins) > 1]
 
 
 def on_one_line(message: object) -> str:

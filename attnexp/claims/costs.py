@@ -12,32 +12,30 @@ from torch import Tensor
 from torch.utils.benchmark import Timer
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnexp.claims.finding import Finding, claim, judge_equality
+from attnexp.claims.finding import Finding, claim, judge_equality, max_abs_diff
 from attnexp.claims.samples import draw_normal, random_attention, random_module
 from attnexp.model.mixers import LSTM, Convolution
 from attnexp.model.scores import DotProduct, attention_weights, grid
 from attnexp.model.window import window_attention
 
+VERY_SLOW = 2.0  # times as long, from which on a loop is called so
 
-@claim("C18", "K", "All heads in one operation equal a loop over heads")
-def heads_at_once_equal_a_loop() -> Finding:
-    """An output other than that of a loop; seconds, of a forward and a backward pass on one thread,
-    do not decide."""
+
+@claim("C18", "K", "A loop over heads is very slow")
+def heads_at_once_are_faster_than_a_loop() -> Finding:
+    """A loop over heads that takes less than twice as long, forward and backward, on one thread."""
     layer = random_attention(128, 8, 16)
     x = draw_normal(32, 80, 128)
-    output = layer(x)
-    output_of_loop = loop_over_heads(layer, x)
+    difference = max_abs_diff((layer(x), loop_over_heads(layer, x)))
     layer.float().requires_grad_()
     names = {"loop": loop_over_heads, "layer": layer, "x": x.float()}
-    # both in float32 and on one thread, as `Timer` runs them
     seconds = []
     for call in ("loop(layer, x)", "layer(x)"):
         timer = Timer(f"{call}.sum().backward()", globals=names)
-        seconds.append(timer.timeit(9).mean)
-    seconds_of_loop, seconds_of_layer = seconds
-    ratio = seconds_of_loop / seconds_of_layer
-    shown = f"a loop takes {ratio:.2f} times as long"
-    return judge_equality((output, output_of_loop), shown=shown)
+        seconds.append(min(timer.timeit(1).mean for _ in range(9)))
+    ratio = seconds[0] / seconds[1]
+    measured = f"a loop takes {ratio:.2f} times as long; its numbers are off by {difference:.0e}"
+    return Finding("supported" if ratio >= VERY_SLOW else "not supported", measured)
 
 
 def loop_over_heads(layer: Any, x: Tensor) -> Tensor:

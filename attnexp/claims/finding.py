@@ -10,7 +10,8 @@ from attnexp.statistics.intervals import Interval
 
 
 class Finding(NamedTuple):
-    """Result of a check: holds or refuted; of experiments supported, not supported, undecided."""
+    """Result of a check: holds or refuted; of experiments supported, not supported, undecided. A
+    claim of several parts may hold, or be supported, in part."""
 
     verdict: str
     measured: str
@@ -28,16 +29,21 @@ class Claim(NamedTuple):
     study: str
 
 
+CHECKED: list[Claim] = []
+"""The claims that have a check."""
+
+
 def claim(
     id: str, source: str, text: str, study: str = ""
-) -> Callable[[Callable[..., Finding]], Claim]:
-    """Decorator that makes a claim of a function that checks it and says what would refute it."""
+) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+    """Decorator of a function that checks a claim; its docstring says what would refute it."""
 
-    def make_claim(check: Callable[..., Finding]) -> Claim:
+    def add_claim(check: Callable[..., Finding]) -> Callable[..., Finding]:
         refuted_by = " ".join(str(check.__doc__).split())
-        return Claim(id, source, text, refuted_by, check, study)
+        CHECKED.append(Claim(id, source, text, refuted_by, check, study))
+        return check
 
-    return make_claim
+    return add_claim
 
 
 def judge_equality(

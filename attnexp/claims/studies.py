@@ -3,7 +3,8 @@
 A difference supports a claim if its 95 % interval lies on the claimed side of its bound. Accuracies
 are on the test set, at the endpoints `best` (one epoch for all seeds of a variant) and `final`. A
 claim is judged at `best` where its source speaks of the best that a model reaches, else at `final`;
-the other endpoint is shown beside it. This project's own claims are judged at both.
+the other endpoint is shown beside it. Where a source speaks of neither, and in this project's own
+claims, both are judged.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from attnexp.analysis.answer import compare
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
-from attnexp.analysis.families import Family, difference
+from attnexp.analysis.families import Family, difference, differences_from
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY
@@ -41,26 +42,36 @@ class Evidence(NamedTuple):
     within: float = 0.0  # the mean should lie within ± this; 0: above 0
 
 
-def judge_evidence(parts: Sequence[Evidence]) -> Finding:
-    """Finding on a claim that every part which decides must support."""
+def judge_part(part: Evidence) -> str:
+    """The verdict on a part of a claim."""
+    verdict = judge_above(part.interval, -part.within)
+    if not part.within:
+        return verdict
+    n, mean, sd, low, high = part.interval
+    # With its sign turned above the lower bound: below the upper one, too.
+    turned = Interval(n, -mean, sd, -high, -low)
+    return join_verdicts([verdict, judge_above(turned, -part.within)])
+
+
+def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
+    """Finding on a claim that every part which decides must support. by_part: whether each part has
+    its own verdict, so that a claim may be supported in part."""
     shown = []
     verdicts = []
-    numbers = []
-    for name, interval, decides, within in parts:
-        n, mean, sd, low, high = interval
-        numbers.append(n)
-        size = format_size(mean, (low, high), ACCURACY)
-        if not decides:
-            shown.append(f"({name} {size})")
+    for part in parts:
+        _, mean, _, low, high = part.interval
+        text = f"{part.name} {format_size(mean, (low, high), ACCURACY)}"
+        if not part.decides:
+            shown.append(f"({text})")
             continue
-        shown.append(f"{name} {size}")
-        verdicts.append(judge_above(interval, -within))
-        if within:  # with its sign turned above the lower bound: below the upper one, too
-            turned = Interval(n, -mean, sd, -high, -low)
-            verdicts.append(judge_above(turned, -within))
+        verdict = judge_part(part)
+        verdicts.append(verdict)
+        shown.append(f"{text} {verdict}" if by_part else text)
     verdict = join_verdicts(verdicts)
-    measured = "; ".join(shown)
-    return Finding(verdict, measured, min(numbers))
+    if by_part and "supported" in verdicts and verdict != "supported":
+        verdict = "supported in part"
+    num_seeds = min(part.interval.n for part in parts)
+    return Finding(verdict, "; ".join(shown), num_seeds)
 
 
 def find_group(
@@ -97,18 +108,21 @@ def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
     return dict(sorted(differences.items()))  # `best` first
 
 
-def weigh_differences(group: Group, *, at_best: bool = False) -> list[Evidence]:
-    """Evidence of each difference. `final` decides, or with at_best `best`, if another epoch."""
+def weigh_differences(
+    group: Group, deciding: Sequence[str] = ("final",), *, within: float = 0.0
+) -> list[Evidence]:
+    """Evidence of each difference. deciding: endpoints that decide; `final` where `best` is the
+    same epoch. within: as in `Evidence`."""
     differences = compare_at_endpoints(group)
-    deciding = "best" if at_best and "best" in differences else "final"
+    if "best" not in differences:
+        deciding = ("final",)
     parts = []
     for point, rows in differences.items():
-        decides = point == deciding
         for row in rows:
             name = point
             if len(rows) > 1:
                 name += f", {row.contrast.name}"
-            parts.append(Evidence(name, row.interval, decides))
+            parts.append(Evidence(name, row.interval, point in deciding, within))
     return parts
 
 
@@ -164,25 +178,22 @@ def published_table_is_reproduced(study: Path) -> Finding:
 def attention_is_better_than_an_lstm(study: Path) -> Finding:
     """An interval of attention minus LSTM, at the best epoch of each, below 0."""
     group = find_group(study, [difference("attention", "lstm")])
-    return judge_evidence(weigh_differences(group, at_best=True))
+    return judge_evidence(weigh_differences(group, ["best"]))
 
 
 @claim("C22", "K", "PE raises accuracy and reduces over-fitting", "blog")
 def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
-    """After the last epoch, an interval below 0 of what PE gives, or of how much smaller the gap
-    between accuracy on train (running, as K shows it) and on test is with it."""
+    """An interval below 0 of what PE gives, at either endpoint, or, after any epoch, of how much
+    smaller the gap between accuracy on train (running, as K shows it) and on test is with it."""
     group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
-    epochs = group.epochs
-    is_last = epochs["epoch"] == epochs["epoch"].max()
-    last = epochs[is_last]
-    table = last.pivot(index="seed", columns=["metric", "variant"], values="value")
-    values = table.dropna()
-    gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
-    reductions = gaps["no_pe"] - gaps["pe"]
-    interval = t_interval(reductions)
-    parts = weigh_differences(group)
-    parts.append(Evidence("less gap", interval))
-    return judge_evidence(parts)
+    parts = weigh_differences(group, ["best", "final"])
+    for epoch, rows in group.epochs.groupby("epoch"):
+        table = rows.pivot(index="seed", columns=["metric", "variant"], values="value")
+        values = table.dropna()
+        gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
+        reductions = gaps["no_pe"] - gaps["pe"]
+        parts.append(Evidence(f"less gap, epoch {epoch}", t_interval(reductions)))
+    return judge_evidence(parts, by_part=True)
 
 
 @claim("C26", "K", "Attention gains from CNN or RNN and back", "baselines")
@@ -195,7 +206,7 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
         family.append(difference(pair, "attention"))
         family.append(difference(pair, partner))
     group = find_group(study, family)
-    return judge_evidence(weigh_differences(group, at_best=True))
+    return judge_evidence(weigh_differences(group, ["best"]))
 
 
 def accuracies_under(study: Path, intervention: str) -> Any:
@@ -235,7 +246,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     return Finding(verdict, measured, n)
 
 
-@claim("C32", "own", "√d keeps PE from drowning words", "position_x_embedding")
+@claim("C32", "own", "PE gives more accuracy with embeddings times √d", "position_x_embedding")
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     """An interval below 0, over data sets, of what PE gives with embeddings times √d minus what it
     gives without."""
@@ -248,3 +259,21 @@ def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")
     return judge_evidence(parts)
+
+
+@claim("C33", "N", "Several narrow heads are better than one wide one", "heads")
+def many_heads_are_better_than_one(study: Path) -> Finding:
+    """An interval below 0 of 2, 4, 8 or 16 heads minus one, of the same width in all; the four
+    intervals of an endpoint hold together."""
+    group = find_group(study, differences_from("h1", ["h2", "h4", "h8", "h16"]))
+    return judge_evidence(weigh_differences(group, ["best", "final"]), by_part=True)
+
+
+@claim("C34", "K", "√d_k is not especially important", "position_x_scale")
+def scaled_scores_are_not_important(study: Path) -> Finding:
+    """An interval of scores divided by √d_k minus scores that are not, with or without PE, beyond
+    0.25 points; the two intervals of an endpoint hold together."""
+    pairs = [(f"{position}_scaled", f"{position}_unscaled") for position in ("none", "pe")]
+    group = find_group(study, [difference(*pair) for pair in pairs])
+    parts = weigh_differences(group, ["best", "final"], within=MARGIN)
+    return judge_evidence(parts, by_part=True)

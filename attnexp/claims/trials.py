@@ -28,7 +28,6 @@ TAGGERS = {
     "CNN": "model=cnn",
 }
 CLOSE = 0.02  # accuracies so near count as equal; 11,500 tags have standard errors of 0.005
-LEARNED = 0.95  # accuracy of a convolution that has learned the task, so that others can be judged
 NUM_TOKENS = 24
 NUM_TEST_TEXTS = 500
 # Best accuracy of a tagger that sees which tokens a text has, but not where: of the other 23 tokens
@@ -36,32 +35,20 @@ NUM_TEST_TEXTS = 500
 BLIND = 0.5 + math.comb(22, 11) / 2**23
 
 
-@claim("C25", "K", "Attention is poor at tagging (here by neighbours); PE only eases it")
+@claim("C25", "K", "Attention is poor at sequence labelling; PE only eases it")
 def attention_is_poor_at_tagging() -> Finding:
-    """At any budget of batches, attention without PE 0.02 above what a model blind to positions can
-    know, PE that adds less than 0.02, or a convolution no more than 0.02 above PE."""
-    tables = []
+    """Nothing here: a toy, tags of neighbours, does not test what K says of real tasks."""
     texts = []
     for name, words in TAGGERS.items():
         rows = [train_tagger(words, seed) for seed in SEEDS]
-        accuracies = np.array(rows)  # (seeds, budgets)
-        tables.append(accuracies.T)
-        means = 100 * accuracies.mean(axis=0)
+        means = 100 * np.mean(rows, axis=0)  # by budget
         by_budget = ", ".join(f"{mean:.1f}" for mean in means)
         texts.append(f"{name} {by_budget}")
-    verdicts = []
-    for without, with_pe, cnn in zip(*tables, strict=True):  # (seeds,) each, by budget
-        if cnn.min() < LEARNED:
-            verdicts.append("undecided")
-            continue
-        verdicts.append(judge_mean(BLIND - without, -CLOSE))
-        verdicts.append(judge_mean(with_pe - without, CLOSE))
-        verdicts.append(judge_mean(cnn - with_pe, CLOSE))
     measured = (
-        f"{'; '.join(texts)} % after 75, 150, 300 batches; "
+        f"a toy: {'; '.join(texts)} % after 75, 150, 300 batches; "
         f"blind to positions {100 * BLIND:.1f} at best"
     )
-    return Finding(join_verdicts(verdicts), measured, len(SEEDS))
+    return Finding("not tested", measured, len(SEEDS))
 
 
 def train_tagger(words: str, seed: int) -> list[float]:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from attnexp.base import SENTENCE
-from attnexp.base.errors import UserError
-from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
+from attnexp.base.errors import UserError, join_names
+from attnexp.cli.app import AnyCode, AsJson, Folders, TrustCode, app, console, emit, points, stop
 from attnexp.report import TableName
-from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
+    from attnexp.analysis.group import Group
 
 FormatName = Literal["table", "csv", "markdown", "latex", "json"]
 Show = Literal["curves", "forest", "attention", "positions"]
@@ -26,6 +26,9 @@ def choice(help: str, type: Any) -> Any:
 Table = Annotated[TableName | None, choice("Print one table", TableName)]
 Format = Annotated[FormatName, choice("Output format", FormatName)]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
+Baseline = Annotated[
+    str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
+]
 Run = typer.Option(metavar="RUN_DIR", help="Run to show.")
 
 
@@ -34,7 +37,8 @@ def report(
     paths: Folders,
     table: Table = None,
     format: Format = "table",
-    margin: Margin = 100 * MARGIN,
+    baseline: Baseline = None,
+    margin: Annotated[float | None, points] = None,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
@@ -59,6 +63,9 @@ def report(
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
     groups = load_groups(paths, left_out.append)
+    if baseline is not None:
+        _check_variant(baseline, groups)
+        groups = [group.with_baseline(baseline) for group in groups]
     answer = compare(groups, [choose_metric(metric, margin, groups)])
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
@@ -75,6 +82,13 @@ def report(
         left_out.append("Planned seeds are missing.")
     if left_out:
         stop("\n".join([*left_out, "attnexp runs lists all runs."]), code=1)
+
+
+def _check_variant(name: str, groups: "list[Group]") -> None:
+    """Raise `UserError` for a name that no variant has."""
+    names = list(dict.fromkeys(variant for group in groups for variant in group.variants))
+    if name not in names:
+        raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
 
 
 def _check_options(

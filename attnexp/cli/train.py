@@ -62,7 +62,8 @@ def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     test = ""
     if config.train.protocol == "holdout":
         measured = f"validated on {result.data['n_val']:,} texts held out"
-        test = f"On the test set, at epoch {result.own_best.epoch}: {result.test.accuracy:.2%} right.\n"
+        epoch = result.own_best.epoch
+        test = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for name in ("epoch", "train_loss", "train_acc", "val_loss", "val_acc"):
         table.add_column(name, justify="right")

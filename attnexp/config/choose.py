@@ -56,8 +56,11 @@ class NotChosen(UserError):
 def check_run(tree: Tree) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
-    pieces = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
-    config: RunConfig = validate(RunConfig, {**tree, **pieces})
+    chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
+    train = tree.get("train")
+    if isinstance(train, dict):
+        chosen["train"] = {**train, "loss": _choose_loss(train.get("loss"))}
+    config: RunConfig = validate(RunConfig, tree | chosen)
     refuse_idle(config)
     position = config.position
     acts_on_attention = position.fills(seams.Rotation, seams.ScoreBias)
@@ -68,8 +71,6 @@ def check_run(tree: Tree) -> RunConfig:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
     if data.tokenizer not in TOKENIZERS:
         load(data.tokenizer)
-    if config.train.loss is not None:
-        load(config.train.loss)
     config.out = expanduser(config.out)
     # Paths from the root, links left as they are.
     if data.path is not None and data.name != "hub":
@@ -104,6 +105,15 @@ def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
             settings[f.name] = choose_piece(inner_choice, inner_key, inner_allowed)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
+
+
+def _choose_loss(choice: Any) -> Piece | None:
+    """The loss of a choice: a function, or a class with settings."""
+    settings = choice if isinstance(choice, dict) else {"kind": choice}
+    kind = settings.get("kind")
+    is_class = kind is not None and isinstance(load(str(kind)), type)
+    loss: Piece = validate(spec(kind) if is_class else Piece, settings, "train.loss.")
+    return None if kind is None else loss
 
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:

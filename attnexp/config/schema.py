@@ -161,7 +161,7 @@ class TrainConfig:
     patience: Count | None = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
-    loss: str | None = setting(None, "Function of logits and labels, as module:function.", NETWORK)
+    loss: Piece | None = setting(None, "Your own, as module:function or module:Class.", NETWORK)
     optimizer: Optimizer = setting(Optimizer.adam, "adam is Keras's; adamw decays.", NETWORK)
     lr: Positive = setting(1e-3, "Learning rate.", NETWORK)
     warmup: Natural = setting(0, "Steps over which the learning rate rises from 0.", NETWORK)
@@ -301,6 +301,6 @@ def foreign_code(config: Tree) -> list[str]:
             continue
         section, _, _ = key.partition(".")
         is_foreign_piece = section in PIECES and not is_ours(value)
-        if is_foreign_piece or key in ("data.tokenizer", "train.loss"):
+        if is_foreign_piece or key.removesuffix(".kind") in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names

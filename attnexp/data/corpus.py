@@ -164,22 +164,20 @@ def choose_columns(splits: dict[str, Frames], source: str, data: DataConfig) -> 
     names = [name for name in tables[0] if all(name in table for table in tables)]
     settings = {"text": data.text, "label": data.label}
     free = [name for name in names if name not in settings.values()]
-    columns = []
-    for key, column in settings.items():
+    columns: list[str] = []
+    for key, setting in settings.items():
         exact = [name for name in free if name.lower() == key]
         common = [name for name in free if name.lower() in COMMON[key]]
-        candidates = exact or common
-        if column is None and len(candidates) == 1:
-            column = candidates[0]
-        if column not in names:
+        candidates = [setting] if setting else exact or common
+        if len(candidates) != 1 or candidates[0] not in names:
             raise UserError(
-                f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
+                f"{source} has no column {setting or f'that is plainly the {key}'}; the columns of "
                 f"all its files are {join_names(names)}. Name it: data.{key}=COLUMN. If these are "
                 f"no names, but the first row of a csv, count columns from 0: data.header=false "
                 f"data.text=NUMBER data.label=NUMBER. Texts without labels are for `attnexp "
                 f"predict`."
             )
-        columns.append(column)
+        columns += candidates
     if columns not in ([data.text, data.label], ["text", "label"]):
         progress.note("Column {} is the text, {} the label.".format(*columns))
     return columns

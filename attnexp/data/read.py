@@ -133,7 +133,7 @@ def _check_quotes(text: str, separator: str, num_rows: int) -> None:
 def _parse_json(text: str) -> pd.DataFrame:
     """Rows of a list of objects, or of one object a line. Raises `ValueError` for other layouts."""
     is_list = text.lstrip().startswith("[")
-    rows = pd.read_json(io.StringIO(text), lines=not is_list, dtype=False, convert_dates=False)
+    rows = pd.read_json(io.StringIO(text), lines=not is_list, dtype=False)
     if len(rows) == 1 and rows.map(lambda cell: isinstance(cell, dict | list)).all(axis=None):
         raise ValueError("all of it is one object")
     return rows.rename(columns=str)
@@ -214,9 +214,9 @@ def _find_files(path: Path, data: DataConfig) -> dict[str, dict[str, Path]]:
         return {data.train_split: tables}
     splits = defaultdict[str, dict[str, Path]](dict)
     for name, file in tables.items():
-        *folder, _ = name.split("/")
+        *folders, _ = name.split("/")
         stem, _, _ = SHARD.sub("", file.name).partition(".")
-        for split in (name, stem, *folder):
+        for split in (name, stem, *folders):
             splits[split][name] = file
     for folder in [*path.glob("*"), *path.glob("aclImdb/*")]:
         if any(folder.glob("*/*.txt")):

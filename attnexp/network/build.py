@@ -6,7 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnexp.base.errors import UserError, name_allocation
 from attnexp.config.schema import RunConfig, SeedsConfig, foreign_code, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
@@ -54,14 +53,7 @@ def try_to_build(config: RunConfig) -> None:
         return
     code = foreign_code(to_dict(config))
     with torch.random.fork_rng(devices=[]), guard(code):
-        try:
-            model = build_model(small)
-        except RuntimeError as error:  # torch's, such as a lack of memory
-            reason = str(error).splitlines()[0]
-            allocation = name_allocation(reason)
-            if allocation:
-                reason = f"parameters of {allocation} do not fit in memory."
-            raise UserError(f"The model cannot be built: {reason}") from error
+        model = build_model(small)
         if code:
             ids = torch.randint(data.vocab_size, (3, data.max_len), dtype=torch.int32)
             check_model(model, ids, 2)

@@ -16,7 +16,7 @@ PASSED_ON = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
 @contextmanager
 def guard(kinds: Sequence[str]) -> Iterator[None]:
     """Note the files that user code reads within, and turn its error into a `UserError` that names
-    the class, the file and the line. kinds: that code, as `module:name`; without any, do nothing."""
+    the class, the file and the line. kinds: that code, as `module:name`; maybe none."""
     if not kinds:
         yield
         return

@@ -41,7 +41,9 @@ def _build_users(
     """A user's piece, which draws its weights by the seed (ours start by `init_weights`), and gets
     copies of ids, masks and positions."""
     draws = named_seed(seed, kind)
-    with guard([kind]), seeded_draws(draws):
+    with guard([kind]), kept_streams():
+        torch.manual_seed(draws)
+        seed_beside_torch(draws)
         module = pieces.load(kind)(*surroundings, **settings)
         if torch.initial_seed() != draws:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
@@ -79,16 +81,20 @@ def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]
 
 
 @contextmanager
-def seeded_draws(seed: int) -> Iterator[None]:
-    """Let torch, numpy and `random` draw by a seed within; their streams stay where they are."""
+def kept_streams() -> Iterator[None]:
+    """Set the random streams of torch, numpy and `random` back at the end."""
     numpy_state = np.random.get_state()
     python_state = random.getstate()
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        np.random.seed(seed % 2**32)
-        random.seed(seed)
+    gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(gpus):
         try:
             yield
         finally:
             np.random.set_state(numpy_state)
             random.setstate(python_state)
+
+
+def seed_beside_torch(seed: int) -> None:
+    """Seed numpy and `random`, from which user code may draw."""
+    np.random.seed(seed % 2**32)
+    random.seed(seed)

@@ -1,17 +1,21 @@
 """What is said of an answer: remarks below its tables, and what a methods section needs."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import attnexp
 from attnexp.analysis.answer import Answer
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.group import Group
+from attnexp.config.schema import foreign_code
 from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
 from attnexp.runs.labels import as_word, settings
 from attnexp.statistics.defaults import ALPHA
 from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
+PACKAGE = Path(attnexp.__file__).parent
 MOST_LISTED = 12
 SOFTWARE = "Software: attnexp {version} (commit {commit}), torch {torch}, Python {python}"
 UNUSED = ("=null", "=none", "=0", "=0.0")
@@ -92,12 +96,22 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name for metric in answer.metrics],
         "margins": [describe_margin(metric) for metric in answer.metrics],
+        "code": _list_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
         "anytime": any(row.sequential for row in differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }
+
+
+def _list_own_code(group: Group) -> dict[str, str]:
+    """Digests of the Python files that variants have read beside attnexp's own, by name."""
+    own = {}
+    for variant, code in group.code.items():
+        if foreign_code(group.configs[variant]):
+            own |= {file: code[file] for file in code if not (PACKAGE / file).is_file()}
+    return own
 
 
 def describe_margin(metric: MetricSpec) -> str:
@@ -128,6 +142,9 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
         f"All variants: {describe_settings(study['shared'])}.",
         _describe_judgement(study),
     ]
+    if study["code"]:
+        files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
+        sentences.append(f"Own code (digests): {', '.join(files)}.")
     for made in study["made_by"]:
         software = {key: value or "unknown" for key, value in made.items()}
         machine = [made[key] for key in ("processor", "device", "platform") if made[key]]

@@ -1,4 +1,4 @@
-"""Runs on disk, each once, under its id: `OUT/runs/ID/`, or `ID-2` once a file that it read changed.
+"""Runs on disk, each under its id: `OUT/runs/ID/`, or `ID-2` once a file that it read changed.
 
 It holds `config.json`, `code/` (the Python files that it read), `metrics.jsonl` (a line an epoch),
 `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is under way a
@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ from attnexp.base.errors import Busy, UserError, on_one_line
 from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import predictions
-from attnexp.runs.identity import CODE, Identity
+from attnexp.runs.identity import CODE
 from attnexp.runs.result import SCHEMA, Run, RunResult
 
 RESULT = "result.json"
@@ -187,21 +187,3 @@ def finished_by_settings(out: str | Path) -> defaultdict[str, list[Path]]:
         digest, _, _ = path.name.partition("-")
         folders[digest].append(path)
     return folders
-
-
-def describe_outdated_runs(
-    finished: Mapping[str, Sequence[Path]], missing: Iterable[Identity]
-) -> list[str]:
-    """Changes of the code since runs with the settings of missing ones finished: a line for each
-    change. finished: as `finished_by_settings` gives it."""
-    runs_by_change = defaultdict[str, set[Path]](set)
-    for identity in missing:
-        for newest in finished.get(identity.settings, ())[:1]:
-            with leaving_out(newest, lambda message: None):
-                result = load_result(newest)
-                files = {file for file, _ in result.code.items() ^ identity.code.items()}
-                change = f"{', '.join(sorted(files))} changed" if files else ""
-                change = change or reads.describe_change(result.read_files)
-                runs_by_change[change].add(newest)
-    changes = runs_by_change.items()
-    return [f"{change} since {len(paths)} of these runs." for change, paths in changes]

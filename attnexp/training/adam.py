@@ -19,6 +19,7 @@ Shapes: V rows of the embedding, U different words of a batch, D width.
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -28,7 +29,18 @@ MOST_STEPS = 1024
 """Steps after which all rows are brought to date."""
 
 
-class KerasAdam(torch.optim.Adam):
+class EagerAdam(torch.optim.Adam):
+    """`torch.optim.Adam` without decorators for torch.compile, which import `torch._dynamo` and so
+    cost a process a second of its start."""
+
+    add_param_group = unwrap(torch.optim.Adam.add_param_group)
+    zero_grad = unwrap(torch.optim.Adam.zero_grad)
+    state_dict = unwrap(torch.optim.Adam.state_dict)
+    load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
+    step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+
+class KerasAdam(EagerAdam):
     """Adam with epsilon where Keras puts it: beside the second moment before its correction.
     torch computes m' / (sqrt(v / c) + eps) and Keras m' / ((sqrt(v) + eps) / sqrt(c)), with
     c = 1 - beta2^t: equal, once epsilon is divided by sqrt(c). Early in training the gradients of

@@ -1,7 +1,6 @@
 """The machine under a run: device, threads, number format; versions and commit."""
 
 import platform
-import random
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from attnexp import __version__
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, TrainConfig
 from attnexp.network.fast import REFERENCE, take_fast_path
+from attnexp.network.make import kept_streams
 
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 """torch's switch for the precision of oneDNN's products."""
@@ -45,18 +45,11 @@ def prepare(config: TrainConfig) -> torch.device:
 def restore_process() -> Iterator[None]:
     """Set the number of CPU threads, the grad mode and the random streams back at the end."""
     num_threads = torch.get_num_threads()
-    numpy_state = np.random.get_state()
-    python_state = random.getstate()
-    has_grad = torch.is_grad_enabled()
-    gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(gpus):
+    with torch.set_grad_enabled(torch.is_grad_enabled()), kept_streams():
         try:
             yield
         finally:
             torch.set_num_threads(num_threads)
-            torch.set_grad_enabled(has_grad)
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
 
 
 def describe_provenance(device: torch.device) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base import progress
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, TrainConfig
 from attnexp.runs.predictions import most_probable
@@ -127,18 +127,14 @@ def measure_epoch(
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
     """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
-    floats, which raises `UserError` where it gives no number with a gradient."""
+    floats, which it may change in place. Of a class, what its settings make is that function."""
     if config.loss is None:
         return cross_entropy
-    function = pieces.load(config.loss)
-
-    def compute_loss(logits: Tensor, labels: Tensor) -> Tensor:
-        loss = function(logits, labels.clone())  # which it may change in place
-        if not (isinstance(loss, Tensor) and loss.shape == () and loss.requires_grad):
-            raise UserError(f"train.loss={config.loss} must return one number with a gradient.")
-        return loss
-
-    return compute_loss
+    settings = asdict(config.loss)
+    function = pieces.load(settings.pop("kind"))
+    if isinstance(function, type):
+        function = function(**settings)
+    return lambda logits, labels: function(logits, labels.clone())
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

@@ -5,7 +5,6 @@ variants that share a seed see the same batches, in the same order, split the sa
 """
 
 import functools
-import random
 import time
 import traceback
 from contextlib import suppress
@@ -38,6 +37,7 @@ from attnexp.network.check import check_stored, compare_weights
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import count_parameters
 from attnexp.network.guard import guard
+from attnexp.network.make import seed_beside_torch
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
@@ -152,6 +152,7 @@ def _train(
     """Train and test; write everything but the result."""
     tree = to_dict(config)
     code = foreign_code(tree)
+    num_classes = len(inputs.dataset.classes)
     history = History()
     provenance = device.describe_provenance(processor)
     splits = make_splits(config, inputs.dataset, processor)
@@ -159,7 +160,6 @@ def _train(
     with guard(code):
         model, twin = _make_models(config, inputs, log)
         model.to(processor)
-        num_parameters = count_parameters(model)
         if isinstance(model, Baseline):
             _fit_baseline(model, config, splits, history, log)
         else:
@@ -168,9 +168,7 @@ def _train(
         test_logits = _predict_test(model, config, splits, history)
         if code:
             provenance["commit_of_user"] = device.commit_of(Path.cwd())
-            check_stored(
-                model, twin.to(processor), splits.test.ids[:3], len(inputs.dataset.classes)
-            )
+            check_stored(model, twin.to(processor), splits.test.ids[:3], num_classes)
             _note_files(config, history, log.folder)
     _write_files(model, inputs.dataset, splits, history, log.folder)
     return RunResult(
@@ -182,7 +180,7 @@ def _train(
         departures=departures(tree),
         config=tree,
         data=describe_data(config, inputs, splits),
-        parameters=num_parameters,
+        parameters=count_parameters(model),
         epochs=history.epochs,
         own_best=history.epochs[best_epoch(history.epochs)],
         final=history.epochs[-1],
@@ -272,7 +270,7 @@ def _train_network(
             if options.patience and num_since_best >= options.patience:
                 break
             if state.epoch == len(history.epochs):  # else it was stopped in an evaluation
-                _seed_other_draws(config, state.epoch)
+                _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 _note_files(config, history, log.folder)
                 # An evaluation may fail or be stopped, so the checkpoint is written before it.
@@ -292,7 +290,7 @@ def _fit_baseline(
     options = config.train
     started = time.perf_counter()
     with torch.random.fork_rng():
-        _seed_other_draws(config, epoch=0)
+        _seed_draws_beside_torch(config, epoch=0)
         model.fit(train.ids.clone(), train.labels.clone())  # which it may change in place
     train_logits = loop.predict(model, train, options.precision)
     fitted = measure(train_logits, train.truth)
@@ -316,11 +314,9 @@ def _predict_test(
     return logits
 
 
-def _seed_other_draws(config: RunConfig, epoch: int) -> None:
-    """Seed what the user's code draws from beside torch, anew in each epoch, for a stopped run."""
-    seed = named_seed(config.seed_of("order"), f"user's code, epoch {epoch}")
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
+def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
+    """Seed numpy and `random` anew in each epoch, so that a stopped run goes on to the bit."""
+    seed_beside_torch(named_seed(config.seed_of("order"), f"user's code, epoch {epoch}"))
 
 
 def _note_files(config: RunConfig, history: History, folder: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from conftest import Capture
-from samples import but, result, save_study
+from samples import but, result, save_study, stored_study
 
 import attnexp
 from attnexp.analysis.answer import compare
@@ -21,7 +21,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.analysis.rows import as_rows
 from attnexp.runs import predictions
-from attnexp.runs.manifest import Declaration, Manifest, PlannedRun, record_runs
+from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
 
 
@@ -205,8 +205,8 @@ def test_runs_of_a_study_that_adds_seeds_are_sequential(tmp_path: Path) -> None:
     save_study(tmp_path, [result("a", seed, [0.8]) for seed in (0, 1)], "usual")
     runs = [result("b", seed, [0.8], "model.heads=4") for seed in (0, 1)]
     save_study(tmp_path, runs, "until")
-    plan = Manifest(variants={"b": {}}, declaration=Declaration(metric="final"))
-    record_runs(tmp_path / "until", plan)
+    plan = stored_study(tmp_path / "until")
+    record_runs(tmp_path / "until", replace(plan, sequential=True))
     bare = {"model.heads=4"}  # without a study, variants are named by their settings
     for folder, found in (("usual", set()), ("until", {"b"}), ("runs", bare), (".", bare)):
         assert [group.sequential for group in load_groups([tmp_path / folder])] == [found]

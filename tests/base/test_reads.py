@@ -2,7 +2,6 @@
 
 import importlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +17,6 @@ def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def _no_module_of_another_test() -> Iterator[None]:
-    """A module that a test edited would be stale for the runs of later ones."""
-    yield
-    reads._of_imports.clear()
 
 
 def read_in(folder: Path) -> dict[str, str]:

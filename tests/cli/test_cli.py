@@ -48,7 +48,7 @@ def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatc
     assert report[2:] == ["--html", "page.html"]
     assert "position=none,rotary" in sweep
     assert "11 runs to do" in here(*sweep, "--dry-run").stdout
-    stored = here("train", f"experiment={results}/config.yaml").stdout.partition("\nNext:\n")[2]
+    stored = here("train", f"experiment={results}/config.json").stdout.partition("\nNext:\n")[2]
     assert "position=none,rotary" in stored
 
 
@@ -122,7 +122,7 @@ WRONG = {
     "train --epochs 3": "train.epochs=3",
     "report RUN --format latx": "'latx' is not one of 'table', 'csv'",
     "judge r.csv --html nowhere/a.html": "No such file or directory: 'nowhere/a.html'",
-    "train data=contrast model.d_head=1000000000": "parameters of 4,096.0 GB do not fit in memory",
+    "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
     "config --cost model.d_head=1000000000": "Memory does not suffice: ",
     "predict": "Missing argument 'RUN_DIR'",
     "claims C99": "C99",

@@ -100,7 +100,7 @@ def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_
     assert re.search("macro_f1 from none at [^$]*points, margin ±0.25[^$]*pe +-2.00.*hurts", text)
     other = here_json("report", study, "--metric", "accuracy")
     assert {row["metric"] for row in other["differences"]} == {"accuracy"}
-    assert other["notes"][0].startswith("Declared before the first run: macro_f1.")
+    assert other["notes"][0].startswith("Planned: macro_f1 ±0.25. This judges accuracy")
 
 
 def test_judge_knows_unit_and_direction_of_macro_f1(here_json: Json, tmp_path: Path) -> None:
@@ -148,8 +148,8 @@ def test_many_rows_end(here: Command, tmp_path: Path) -> None:
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
         (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
-        (["report", BLOG, "--html", "nowhere/a.html"], "Make its folder"),
-        (["report", BLOG, "--html", "."], "Is a directory: '.'. Name a file in it"),
+        (["report", BLOG, "--html", "nowhere/a.html"], "No such file or directory: 'nowhere/a.html'"),
+        (["report", BLOG, "--html", "."], "Is a directory: '.'"),
         (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
         (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),
         (["judge", "nowhere.csv"], "nowhere.csv"),

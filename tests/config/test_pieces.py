@@ -98,7 +98,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Faster position.rate=1 position.way=up", ["'left' or 'right'", "up"]),
         ("position=NAME:Faster position.rat=1", ["Did you mean 'position.rate'?"]),
         ("position=NAME:Faster position.rate=1 position.layout=split", ["position=rotary"]),
-        ("position=NAME:Nothing", ["subclass of one of", "Rotation", "ScoreBias"]),
+        ("position=NAME:Nothing", ["wanted a subclass of", "Rotation", "ScoreBias"]),
         ("position=NAME:Nobody", ["has no Nobody."]),
         ("position=NAME:Odd", ["NAME:Odd", "Tensor"]),
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),

@@ -1,6 +1,5 @@
 """Small data sets in files, and what is read from them."""
 
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,6 @@ from attnexp.data.corpus import load_corpus
 
 Rows = list[tuple[Any, Any]]
 
-REVIEWS: dict[str, Rows] = {
-    "train": [("dull,  grey\n", 0), ("no", 0), ("naïve fun", 0), ("yes", 1), ("ten", 1), ("10", 1)],
-    "test": [("weak", 0), ("mild", 0), ("strong ☕", 1), ("fine", 1)],
-}
-"""Of IMDB: sorted by label."""
-REVIEW_FILES = {
-    f"aclImdb/{split}/{('neg', 'pos')[label]}/{8 + i}_{10 - i}.txt": text.encode()
-    for split, rows in REVIEWS.items()
-    for i, (text, label) in reversed([*enumerate(rows)])
-} | {"aclImdb/README": b"no review", "aclImdb/train/unsup/1_0.txt": b"?"}
-"""Their files, in another order."""
-
 
 def frame(rows: Rows) -> Any:
     return pd.DataFrame(rows, columns=["text", "label"])
@@ -33,17 +20,10 @@ def write_csv(path: Path, rows: Rows) -> None:
     frame(rows).to_csv(path, index=False)
 
 
-def write_imdb(home: Path) -> None:
-    """The reviews in each form: `home/folder`, `home/archive` and `home/hub`."""
-    (home / "hub/plain_text").mkdir(parents=True)
-    for split, rows in REVIEWS.items():
-        frame(rows).to_parquet(home / f"hub/plain_text/{split}-00000-of-00001.parquet")
-    with tarfile.open(home / "archive", "w:gz") as archive:
-        for name, content in REVIEW_FILES.items():
-            file = home / "folder" / name
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(content)
-            archive.add(file, name)
+def write_file(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
 
 
 def on_disk(path: Path, name: str = "files", **settings: Any) -> DataConfig:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import IMDB, OwnModule, Patch, needs_imdb
+from conftest import IMDB, Patch, needs_imdb
 from forms import on_disk, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
@@ -88,38 +87,26 @@ def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) ->
     assert dataset.fingerprint != without.fingerprint
 
 
-def test_problems_are_counted(tmp_path: Path, own_module: OwnModule) -> None:
-    assert load_dataset(write(tmp_path, train=TRAIN, test=TEST)).quality == {}
-    repeated = load_dataset(write(tmp_path, train=[*TRAIN, TRAIN[0]], test=TEST)).quality
-    assert repeated == {"texts repeat another of their split": 1}
-    doubled = write(tmp_path, train=[*TRAIN, "", "..."], test=[*TEST, TRAIN[0], TRAIN[5], TRAIN[3]])
-    assert [*load_dataset(doubled).quality.values()] == [3, 1, 2]  # in train, both labels, no word
-    silent = write(tmp_path, train=["good", *"!?.,;:", "bad"], test=["good", "bad"])
-    assert [*load_dataset(silent).quality.values()] == [2, 6]  # in train, without words
-    train = ["这部电影的剧情非常精彩", "部电影的剧情非常无聊呢"]
-    chinese = write(tmp_path, train=train, test=["演员的表演"] * 2)
-    assert [*load_dataset(chinese).quality.values()] == [1, 1, 2, 2]  # the last: long, of one token
-    with pytest.raises(UserError, match="finds no word in test"):
-        load_dataset(write(tmp_path, train=TRAIN, test=["!", "?"]))
-    chinese.tokenizer = own_module("import time\ndef f(text): return [str(time.time_ns())]") + ":f"
-    with pytest.raises(UserError, match="other tokens when it is called again"):
-        load_dataset(chinese)
-
-
-def test_texts_are_the_same_if_their_tokens_read_alike(tmp_path: Path) -> None:
-    """Also where no text of train has their words, so that all of them are unknown."""
-    train = [*TRAIN, "A unique text!"]
-    test = ["new words", "other words", *TEST, "a  u\u200bnique<br />ＴEXT"]
-    config = write(tmp_path, train=train, test=test, validation=["New words.", "old", TRAIN[0]])
-    assert load_dataset(config).quality == {"test texts also occur in train": 1}
+@pytest.mark.parametrize("label", ["nan", "None", "NA", "\\N", "null"])
+def test_problems_are_counted(tmp_path: Path, label: str) -> None:
+    config = write(tmp_path, train=TRAIN, test=TEST, validation=["New words", TRAIN[0]])
+    assert load_dataset(config).quality == {}
+    config = write(tmp_path, train=[*TRAIN, TRAIN[0], ""], test=[*TEST, TRAIN[5], "new  words."])
     config.val_split = "validation"
     assert load_dataset(config).quality == {
         "test texts also occur in train": 1,
         "val texts also occur in train": 1,
         "val texts also occur in test": 1,
+        "texts repeat another of their split": 1,
+        "texts have both labels": 3,
+        "texts hold no word: row 10 of train.csv": 1,
     }
-    config.tokenizer = "whitespace"
-    assert load_dataset(config).quality == {"val texts also occur in train": 1}
+    write_csv(tmp_path / "train.csv", [("a\nb", label), ("c", 1), ("d", 1), ("e", 0)])
+    assert load_dataset(on_disk(tmp_path)).quality == {
+        f"labels are {label}, as where one is missing: row 1 of train.csv": 1,
+        f"of 3 classes with one text in train: 0, {label}": 2,
+        f"of 3 classes with no text in test: {label}": 1,
+    }
 
 
 @pytest.mark.parametrize("resample", [None, 0])
@@ -130,24 +117,6 @@ def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: i
     dataset = load_dataset(write(tmp_path, **splits), resample)
     assert "test texts also occur in train" not in dataset.quality
     assert len(dataset.test) == (16 if resample is None else 4)
-
-
-@pytest.mark.parametrize("label", ["nan", "None", "NA", "\\N", " NaN", "?"])
-def test_missing_labels_and_words_are_counted_with_lines(tmp_path: Path, label: str) -> None:
-    rows = [("a\nb", label), ("c", 1), ("...", 0), ("d", label), ("e", 0)]
-    write_csv(tmp_path / "train-0-of-2.csv", rows)
-    write_csv(tmp_path / "train-1-of-2.csv", rows)
-    write_csv(tmp_path / "test.csv", [("f", 0), ("", 1)])
-    problems = load_dataset(on_disk(tmp_path)).quality
-    assert problems == {
-        "texts repeat another of their split": 4,
-        "texts hold no word: row 3 of train-0-of-2.csv (line 5), row 3 of train-1-of-2.csv (line "
-        "5), row 2 of test.csv (line 3)": 3,
-        f"labels are {label}, as where one is missing: row 1 of train-0-of-2.csv (line 2), row 4 "
-        "of train-0-of-2.csv (line 6), row 1 of train-1-of-2.csv (line 2), row 4 of "
-        "train-1-of-2.csv (line 6)": 4,
-        f"of 3 classes with no text in test: {label}": 1,
-    }
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])

@@ -103,17 +103,16 @@ def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) 
         assert few.fingerprint == "cd07b4df3010d019"
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"gut 1 2 3\n", "no finite numbers for any of good, unheard, the"),
-        (b"good 1 2 nan\n", "no finite numbers"),
-        (b"good 1 2\n", "invalid for input of size 2"),
-        (None, "No such file"),
-    ],
-)
-def test_a_wrong_file_of_vectors_is_told(tmp_path: Path, content: bytes | None, said: str) -> None:
-    if content:
-        (tmp_path / "glove.txt").write_bytes(content)
-    with pytest.raises(UserError, match=rf"model.vectors=.* cannot be used: .*{said}"):
-        load_vectors(str(tmp_path / "glove.txt"), VOCABULARY, 3)
+WRONG = {
+    b"gut 1 2 3\n": "no finite numbers for any of good, unheard, the",
+    b"good 1 2 nan\n": "no finite numbers",
+    b"good 1 2\n": "invalid for input of size 2",
+}
+
+
+@pytest.mark.parametrize("content", WRONG)
+def test_a_wrong_file_of_vectors_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "glove.txt").write_bytes(content)
+    for name, message in (("glove.txt", WRONG[content]), ("none.txt", "No such file")):
+        with pytest.raises(UserError, match=rf"model.vectors=.* cannot be used: .*{message}"):
+            load_vectors(str(tmp_path / name), VOCABULARY, 3)

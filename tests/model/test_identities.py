@@ -14,17 +14,14 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from attnexp.config.compose import compose, overlay
-from attnexp.config.options import groups, name_of, read
-from attnexp.config.schema import Precision, flatten, to_dict
+from attnexp.config.compose import compose
+from attnexp.config.schema import Precision
 from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
 from attnexp.model.positions import RotaryPosition
-from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
-from attnexp.report import advice
 from attnexp.training import loop
 from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import State
@@ -141,27 +138,3 @@ def test_all_stays_on_the_device(words: str, monkeypatch: Patch) -> None:
                 with nullcontext(changed) if isinstance(changed, Tensor) else changed as other:
                     model(other if isinstance(other, Tensor) else ids)
         assert watch.num_syncs == 4
-
-
-def test_advice_knows_the_pieces_that_see_no_order_of_words() -> None:
-    ids = torch.arange(4, 22).view(2, 9)
-    permuted = ids[:, [3, 1, 6, 0, 5, 2, 4, 8, 7]]
-    blind: set[str] = set()
-    for group in ("model", "model.before", "model.pooling", "model.score", "position", "mask"):
-        section, _, piece = group.partition(".")
-        for option in {*groups()[group]} - {"shuffled"}:  # whose class else sees it
-            settings = read(group, option)
-            settings.pop("defaults", None)  # which are other pieces
-            tree: Any = {"data": {"max_len": 9, "vocab_size": 22}}
-            tree["model"] = {"kind": "attnexp.model.attention:Attention"}
-            tree[section] = {**tree["model"], piece: settings} if piece else settings
-            config = overlay(tree, [])
-            model = redrawn(build_model(config)).eval()
-            if isinstance(model, Baseline):
-                model.fit(ids, torch.tensor([0, 1]))
-            if torch.allclose(model(ids), model(permuted), rtol=0.0, atol=1e-9):
-                kinds = [
-                    kind for key, kind in flatten(to_dict(config)).items() if key.endswith(".kind")
-                ]
-                blind |= {*map(name_of, kinds)}
-    assert blind == advice.BLIND

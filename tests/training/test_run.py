@@ -4,14 +4,15 @@ import json
 import re
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from annotated_types import Gt
 from conftest import Capture, Patch
-from small import config_in, examples, fit, without_clock
+from small import config_in, without_clock
 from torch import Tensor
 
 from attnexp.base.errors import RunFailed, UserError
@@ -191,17 +192,33 @@ def squared(logits: Tensor, labels: Tensor) -> Tensor:
     return (logits.sigmoid() - labels).square().mean()
 
 
+class Scaled:
+    """The same, times a setting."""
+
+    def __init__(self, *, factor: Annotated[float, Gt(0)] = 1) -> None:
+        self.factor = factor
+
+    def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return self.factor * squared(logits, labels)
+
+
 def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
     _, usual = train_run(config_in(tmp_path))
     _, own = train_run(config_in(tmp_path, "train.loss=test_run:squared"))
     assert own.run_id != usual.run_id
     assert own.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
     assert own.final.val_loss != usual.final.val_loss
+    scaled = [
+        train_run(config_in(tmp_path, "train.loss=test_run:Scaled", f"train.loss.factor={factor}"))
+        for factor in (1, 4)
+    ]
+    first_losses = [result.epochs[0].train_loss for _, result in scaled]
+    assert first_losses == pytest.approx([0.25, 1.0], abs=0.2)
+    assert scaled[0][1].run_id != scaled[1][1].run_id
+    with pytest.raises(UserError, match=r"train\.loss\.factor must be greater than 0; got -1"):
+        config_in(tmp_path, "train.loss=test_run:Scaled", "train.loss.factor=-1")
     with pytest.raises(UserError, match=r"torch:ones failed: TypeError"):
         train_run(config_in(tmp_path, "train.loss=torch:ones"))
-    config = config_in(tmp_path, "train.loss=torch:sub", "data.max_len=6")
-    with pytest.raises(UserError, match=r"train\.loss=torch:sub must return one number"):
-        next(fit(build_model(config), examples(8), config.train))
 
 
 def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
