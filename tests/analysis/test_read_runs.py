@@ -1,7 +1,6 @@
 """From runs to frames: endpoints, variants and their names, groups, plans, published files."""
 
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
