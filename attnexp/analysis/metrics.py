@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
-from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
 METRICS = (
@@ -31,25 +30,29 @@ METRIC_OF_COLUMN = {
 def choose_metric(
     name: str | None, margin: float | None, groups: Iterable[Group] = ()
 ) -> MetricSpec:
-    """The metric of this name with a margin in points, else those of the studies, else accuracy and
-    the default margin. Raises `UserError` where studies have several, and for a metric that is not
-    shown in %."""
-    planned_names: set[str] = set()
-    planned_margins: set[float] = set()
-    for group in groups:
-        planned_names |= {study.metric for study in group.studies}
-        planned_margins |= {100 * study.margin for study in group.studies}
+    """The metric of this name with a margin in points, or in its own unit as that of loss; else
+    those of the studies, else accuracy and the default margin. Raises `UserError` where studies
+    have several, for an unknown metric, and for one with a unit of its own and no margin."""
+    studies = [study for group in groups for study in group.studies]
+    planned_names = {study.metric for study in studies}
     if name is None and len(planned_names) > 1:
         listed = ", ".join(sorted(planned_names))
         raise UserError(f"These studies judge several metrics ({listed}). Give --metric.")
-    if margin is None and len(planned_margins) > 1:
-        listed = ", ".join(f"{points:g}" for points in sorted(planned_margins))
-        raise UserError(f"These studies have several margins ({listed} points). Give --margin.")
     name = name or next(iter(planned_names), ACCURACY.name)
-    if margin is None:
-        margin = next(iter(planned_margins), 100 * MARGIN)
-    shares = {metric.name: metric for metric in METRICS if metric.is_share}
-    if name not in shares:
-        listed = ", ".join(shares)
-        raise UserError(f"Judge by {name}? Give --metric one of {listed}.")
-    return replace(shares[name], margin=margin / 100)
+    by_name = {metric.name: metric for metric in METRICS}
+    if name not in by_name:
+        raise UserError(f"Judge by {name}? Give --metric one of {', '.join(by_name)}.")
+    metric = by_name[name]
+    if margin is not None:
+        return replace(metric, margin=margin / 100 if metric.is_share else margin)
+    planned = {
+        replace(metric, margin=study.margin)
+        for study in studies
+        if by_name.get(study.metric, metric).is_share == metric.is_share
+    }
+    if len(planned) > 1:
+        listed = ", ".join(sorted(spec.margin_text for spec in planned))
+        raise UserError(f"These studies have several margins ({listed}). Give --margin.")
+    if not planned and not metric.is_share:
+        raise UserError(f"--margin is the smallest difference of {name} that matters, in its unit.")
+    return next(iter(planned), metric)

@@ -123,6 +123,13 @@ def test_the_study_table_is_text_and_fields(here: Command, here_json: Json, stud
     assert (fields["seeds"], fields["n_test"], fields["epochs"]) == (["0", "1", "2"], [25_000], [2])
 
 
+def test_less_loss_is_better_and_its_margin_has_its_unit(here_json: Json) -> None:
+    document = here_json("report", BLOG, "--metric", "loss", "--margin", "0.01")
+    final, _ = document["differences"]
+    assert (final["metric"], final["verdict"]) == ("loss", "helps on these texts")
+    assert final["mean"] < 0
+
+
 def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_path: Path) -> None:
     done = here("judge", csv)
     assert (done.returncode, done.stderr) == (0, "")
@@ -141,7 +148,7 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
         (["report", BLOG, "--margin", "0"], "--margin"),
         (["report", BLOG, "--table", "across"], "No two variants, data sets"),
         (["report", BLOG, "--baseline", "none"], "no variant none. There are no_pe, pe."),
-        (["report", BLOG, "--metric", "loss"], "one of accuracy, macro_f1, ece, gap"),
+        (["report", BLOG, "--metric", "loss"], "smallest difference of loss that matters"),
         (["judge", "r.csv", "--table", "study"], "results of attnexp"),
         (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
         (["report", BLOG, "--show", "forest"], "add --figure FILE"),
