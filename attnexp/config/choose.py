@@ -45,14 +45,6 @@ PLACES: dict[str, Allowed] = {
 UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
 
 
-class NotChosen(UserError):
-    """Error for a setting that what is chosen does not have, or that does nothing with it."""
-
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
 def check_run(tree: Tree) -> RunConfig:
     """The config of a run from a tree without interpolations. Imports the classes that it names.
     Raises `UserError` for anything in it that is wrong."""
@@ -158,15 +150,14 @@ def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
         raise UserError(f"{key} {message}; got {value}.") from validation
 
 
-def _unknown_key(key: str, keys_of_section: Sequence[str]) -> NotChosen:
+def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
     """Error for a key that no chosen option has."""
     choices = choices_by_key()
     if choices.get(key):
         listed = ", ".join(choices[key])
-        return NotChosen(key, f"'{key}' belongs to {listed}, which is not chosen.")
+        return UserError(f"'{key}' belongs to {listed}, which is not chosen.")
     keys = [known for known in [*keys_of_section, *choices] if known != key]
-    return NotChosen(
-        key,
+    return UserError(
         f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
         f"what is chosen, `attnexp config --groups` all there is to choose.",
     )
@@ -192,7 +183,7 @@ def choices_by_key() -> dict[str, list[str]]:
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `NotChosen` for a setting of a config, whose keys have a prefix such as `executor.`,
+    """Raise `UserError` for a setting of a config, whose keys have a prefix such as `executor.`,
     that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
         if acts(f, config):
@@ -200,4 +191,4 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
         default = f.default if f.default_factory is MISSING else f.default_factory()
         if getattr(section, f.name) != default:
             condition = f.metadata["when"].description
-            raise NotChosen(key, f"{key} would do nothing: it is for {condition}.")
+            raise UserError(f"{key} would do nothing: it is for {condition}.")
