@@ -28,7 +28,9 @@ def check_model(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     are finite, the same twice, and those of each text alone, and where a piece of the user's does
     not return what its seam asks for."""
     mask = getattr(model, "pattern", None)
-    users = [piece for piece in (*model.modules(), mask) if hasattr(piece, "surroundings")]
+    users: list[Any] = [
+        piece for piece in (*model.modules(), mask) if hasattr(piece, "surroundings")
+    ]
     devices = [ids.device] if ids.is_cuda else []
     with ExitStack() as stack, torch.random.fork_rng(devices):
         stack.callback(model.train, model.training)
@@ -118,15 +120,16 @@ def _wanted_shape(piece: Any, inputs: Any) -> tuple[int, ...]:
     """Shape that a piece returns for what it is given; empty where that may be any."""
     x = inputs[0]
     *before_last, last = x.shape
+    surroundings: Any = getattr(piece, "surroundings", ())
     match piece:
         case seams.Embedding():
-            return (*x.shape, piece.surroundings[1])
+            return (*x.shape, surroundings[1])
         case seams.JoinedPosition() | seams.Mixer():
             return (*before_last, piece.d_output)
         case seams.Rotation():
             return tuple(x.shape)
         case seams.ScoreBias():
-            return (*piece.surroundings, last, last)  # of positions (T,) or (B, T)
+            return (*surroundings, last, last)  # of positions (T,) or (B, T)
         case seams.Mask():
             return (len(x), len(x))
         case seams.Pooling():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from annotated_types import MinLen
-from pydantic import ConfigDict, FiniteFloat
+from pydantic import AfterValidator, ConfigDict, FiniteFloat, TypeAdapter
 from typing_extensions import TypedDict
 
 from attnexp.config.schema import Count, Protocol, Share
@@ -69,7 +69,7 @@ class RunResult:
     label: str  # of a run that belongs to no study, such as `imdb attention none mask=causal`
     departures: list[str]  # keys of its choices and settings that are not the default ones
     config: dict[str, Any]  # as `to_dict` gave it
-    data: Facts
+    data: Annotated[dict[str, Any], AfterValidator(TypeAdapter(Facts).validate_python)]
     parameters: int  # number of trainable ones
     epochs: Annotated[list[EpochRow], MinLen(1)]
     own_best: EpochRow  # of this run alone; `best` of a report is one epoch for all seeds

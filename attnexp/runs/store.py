@@ -172,18 +172,13 @@ def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]
         left_out(f"left out: {path} ({kind}{on_one_line(error)})")
 
 
-def list_finished(out: str | Path) -> list[Path]:
-    """Folders of the finished runs under `out`, the newest first."""
-    files = Path(out, RUNS).glob(f"*/{RESULT}")
-    newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    return [file.parent for file in newest_first]
-
-
 def finished_by_settings(out: str | Path) -> defaultdict[str, list[Path]]:
     """Folders of the finished runs under `out`, the newest first, by the settings in their ids:
     those of one list differ in code alone."""
+    files = Path(out, RUNS).glob(f"*/{RESULT}")
+    newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
     folders = defaultdict[str, list[Path]](list)
-    for path in list_finished(out):
-        digest, _, _ = path.name.partition("-")
-        folders[digest].append(path)
+    for file in newest_first:
+        digest, _, _ = file.parent.name.partition("-")
+        folders[digest].append(file.parent)
     return folders
