@@ -31,7 +31,7 @@ SAVED = ("dataset_dict.json", "state.json")
 """Files of which `save_to_disk` of `datasets` writes one."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
-    "doubled. Where quotes are part of a data set's texts: data.quotes=false."
+    "doubled."
 )
 JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
