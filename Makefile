@@ -22,7 +22,7 @@ setup: .venv/installed  ## Make .venv with everything at its tested version
 	@echo 'Installing into .venv, torch without CUDA; one to three minutes.'
 	@$(BIN)/pip install -qq --disable-pip-version-check --retries 1 -c constraints.txt \
 	  $(if $(CPU_WHEELS),--extra-index-url $(CPU_WHEELS)) torch
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,explore,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[baseline,dev]'
 	@touch $@
 
 ablation: setup  ## With and without positional encoding (DATA=contrast or imdb, SEEDS=6)

@@ -50,7 +50,8 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
                         raise ValueError(f"set model.d_model={len(vector)}, as wide as its vectors")
                     rows[row] = vector
                     in_file[row] = True
-        if not in_file.any() or not rows.isfinite().all():
+        is_usable = in_file.any() & rows.isfinite().all()
+        if not is_usable:
             raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")
     except (OSError, EOFError, ValueError, RuntimeError) as error:
         raise UserError(

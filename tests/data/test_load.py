@@ -24,8 +24,8 @@ def write_imdb(home: Path) -> None:
     """The reviews as aclImdb has them, in another order, and as the hub has them."""
     for split, rows in REVIEWS.items():
         for i, (text, label) in reversed([*enumerate(rows)]):
-            file = f"folder/aclImdb/{split}/{('neg', 'pos')[label]}/{8 + i}_{10 - i}.txt"
-            write_file(home / file, text)
+            name = f"{split}/{('neg', 'pos')[label]}/{8 + i}_{10 - i}.txt"
+            write_file(home / "folder/aclImdb" / name, text)
         file = home / f"hub/plain_text/{split}-00000-of-00001.parquet"
         file.parent.mkdir(parents=True, exist_ok=True)
         frame(rows).to_parquet(file)
