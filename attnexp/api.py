@@ -17,7 +17,6 @@ from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.inspect.insight import load_model
 from attnexp.runs.labels import settings
-from attnexp.statistics.defaults import MARGIN
 from attnexp.training.run import train_run
 
 __all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
@@ -60,14 +59,15 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare(
-    path: File, *more_paths: File, margin: float = 100 * MARGIN, metric: str | None = None
+    path: File, *more_paths: File, margin: float | None = None, metric: str | None = None
 ) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin: in percentage points. metric: else that of the studies. Raises
-    `UserError`."""
-    _check_type("margin", margin, Real, "a number")
-    if not 0 < margin <= 100:
-        raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
+    runs, or published files. margin, in percentage points, and metric: else those of the studies.
+    Raises `UserError`."""
+    if margin is not None:
+        _check_type("margin", margin, Real, "a number")
+        if not 0 < margin <= 100:
+            raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
     metrics = [choose_metric(metric, margin, groups)]
     return difference_frame(answer.compare(groups, metrics).differences)

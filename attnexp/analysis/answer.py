@@ -6,6 +6,7 @@ from itertools import product
 
 import pandas as pd
 
+from attnexp.analysis.chance import variants_above_chance
 from attnexp.analysis.contrasts import (
     Difference,
     average_differences,
@@ -18,6 +19,7 @@ from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
 ENDPOINT_FIELDS = [*ENDPOINT_KEYS, "n", "mean", "sd"]  # of the JSON document
+MOST_LISTED = 8  # seeds that are listed as missing
 EPOCH_KEYS = ["data", "protocol", "variant", "epoch", "metric"]
 
 
@@ -103,10 +105,12 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
     for group in groups:
         contrasts = contrasts_with_m(group.families)
         differences = []
-        for endpoint, metric, (contrast, m) in product(group.points, metrics, contrasts):
-            difference = judge_contrast(group, contrast, endpoint, metric, m)
-            if difference is not None:
-                differences.append(difference)
+        for endpoint, metric in product(group.points, metrics):
+            above_chance = variants_above_chance(group, endpoint, metric)
+            for contrast, m in contrasts:
+                row = judge_contrast(group, contrast, endpoint, metric, m, above_chance)
+                if row is not None:
+                    differences.append(row)
         comparison = Comparison(
             group=group,
             endpoints=_mean_endpoints(group),
@@ -151,17 +155,22 @@ def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
 
 def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
     """Notes on metrics and seeds that were planned and are not there, or the other way round."""
-    declared = {study.metric for study in group.studies}
-    judged = {metric.name for metric in metrics}
     measured = set(group.endpoints["metric"])
-    listed = ", ".join(sorted(judged))
-    for name in sorted(declared - judged):
-        yield f"Declared before the first run: {name}. This judges {listed}."
-    for name in sorted(judged - measured):
-        yield f"{group.data}: these results hold no {name}."
+    judged = {(metric.name, metric.margin) for metric in metrics}
+    listed = ", ".join(f"{metric.name} ±{metric.margin_text}" for metric in metrics)
+    for study in group.studies:
+        if (study.metric, study.margin) not in judged:
+            planned = MetricSpec(name=study.metric, margin=study.margin)
+            yield f"Planned: {planned.name} ±{planned.margin_text}. This judges {listed}."
+    for metric in metrics:
+        if metric.name not in measured:
+            yield f"{group.data}: these results hold no {metric.name}."
     seeds = group.endpoints.groupby("variant")["seed"].agg(frozenset)
     if seeds.nunique() > 1:
         yield "A difference leaves out seeds that one of its variants lacks; means do not."
     for variant, missing in group.missing().items():
         num_planned = len(group.planned[variant])
-        yield f"Missing: {variant}, {len(missing)} of {num_planned} planned seeds."
+        seeds = ", ".join(missing[:MOST_LISTED])
+        if len(missing) > MOST_LISTED:
+            seeds += ", ..."
+        yield f"Missing: {variant}, {len(missing)} of {num_planned} planned (seed {seeds})."

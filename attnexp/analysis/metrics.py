@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
+from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
 METRICS = (
@@ -27,18 +28,28 @@ METRIC_OF_COLUMN = {
 """How columns of endpoints and epochs are shown."""
 
 
-def choose_metric(name: str | None, margin: float, groups: Iterable[Group] = ()) -> MetricSpec:
-    """The metric of this name, else the one that studies declare, else accuracy. margin: in points.
-    Raises `UserError` where they declare several, and for a metric that is not shown in %."""
-    declared: set[str] = set()
+def choose_metric(
+    name: str | None, margin: float | None, groups: Iterable[Group] = ()
+) -> MetricSpec:
+    """The metric of this name with a margin in points, else those of the studies, else accuracy and
+    the default margin. Raises `UserError` where studies have several, and for a metric that is not
+    shown in %."""
+    planned_names: set[str] = set()
+    planned_margins: set[float] = set()
     for group in groups:
-        declared |= {study.metric for study in group.studies}
-    if name is None and len(declared) > 1:
-        listed = ", ".join(sorted(declared))
-        raise UserError(f"The studies declare several metrics: {listed}. Give one as --metric.")
-    chosen = name or next(iter(declared), ACCURACY.name)
+        planned_names |= {study.metric for study in group.studies}
+        planned_margins |= {100 * study.margin for study in group.studies}
+    if name is None and len(planned_names) > 1:
+        listed = ", ".join(sorted(planned_names))
+        raise UserError(f"These studies judge several metrics ({listed}). Give --metric.")
+    if margin is None and len(planned_margins) > 1:
+        listed = ", ".join(f"{points:g}" for points in sorted(planned_margins))
+        raise UserError(f"These studies have several margins ({listed} points). Give --margin.")
+    name = name or next(iter(planned_names), ACCURACY.name)
+    if margin is None:
+        margin = next(iter(planned_margins), 100 * MARGIN)
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
-    if chosen not in shares:
+    if name not in shares:
         listed = ", ".join(shares)
-        raise UserError(f"Judge by {chosen}? Give --metric one of {listed}.")
-    return replace(shares[chosen], margin=margin / 100)
+        raise UserError(f"Judge by {name}? Give --metric one of {listed}.")
+    return replace(shares[name], margin=margin / 100)

@@ -120,8 +120,7 @@ _config_dirs = typer.Option(
     exists=True, callback=_config_dir, expose_value=False, help="Folder with options of your own."
 )
 ConfigDir = Annotated[list[Path] | None, _config_dirs]
-_points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
-Margin = Annotated[float, _points]
+points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
 _trust_code = typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 TrustCode = Annotated[bool, _trust_code]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]

@@ -7,9 +7,8 @@ import typer
 
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, join_names
-from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
+from attnexp.cli.app import AnyCode, AsJson, Folders, TrustCode, app, console, emit, points, stop
 from attnexp.report import TableName
-from attnexp.statistics.defaults import MARGIN
 
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
@@ -39,7 +38,7 @@ def report(
     table: Table = None,
     format: Format = "table",
     baseline: Baseline = None,
-    margin: Margin = 100 * MARGIN,
+    margin: Annotated[float | None, points] = None,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import MISSING, field, fields
 from functools import cache
@@ -159,7 +159,7 @@ def _import(kind: str) -> Any:
         sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
     importlib.invalidate_caches()  # The file may just have been written.
     try:
-        with reads.importing():
+        with reads.importing() if is_foreign else nullcontext():
             imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(

@@ -1,6 +1,5 @@
 """Names of runs: the settings of a variant, its label, and the seed that tells its runs apart."""
 
-import functools
 import json
 from typing import Any
 
@@ -70,15 +69,20 @@ def data_of(config: Tree) -> DataConfig:
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 
-@functools.cache
+known_defaults: dict[tuple[str, ...], Tree] = {}
+"""Default settings so far, by the words of a run; a sweep hands them to its processes."""
+
+
 def default_settings(*words: str) -> Tree:
     """Settings of a run of these words, or of as many of the first as compose."""
     from attnexp.config.compose import compose
 
-    try:
-        return settings(to_dict(compose(words)))
-    except UserError:
-        return default_settings(*words[:-1])
+    if words not in known_defaults:
+        try:
+            known_defaults[words] = settings(to_dict(compose(words)))
+        except UserError:
+            known_defaults[words] = default_settings(*words[:-1])
+    return known_defaults[words]
 
 
 def as_word(key: str, value: Any) -> str:

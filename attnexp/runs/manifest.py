@@ -5,10 +5,10 @@ settings, data or kinds of seeds may not.
 """
 
 import glob
-import itertools
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,9 +21,8 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.runs import store
-from attnexp.runs.labels import as_word
 from attnexp.runs.result import Run
-from attnexp.statistics.defaults import ALPHA, MARGIN, G
+from attnexp.statistics.defaults import MARGIN
 
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
@@ -46,19 +45,6 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Declaration:
-    """Rule of a study that adds seeds until it is decided, declared before its first run."""
-
-    metric: str  # endpoint at which accuracy decides, such as `final`
-    margin: float = MARGIN  # smallest difference of accuracy that matters, as a share
-    alpha: float = ALPHA
-    g: float = G  # parameter of the anytime-valid interval
-
-    def __str__(self) -> str:
-        return f"--until decided --margin {100 * self.margin:g}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
     """Everything that `study.json` holds, besides its schema."""
 
@@ -70,13 +56,10 @@ class Manifest:
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
     commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
-    declaration: Declaration | None = None  # of a study that adds seeds because of its results
+    sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
     metric: str = "accuracy"  # that is judged
-
-    def has(self, run_id: str) -> bool:
-        """Whether the study planned a run."""
-        return any(run.run_id == run_id for run in self.runs)
+    margin: float = MARGIN  # smallest difference that matters, as a share
 
 
 def load_manifest(folder: Path) -> Manifest | None:
@@ -85,56 +68,34 @@ def load_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(file, "Delete it and sweep again: finished runs are kept."):
-        study = TypeAdapter(Manifest).validate_json(file.read_bytes())
+        tree = json.loads(file.read_bytes())
+        if declaration := tree.get("declaration"):  # An earlier version wrote this study.
+            tree |= {"sequential": True, "margin": declaration["margin"]}
+        study = TypeAdapter(Manifest).validate_python(tree)
         if not {run.variant for run in study.runs} <= study.variants.keys():
             raise ValueError("it has runs of variants that it does not name")
         return study
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
-    """How a stored study differs from a plan, as `train.epochs=1`; empty where its runs may join. A
-    plan of fixed seeds joins a study that adds seeds by its results."""
-    if planned.settings and not stored.settings:
-        return "of an earlier version, which did not record it"
-    pairs = zip(_describe_shape(stored), _describe_shape(planned), strict=True)
-    parts = [words for (words, value), (_, planned_value) in pairs if value != planned_value]
-    if not parts:
-        parts = _differing_settings(stored, planned)
-    if stored.declaration and planned.declaration not in (None, stored.declaration):
-        parts.append(str(stored.declaration))
-    return ", ".join(dict.fromkeys(parts))
+    """How the command of another plan differs from that of a stored study; empty where its runs may
+    join, such as those of fixed seeds and a sequential study of one plan."""
+    if _plan_of(stored) == _plan_of(planned):
+        return ""
+    stored_words = shlex.split(" ".join(stored.commands[-1:]))
+    words = shlex.split(planned.commands[-1])
+    there = shlex.join(word for word in stored_words if word not in words)
+    here = shlex.join(word for word in words if word not in stored_words)
+    if not there and not here:
+        return "of the same command, with other data, files or default settings"
+    return f"there: {there or 'nothing more'}; here: {here or 'nothing more'}"
 
 
-def _describe_shape(study: Manifest) -> list[tuple[str, object]]:
-    """What makes a study besides its settings: words for each part, and what must be equal."""
-    baseline = next(iter(study.variants))
-    data_sets = {*itertools.chain(*study.settings.values())}
-    return [
-        (f"seeds by {study.seed_kind}", study.seed_kind),
-        (f"baseline {baseline}", baseline),
-        (f"--metric {study.metric}", study.metric),
-        (f"variants {', '.join(sorted(study.variants))}", study.variants),
-        (f"data {', '.join(sorted(data_sets))}", data_sets),
-    ]
-
-
-def _differing_settings(stored: Manifest, planned: Manifest) -> list[str]:
-    """Stored settings that are others in a plan of the same variants and data sets."""
-    words: list[str] = []
-    for variant, by_data in stored.settings.items():
-        for data, settings in by_data.items():
-            planned_settings = planned.settings.get(variant, {}).get(data, settings)
-            fingerprints = {settings.get(FINGERPRINT), planned_settings.get(FINGERPRINT)}
-            if len(fingerprints) == 2 and None not in fingerprints:
-                words.append("data changed")
-            for key in {**settings, **planned_settings}:
-                if key == FINGERPRINT:
-                    continue  # a study of an earlier version has none
-                if key not in settings:
-                    words.append(f"no {key}")
-                elif (key, settings[key]) not in planned_settings.items():
-                    words.append(as_word(key, settings[key]))
-    return words
+def _plan_of(study: Manifest) -> tuple[object, ...]:
+    """What is the same for all runs of a study. The baseline is the first of the variants."""
+    variants = list(study.variants.items())
+    others = sorted(variants[1:])
+    return variants[0], others, study.settings, study.seed_kind, study.metric, study.margin
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
@@ -163,7 +124,7 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
         planned,
         commands=other_commands + planned.commands,
         runs=sorted(planned.runs + kept, key=lambda run: order.index(run.variant)),
-        declaration=planned.declaration or stored.declaration,
+        sequential=planned.sequential or stored.sequential,
         added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
     )
 
@@ -173,11 +134,11 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     a study in it, if any. left_out: called with a message for each run and study that cannot be
     read. Raises `UserError` where there is no folder, and for a damaged study."""
     runs: list[Run] = []
-    for path, label, declared in _list_runs(check_folder(folder), left_out):
+    for path, label, sequential in _list_runs(check_folder(folder), left_out):
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
-                runs.append(Run(path=path, result=result, label=label, declared=declared))
+                runs.append(Run(path=path, result=result, label=label, sequential=sequential))
     return runs
 
 
@@ -203,7 +164,7 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
 
 def _role(study: Manifest, run: PlannedRun) -> tuple[str, bool]:
     """Variant of a run in a study, and whether the study adds seeds because of results."""
-    return run.variant, study.declaration is not None
+    return run.variant, study.sequential
 
 
 def load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:

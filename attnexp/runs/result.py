@@ -98,4 +98,4 @@ class Run:
     path: Path
     result: RunResult
     label: str = ""  # name of the variant in its study; empty without a study
-    declared: bool = False  # whether a study has it that adds seeds because of results
+    sequential: bool = False  # whether a study has it that adds seeds because of results

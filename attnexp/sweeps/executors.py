@@ -11,17 +11,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, redirect_stdout
-from multiprocessing import connection, get_context, parent_process, resource_tracker
+from multiprocessing import connection, forkserver, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, foreign_code, to_dict
-from attnexp.data.encode import Dataset
+from attnexp.runs.labels import departures, known_defaults
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
 from attnexp.training.run import last_read, train_run
@@ -29,11 +29,11 @@ from attnexp.training.run import last_read, train_run
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
 
-START = get_context("forkserver" if sys.platform == "linux" else "spawn")
-"""How processes start. A fork of this one, which used torch's threads, may hang; on Linux they are
-forks of one that has only imported what a run needs, which takes three seconds."""
+CONTEXT = get_context("forkserver" if sys.platform == "linux" else "spawn")
+"""How processes start. A fork of this process, which used torch's threads, may hang. On Linux a
+server, which has only imported what a run needs, is forked instead; that import takes seconds."""
 if sys.platform == "linux":
-    START.set_forkserver_preload(["attnexp.training.run", "torch._dynamo"])
+    CONTEXT.set_forkserver_preload([__name__, "attnexp.sweeps.preload"])
 
 
 def train_job(job: Job, folder: str = ".") -> Outcome:
@@ -49,7 +49,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
             time.sleep(1)
         except (UserError, RunFailed) as error:
             return str(error)
-        except Exception as error:  # such as a full disk or a bug; run.log has the traceback
+        except Exception as error:  # A full disk or a bug; run.log has the traceback.
             return f"{type(error).__name__}: {error}"
 
 
@@ -62,7 +62,7 @@ class TimeLimitReached(JobKilled):
 
 
 class Executor:
-    """Place where jobs are trained, `slots` at a time."""
+    """Something that trains jobs, `slots` at a time."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         self.slots = num_slots(config, jobs)
@@ -84,7 +84,7 @@ class Executor:
 
 
 class OneByOne(Executor):
-    """Jobs in this process; without a terminal they print nothing."""
+    """Executor in this process; without a terminal its jobs print nothing."""
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Train the one job, however long it takes."""
@@ -95,70 +95,100 @@ class OneByOne(Executor):
         return [future]
 
 
+class Worker(NamedTuple):
+    """A process that trains one job."""
+
+    process: BaseProcess
+    pipe: Connection  # brings the outcome, and ends without it if the process is killed
+    gpu: str
+
+
 class SideBySide(Executor):
-    """A process for each job, so that each ends alone and leaves nothing behind. GPUs take turns."""
+    """Executor with a process for each job, so that each ends alone and leaves nothing behind."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-        self.gpus = visible.split(",") if visible else list(map(str, range(torch.cuda.device_count())))
-        self.processes: dict[Future[Outcome], tuple[BaseProcess, Connection, str]] = {}
+        self.gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            self.gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        self.workers: dict[Future[Outcome], Worker] = {}
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
         """Start a process for each job."""
-        futures = []
-        for job in jobs:
-            used = Counter(gpu for _, _, gpu in self.processes.values())
-            gpu = min(self.gpus, key=used.__getitem__, default="")
-            ours, theirs = START.Pipe(duplex=False)
-            arguments = (pickle.dumps(job), theirs, dict(os.environ, CUDA_VISIBLE_DEVICES=gpu), last_read)
-            process = START.Process(target=_work, args=arguments)
-            with _blocked_signals():
-                process.start()
-            theirs.close()
-            futures.append(Future[Outcome]())
-            self.processes[futures[-1]] = (process, ours, gpu)
-        return futures
+        return [self._start(job) for job in jobs]
+
+    def _start(self, job: Job) -> Future[Outcome]:
+        """Start a process, on the GPU that has the fewest."""
+        num_workers = Counter(worker.gpu for worker in self.workers.values())
+        gpu = min(self.gpus, key=num_workers.__getitem__, default="")
+        environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
+        pipe, end_of_worker = CONTEXT.Pipe(duplex=False)
+        departures(to_dict(job.config))  # Its default settings are composed here, once for all.
+        caches = (last_read, known_defaults)
+        arguments = (pickle.dumps(job), end_of_worker, environment, caches)
+        process = CONTEXT.Process(target=_work, args=arguments)
+        with _blocked_signals():
+            process.start()
+        end_of_worker.close()  # The worker has the only one now, so the pipe ends with it.
+        future = Future[Outcome]()
+        self.workers[future] = Worker(process, pipe, gpu)
+        return future
 
     def wait(self, running: Futures) -> None:
-        """Take the outcomes of processes that have ended, for half a second at most."""
-        pipes = [pipe for _, pipe, _ in self.processes.values()]
+        """Wait until a process has ended, or for half a second, and take outcomes."""
+        pipes = [worker.pipe for worker in self.workers.values()]
         ready = connection.wait(pipes, timeout=0.5)
-        for future, (process, pipe, _) in [*self.processes.items()]:
-            if pipe in ready:
-                try:
-                    future.set_result(pipe.recv())
-                except EOFError:
-                    future.set_exception(JobKilled("its process was killed (out of memory?)"))
-                process.join()
-                del self.processes[future]
+        for future, worker in list(self.workers.items()):
+            if worker.pipe not in ready:
+                continue
+            try:
+                future.set_result(worker.pipe.recv())
+            except EOFError:
+                future.set_exception(JobKilled("its process was killed (out of memory?)"))
+            worker.pipe.close()
+            worker.process.join()
+            del self.workers[future]
 
     def close(self) -> None:
         """End the processes."""
-        for process, _, _ in self.processes.values():
-            process.kill()
+        for worker in self.workers.values():
+            worker.process.kill()
 
 
-def _work(job: bytes, pipe: Connection, environment: dict[str, str], data: dict[Any, Dataset]) -> None:
-    """Train a job in a process of its own, which ends with the one that started it."""
-
-    def end_with_parent() -> None:
-        parent_process().join()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    os.environ.update(environment)
-    last_read.update(data)
-    progress.console.quiet = True  # the parent displays progress
+def _work(
+    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
+) -> None:
+    """Train a pickled job in a process of its own. caches: of data and default settings."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ.update(environment)  # The server that was forked may have others.
+    for own, of_parent in zip((last_read, known_defaults), caches, strict=True):
+        own.update(of_parent)
+    progress.console.quiet = True  # The parent displays progress.
     with redirect_stdout(sys.stderr):  # User code may print, also when it is imported.
         pipe.send(train_job(pickle.loads(job)))
 
 
+def _end_with_parent() -> None:
+    """End this process as soon as the one that started it has ended, however it did."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+    """Let the server of processes import what a run needs, while this process reads the data."""
+    is_side_by_side = config.kind is ExecutorKind.local and num_slots(config, jobs) > 1
+    if is_side_by_side and sys.platform == "linux":
+        with _blocked_signals():
+            forkserver.ensure_running()
+
+
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Ctrl-C and the end of a terminal reach all of its processes. Those that start within inherit
-    that both are blocked: this one ends them."""
-    resource_tracker.ensure_running()  # now, since it unblocks
+    """Block Ctrl-C and the end of the terminal for processes that start within. Both signals reach
+    every process of a terminal, and this one ends the others."""
+    resource_tracker.ensure_running()  # It would unblock them when it starts.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     try:
         yield

@@ -15,7 +15,6 @@ from attnexp.runs.manifest import (
     PlannedRun,
     describe_other_plan,
     load_manifest,
-    load_studies,
 )
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.run import read_inputs
@@ -30,21 +29,19 @@ def choose_folder(sweep: Sweep) -> Sweep:
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep, [])
     folder = sweep.directory
-    reason = ""
-    number = 1
+    reasons: list[str] = []
     while stored := load_manifest(folder):
         difference = describe_other_plan(stored, planned)
         if not difference:
             break
-        reason = reason or f"{folder} holds another plan ({difference})."
+        reasons.append(f"{folder} holds another plan ({difference}).")
         if sweep.is_named:
-            raise UserError(f"{reason} Choose another name=NAME.")
-        number += 1
-        folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
-    if reason:
-        progress.note(f"{reason} This one is in {folder}.")
+            raise UserError(f"{reasons[0]} Choose another name=NAME.")
+        folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")
+    if reasons:
+        progress.note(f"{reasons[0]} This one is in {folder}.")
     sweep = replace(sweep, directory=folder)
-    return _continue_study(stored, sweep) if stored else _take_declaration(sweep, planned)
+    return _continue_study(stored, sweep) if stored else sweep
 
 
 def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
@@ -57,30 +54,17 @@ def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep with what its study declares, and the seeds added after that had its answer."""
-    out = sweep.jobs[0].config.out
-    paths = [store.run_dir(out, run.run_id) for run in stored.runs]
-    has_finished = all(map(store.has_finished, paths))
-    is_complete = stored.declaration is None and has_finished
+    """A sweep of a study's plan, sequential where the study is. Seeds that are new to a study which
+    had its answer, or had such seeds before, are seeds added after it."""
+    paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
+    has_answer = not stored.sequential and all(map(store.has_finished, paths))
     added_seeds = dict.fromkeys(stored.added_seeds)
-    if is_complete or added_seeds:
+    if has_answer or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
         new_seeds = [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
         added_seeds |= dict.fromkeys(new_seeds)
-    declaration = sweep.declaration or stored.declaration
-    return replace(sweep, declaration=declaration, added_seeds=tuple(added_seeds))
-
-
-def _take_declaration(sweep: Sweep, planned: Manifest) -> Sweep:
-    """A sweep under a new name with what a study of the same plan declares that has its seeds."""
-    seeds = {job.seed for job in sweep.jobs}
-    for folder, study in load_studies(sweep.directory.parent, progress.note).items():
-        has_seeds = any(run.seed in seeds for run in study.runs)
-        if study.declaration is None or not has_seeds or describe_other_plan(study, planned):
-            continue
-        progress.note(f"{folder} added seeds by its results, so the intervals here allow for that.")
-        return replace(sweep, declaration=sweep.declaration or study.declaration)
-    return sweep
+    sequential = sweep.sequential or stored.sequential
+    return replace(sweep, sequential=sequential, added_seeds=tuple(added_seeds))
 
 
 def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
@@ -88,26 +72,25 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in run_ids]
     seeds = {run.seed for run in runs}
     kind = _seed_kind(sweep.jobs)
-    option = "" if sweep.metric == "accuracy" else f" --metric {sweep.metric}"
     plan_settings: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
     for job in sweep.jobs:
-        data = job.config.data.title
         settings_by_data = plan_settings[job.label]
-        if data in settings_by_data:
-            continue
-        settings = _settings_of_plan(job.config, kind)
-        if job.inputs in sweep.fingerprints:
-            settings[FINGERPRINT] = sweep.fingerprints[job.inputs]
-        settings_by_data[data] = settings
+        data = job.config.data.title
+        if data not in settings_by_data:  # Seeds make no other settings.
+            settings = _settings_of_plan(job.config, kind)
+            if job.inputs in sweep.fingerprints:
+                settings[FINGERPRINT] = sweep.fingerprints[job.inputs]
+            settings_by_data[data] = settings
     return Manifest(
         variants=sweep.variants,
         settings=plan_settings,
         seed_kind=" x ".join(kind),
-        commands=[sweep.command + option],
+        commands=[sweep.command],
         runs=runs,
-        declaration=sweep.declaration,
+        sequential=sweep.sequential,
         added_seeds=[seed for seed in sweep.added_seeds if seed in seeds],
-        metric=sweep.metric,
+        metric=sweep.metric.name,
+        margin=sweep.metric.margin,
     )
 
 

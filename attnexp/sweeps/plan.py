@@ -11,18 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import yaml
-
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
-from attnexp.config.choose import NotChosen
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.study import Study, load_study
 from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
 from attnexp.runs.labels import default_label, replicate, settings
-from attnexp.runs.manifest import Declaration
 from attnexp.runs.store import RUNS
+from attnexp.statistics.verdict import MetricSpec
 
 MAX_RUNS = 10_000
 
@@ -65,13 +63,13 @@ class Sweep:
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
-    declaration: Declaration | None = None  # of --until decided; `jobs` then holds its budget
+    metric: MetricSpec = ACCURACY  # what is judged, and by which margin
+    sequential: bool = False  # whether seeds are added because of results, from among `jobs`
     added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
-    metric: str = "accuracy"  # that is judged
     fingerprints: dict[str, str] = field(default_factory=dict)  # of `Job.inputs`, once read
 
 
-def plan(words: Sequence[str]) -> Sweep:
+def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
     executor_words: list[str] = []
     run_words: list[str] = []
@@ -84,21 +82,16 @@ def plan(words: Sequence[str]) -> Sweep:
             executor_words.append(word)
         else:
             run_words.append(word)
-    source = chosen.get("study", "")
     study = Study(variants={"": []})  # without a study, the axes make the labels
     if "study" in chosen:
-        study = load_study(source)
+        study = load_study(chosen["study"])
     shared = [*study.overrides, *run_words]
     axes = "_x_".join(_varied_keys(shared))
-    title = Path(source).stem
+    title = Path(chosen.get("study", "")).stem
     if not title:
         title = f"sweep_{axes}" if axes else "sweep"
     _check_words(study, shared, title)
-    try:
-        jobs = list(_jobs(study, shared, title))
-    except NotChosen as error:
-        hint = "" if source else _hint_at_study(shared)
-        raise UserError(f"{error}{hint}") from error
+    jobs = list(_jobs(study, shared, title))
     folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     name = _check_name(chosen.get("name", folder))
     variants: dict[str, dict[str, str]] = {}
@@ -110,8 +103,19 @@ def plan(words: Sequence[str]) -> Sweep:
         variants=variants,
         jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
-        command=shlex.join(["attnexp", "sweep", *words]),
+        command=command_of(words, metric),
+        metric=metric,
     )
+
+
+def command_of(words: Sequence[str], metric: MetricSpec) -> str:
+    """The command that gives these words and judges by this metric."""
+    options = []
+    if metric.name != ACCURACY.name:
+        options.append(f"--metric={metric.name}")
+    if metric.margin != ACCURACY.margin:
+        options.append(f"--margin={metric.margin_text}")
+    return shlex.join(["attnexp", "sweep", *words, *options])
 
 
 def _check_name(name: str) -> str:
@@ -183,51 +187,6 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
             label = " ".join(parts) or default_label(to_dict(configs[0]))
             for config in configs:
                 yield Job(config=config, label=label, parts=parts, factors=factors)
-
-
-def _hint_at_study(shared: Sequence[str]) -> str:
-    """The end of a message on axes of which some choices lack a setting: a file of the study in
-    which each variant has only the settings that it knows; nothing where all lack it."""
-    varied_keys = set(_varied_keys(shared)) - {"data"}
-    # seeds and data sets make no difference
-    axes = [axis if key_of(axis[0]) in varied_keys else axis[:1] for axis in expand(shared)]
-    own_keys = {*varied_keys}  # of words that each variant has for itself
-    known_words: dict[str, Sequence[str]] = {}  # by variant
-    lacking: list[str] = []  # variants without a setting
-    for words in itertools.product(*axes):
-        compared = [word for word in words if key_of(word) in varied_keys]
-        name = "_".join(word.partition("=")[2] for word in compared)
-        known_words[name] = _drop_unknown(words)
-        unknown_words = set(words).difference(known_words[name])
-        if unknown_words:
-            lacking.append(" ".join(compared))
-            own_keys.update(map(key_of, unknown_words))
-    if len(lacking) == len(known_words):
-        return ""
-    variants: dict[str, list[str]] = {}
-    for name, words_of_variant in known_words.items():
-        variants[name] = [word for word in words_of_variant if key_of(word) in own_keys]
-    study = {"baseline": next(iter(variants)), "variants": variants}
-    text = yaml.safe_dump(study, default_flow_style=None, sort_keys=False, width=1000)
-    shared_words = [word for word in shared if key_of(word) not in own_keys]
-    command = shlex.join(["attnexp", "sweep", "study=mine.yaml", *shared_words])
-    return (
-        f" Variants without it: {', '.join(lacking)}. Write a study, mine.yaml, that gives it to "
-        f"the others:\n{text}and compare them: {command}"
-    )
-
-
-def _drop_unknown(words: Sequence[str]) -> Sequence[str]:
-    """Words but for settings that no chosen piece has. Raises `NotChosen` for an experiment's."""
-    try:
-        compose(words)
-        return words
-    except NotChosen as error:
-        start = f"{error.key}."  # of the keys of a section, too
-        fewer_words = [word for word in words if not f"{key_of(word)}.".startswith(start)]
-        if len(fewer_words) == len(words):
-            raise
-        return _drop_unknown(fewer_words)
 
 
 def _distinct(jobs: Iterable[Job]) -> list[Job]:

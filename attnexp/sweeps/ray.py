@@ -17,11 +17,11 @@ PATIENCE = 30  # seconds without an answer of the head; Ray itself waits for min
 
 
 class RayTasks(Executor):
-    """One Ray task for each run. Ray repeats a task whose process is killed, once."""
+    """Executor with one Ray task for each run. Ray repeats once a task whose process is killed."""
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no usage reports
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Nothing is reported to anybody.
         self.ray = require("ray", "executor=ray", "ray")
         self.address = os.environ.get("RAY_ADDRESS", "").removeprefix("ray://")
         self.last_answer = time.monotonic()
@@ -29,7 +29,7 @@ class RayTasks(Executor):
             time.sleep(1)
         on_sigterm = signal.getsignal(signal.SIGTERM)
         self.ray.init(log_to_driver=False, logging_level=logging.ERROR)
-        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15
+        signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15.
         if ":" not in self.address:
             self.address = self.ray.get_runtime_context().gcs_address
         has_gpus = executors.want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
@@ -55,8 +55,7 @@ class RayTasks(Executor):
         """Whether Ray's head takes a connection. Raises `RunFailed` if it has not for long."""
         host, _, port = self.address.rpartition(":")
         try:
-            place = host.strip("[]"), int(port)
-            socket.create_connection(place, timeout=5).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=5).close()
         except (OSError, ValueError) as error:
             if time.monotonic() < self.last_answer + PATIENCE:
                 return False

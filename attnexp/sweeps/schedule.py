@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -37,14 +37,21 @@ class SweepEntry:
     num_epochs: int = 0  # those done when it was started last
 
 
-def scan(sweep: Sweep, *, any_code: bool = False) -> list[SweepEntry]:
-    """Identify every run and find those that have finished; note changes of the code since.
-    any_code: where none has finished with the code of today, take the newest one of other code."""
+Observer = Callable[[list[SweepEntry], str], None]
+"""Something to call after every change, with the entries and what is waited for."""
+
+
+def scan(
+    sweep: Sweep, jobs: Sequence[Job] | None = None, *, any_code: bool = False
+) -> list[SweepEntry]:
+    """Identify runs and find those that have finished; note changes of the code since. jobs: those
+    of the sweep that count, else all. any_code: where none has finished with the code of today,
+    take the newest one of other code."""
     entries: list[SweepEntry] = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     finished = store.finished_by_settings(sweep.directory.parent)
-    for job in sweep.jobs:
+    for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
         older = finished[identity.settings]
@@ -68,7 +75,7 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence
     kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
     try:
         return kinds.get(config.kind, executors.SideBySide)(config, jobs)
-    except RunFailed:  # a cluster that should be there
+    except RunFailed:  # A cluster that is configured but does not answer is an error of the run.
         raise
     except (RuntimeError, ConnectionError) as error:
         raise UserError(f"executor={config.kind} is not here: {error}") from error
@@ -76,28 +83,23 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence
 
 def run_sweep(
     sweep: Sweep,
+    jobs: Sequence[Job] | None = None,
     *,
     any_code: bool = False,
-    observe: Callable[[list[SweepEntry], str], None] = lambda entries, status: None,
-    choose: Callable[[list[SweepEntry]], Iterable[list[SweepEntry]]] = lambda entries: [entries],
+    observe: Observer = lambda entries, status: None,
 ) -> list[SweepEntry]:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
-    any_code: as in `scan`. observe: called after every change, with the entries so far and what is
-    waited for. choose: from all entries, one batch after another, each when the last has ended."""
-    planned = scan(sweep, any_code=any_code)
-    entries: list[SweepEntry] = []
-    missing = [entry.job for entry in planned if not entry.before]
-    with redirect_stdout(sys.stderr):  # what a cluster's library prints is not the answer
+    jobs, any_code: as in `scan`."""
+    entries = scan(sweep, jobs, any_code=any_code)
+    missing = [entry.job for entry in entries if not entry.before]
+    with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
         try:
-            for batch in choose(planned):
-                entries.extend(batch)
-                _record(sweep, entries)
-                for status in _run_batch(batch, executor):
-                    observe(entries, status)
+            _record(sweep, entries)
+            _run_entries(entries, executor, observe)
         finally:
             executor.close()
-            _record(sweep, entries)  # another sweep of this study may have begun since
+            _record(sweep, entries)  # Another sweep of this study may have begun since.
     return entries
 
 
@@ -107,19 +109,20 @@ def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
     record_runs(sweep.directory, manifest_of(sweep, run_ids))
 
 
-def _run_batch(batch: Sequence[SweepEntry], executor: Executor) -> Iterator[str]:
-    """Run all, first those that no other sweep does; yield what is waited for, step by step."""
-    running: dict[Future[Outcome], SweepEntry] = {}
-    for entry in batch:
+def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observer) -> None:
+    """Load what has finished, and run the rest, first what no other sweep runs."""
+    for entry in entries:
         if entry.before:
             _load(entry)
-    yield ""
-    while any(entry.outcome is None for entry in batch):
-        status = _start_runs(batch, running, executor)
-        executor.wait([*running])
-        for future in [future for future in running if future.done()]:
+    observe(entries, "")
+    running: dict[Future[Outcome], SweepEntry] = {}
+    while any(entry.outcome is None for entry in entries):
+        status = _start_runs(entries, running, executor)
+        executor.wait(list(running))
+        ended = [future for future in running if future.done()]
+        for future in ended:
             _take_outcome(running.pop(future), future)
-        yield status or executor.status
+        observe(entries, status or executor.status)
 
 
 def _load(entry: SweepEntry) -> None:
@@ -129,13 +132,13 @@ def _load(entry: SweepEntry) -> None:
 
 
 def _start_runs(
-    batch: Sequence[SweepEntry], running: dict[Future[Outcome], SweepEntry], executor: Executor
+    entries: Sequence[SweepEntry], running: dict[Future[Outcome], SweepEntry], executor: Executor
 ) -> str:
     """Fill the free slots, load what other sweeps have done; return which runs are awaited."""
     num_free = executor.slots - len(running)
     starting: list[SweepEntry] = []
     awaited: list[SweepEntry] = []
-    for entry in batch:
+    for entry in entries:
         if len(starting) == num_free:
             break
         if entry.outcome is not None or entry in running.values():
@@ -160,36 +163,45 @@ def _start_runs(
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
-    """Take what an ended run has come to. One that was killed has none yet if it may go on: after a
-    time limit if it did an epoch, else the first time."""
+    """Take what an ended job has come to. It has no outcome yet if it was killed and may go on:
+    after a time limit if it did an epoch, else the first time."""
     try:
-        entry.outcome = future.result()
-    except JobKilled as error:
+        entry.outcome = _refuse_other_files(entry, future.result())
+    except TimeLimitReached as error:
         seconds = _seconds_of_epochs(entry.path)
-        reason = str(error)
-        if isinstance(error, TimeLimitReached):
-            may_go_on = len(seconds) > entry.num_epochs
-            duration = progress.duration(fmean(seconds)) if seconds else "longer"
-            failure = (
-                f"{reason} before an epoch was done; an epoch takes {duration}. Ask for more: "
-                "'executor.slurm={time: MINUTES}'."
-            )
+        if len(seconds) > entry.num_epochs:
+            _note_resumption(entry, error)
+            return
+        duration = progress.duration(fmean(seconds)) if seconds else "longer"
+        entry.outcome = (
+            f"{error} before an epoch was done; an epoch takes {duration}. Ask for more: "
+            "'executor.slurm={time: MINUTES}'."
+        )
+    except JobKilled as error:
+        if entry.was_killed:
+            entry.outcome = f"it was tried twice: {error}"
         else:
-            may_go_on = not entry.was_killed
             entry.was_killed = True
-            failure = f"it was tried twice: {reason}"
-        if may_go_on:
-            progress.note(f"{entry.job}: {reason}. It goes on from epoch {len(seconds)}.")
-        else:
-            entry.outcome = failure
-    except Exception as error:  # whatever a cluster may do to a job
+            _note_resumption(entry, error)
+    except Exception as error:  # A cluster may do anything to a job.
         entry.outcome = str(error).strip().partition("\n")[0]
-    if isinstance(entry.outcome, Run):
-        name = reads.differing_file(entry.outcome.result.read_files)
-        if not name and entry.outcome.path.name != entry.path.name:
-            name = "the code or the data"
-        if name:
-            entry.outcome = f"{name} changed since the sweep began. Give the command again."
+
+
+def _note_resumption(entry: SweepEntry, reason: JobKilled) -> None:
+    num_epochs = len(_seconds_of_epochs(entry.path))
+    progress.note(f"{entry.job}: {reason}. It goes on from epoch {num_epochs}.")
+
+
+def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
+    """The outcome, or a failure where the run read other files than those of the plan."""
+    if not isinstance(outcome, Run):
+        return outcome
+    changed = reads.differing_file(outcome.result.read_files)
+    if not changed and outcome.path.name != entry.path.name:
+        changed = "the code or the data"
+    if changed:
+        return f"{changed} changed since the sweep began. Give the command again."
+    return outcome
 
 
 def _seconds_of_epochs(path: Path) -> list[float]:
@@ -197,5 +209,5 @@ def _seconds_of_epochs(path: Path) -> list[float]:
     try:
         lines = (path / store.METRICS).read_text().splitlines()
         return [json.loads(line)["seconds"] for line in lines]
-    except (OSError, ValueError, LookupError, TypeError):  # none, or half a line
+    except (OSError, ValueError, LookupError, TypeError):  # There is no file yet, or half a line.
         return []

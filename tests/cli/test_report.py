@@ -110,7 +110,7 @@ def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_
     assert re.search("macro_f1 from none at [^$]*points, margin ±0.25[^$]*pe +-2.00.*hurts", text)
     other = here_json("report", study, "--metric", "accuracy")
     assert {row["metric"] for row in other["differences"]} == {"accuracy"}
-    assert other["notes"][0].startswith("Declared before the first run: macro_f1.")
+    assert other["notes"][0].startswith("Planned: macro_f1 ±0.25. This judges accuracy")
 
 
 def test_the_study_table_is_text_and_fields(here: Command, here_json: Json, study: str) -> None:

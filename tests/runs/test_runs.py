@@ -14,7 +14,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import identity, labels, manifest, store
-from attnexp.runs.manifest import Declaration, Manifest, PlannedRun
+from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.runs.result import SCHEMA
 
 
@@ -76,36 +76,31 @@ def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
 
 ONE_EPOCH = {"train.epochs": 1, "position.kind": None}
 PLAN = replace(planned(("a", 0, "1-x"), ("b", 0, "2-x")), **acting(ONE_EPOCH))
-OTHER_PLANS: dict[str, dict[str, Any]] = {
-    "train.epochs=1": acting(ONE_EPOCH | {"train.epochs": 2}),
-    "position=none": acting({"train.epochs": 1}),
-    "no train.lr": acting(ONE_EPOCH | {"train.lr": 1}),
-    "data imdb": acting({"train.epochs": 1}, data="trec"),
-    "seeds by seed": {"seed_kind": "seeds.init"},
-    "baseline a": {"variants": {"b": {}, "a": {}}},
-    "variants a, b": {"variants": {"a": {}, "b": {}, "c": {}}},
-}
+OTHER_PLANS: list[dict[str, Any]] = [
+    acting(ONE_EPOCH | {"train.epochs": 2}),
+    acting({"train.epochs": 1}),
+    acting(ONE_EPOCH | {"train.lr": 1}),
+    acting({"train.epochs": 1}, data="trec"),
+    {"seed_kind": "seeds.init"},
+    {"variants": {"b": {}, "a": {}}},
+    {"variants": {"a": {}, "b": {}, "c": {}}},
+    {"metric": "macro_f1"},
+    {"margin": 0.02},
+]
 
 
-@pytest.mark.parametrize("difference", OTHER_PLANS)
-def test_another_plan_is_refused_with_what_differs(tmp_path: Path, difference: str) -> None:
-    manifest.record_runs(tmp_path / "s", PLAN)
-    other = replace(PLAN, **OTHER_PLANS[difference])
-    with pytest.raises(UserError, match=rf"s holds another plan \({difference}\)"):
+@pytest.mark.parametrize("change", OTHER_PLANS)
+def test_another_plan_is_refused_with_the_words_that_differ(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    first = replace(PLAN, commands=["attnexp sweep a=1 'b=2 3'"])
+    manifest.record_runs(tmp_path / "s", first)
+    other = replace(first, **change, commands=["attnexp sweep a=1 c=4"])
+    with pytest.raises(UserError, match=r"s holds another plan \(there: 'b=2 3'; here: c=4\)"):
         manifest.record_runs(tmp_path / "s", other)
-    assert stored_study(tmp_path / "s") == PLAN
-
-
-def test_a_study_of_before_plans_were_recorded_is_read_and_not_added_to(tmp_path: Path) -> None:
-    manifest.record_runs(tmp_path / "s", PLAN)
-    file = tmp_path / "s" / manifest.FILE
-    tree = json.loads(file.read_text())
-    for field in ("settings", "seed_kind", "added_seeds"):
-        del tree[field]
-    file.write_text(json.dumps(tree))
-    assert stored_study(tmp_path / "s") == replace(PLAN, settings={})
-    with pytest.raises(UserError, match=r"holds another plan \(of an earlier version"):
-        manifest.record_runs(tmp_path / "s", PLAN)
+    with pytest.raises(UserError, match=r"another plan \(of the same command, with other data, "):
+        manifest.record_runs(tmp_path / "s", replace(other, commands=first.commands))
+    assert stored_study(tmp_path / "s") == first
 
 
 def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> None:
@@ -120,12 +115,9 @@ def test_a_later_sweep_of_fewer_seeds_misses_only_its_own(tmp_path: Path) -> Non
     assert len(manifest.load_runs(study)) == len(stored_study(study).runs) == 4
     manifest.record_runs(study, planned(runs[5], command="three"))  # it adds a seed
     assert (len(manifest.load_runs(study)), len(stored_study(study).runs)) == (4, 5)
-    declared = replace(planned(runs[1]), declaration=Declaration(metric="final"))
-    manifest.record_runs(study, declared)
+    manifest.record_runs(study, replace(planned(runs[1]), sequential=True))
     manifest.record_runs(study, planned(runs[2]))
-    assert stored_study(study).declaration == declared.declaration  # whoever adds to it
-    with pytest.raises(UserError, match=r"another plan \(--until decided --margin 0.25"):
-        manifest.record_runs(study, replace(declared, declaration=Declaration(metric="chosen")))
+    assert stored_study(study).sequential  # whoever adds to it
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
 """Executors: how many runs at a time, what Slurm is asked for, and what happens to processes."""
 
 import os
+import pickle
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Barrier
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -36,43 +36,30 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
     assert executors.num_slots(ExecutorConfig(gpu=0.1), many) == 20
 
 
-def test_slots_share_the_gpus_and_end_with_the_executor(monkeypatch: Patch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
-    gpus: list[str] = []
-    pools: list[ThreadPoolExecutor] = []
-    all_have_begun = Barrier(4)
-
-    class Pool(ThreadPoolExecutor):
-        def __init__(self, size: int, context: object, begin: object, args: tuple[object, str]):
-            super().__init__(size)
-            gpus.append(args[1])
-            pools.append(self)
-
-        def submit(self, *job: object) -> Future[Any]:  # type: ignore[override]
-            return super().submit(all_have_begun.wait, 60)
-
-    monkeypatch.setattr(executors, "ProcessPoolExecutor", Pool)
-    jobs = plan([*SMOKE, "seed=range(4)"]).jobs
-    executor = executors.SideBySide(ExecutorConfig(workers=4), jobs)
-    for _ in range(2):  # the second time in the slots that are free again
-        places: list[Any] = [future.result() for future in executor.submit(jobs)]
-        assert sorted(places) == [0, 1, 2, 3]
-    executor.close()
-    assert sorted(gpus) == ["3", "3", "5", "5"]
-    assert all(pool._shutdown for pool in pools)
+def name_place(
+    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
+) -> None:
+    """In place of training: the GPU of a process and the data that it was handed, or no outcome."""
+    if pickle.loads(job).config.seed == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    (dataset,) = caches[0].values()
+    pipe.send((environment["CUDA_VISIBLE_DEVICES"], dataset.fingerprint))
 
 
 @pytest.mark.slow
-def test_processes_are_handed_the_data_that_the_sweep_has_read() -> None:
-    jobs = plan([*SMOKE, "seed=0,1"]).jobs
-    dataset = run.load_data(jobs[0].config.data)
-    executor = executors.SideBySide(ExecutorConfig(workers=2), jobs)
-    read_there = "list(__import__('sys').modules['attnexp.training.run'].last_read.values())"
-    for slot in executor.processes:
-        (handed,) = slot.pool.submit(eval, read_there).result()
-        assert handed.fingerprint == dataset.fingerprint
-        assert (handed.train.ids == dataset.train.ids).all()
-    executor.close()
+def test_processes_share_the_gpus_and_what_the_sweep_has_read(monkeypatch: Patch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    monkeypatch.setattr(executors, "_work", name_place)
+    jobs = plan([*SMOKE, "seed=range(5)"]).jobs
+    fingerprint = run.load_data(jobs[0].config.data).fingerprint
+    executor = executors.SideBySide(ExecutorConfig(workers=5), jobs)
+    futures = [*executor.submit(jobs)]
+    while not all(future.done() for future in futures):
+        executor.wait(futures)
+    assert isinstance(futures.pop().exception(), executors.JobKilled)
+    outcomes: list[Any] = [future.result() for future in futures]
+    assert sorted(outcomes) == [("3", fingerprint)] * 2 + [("5", fingerprint)] * 2
+    assert not executor.workers
 
 
 @pytest.mark.parametrize("kind", ["ray", "slurm"])
@@ -120,6 +107,19 @@ def test_a_stopped_sweep_ends_its_processes_and_goes_on(
 
 
 @pytest.mark.slow
+def test_a_killed_process_is_replaced_and_its_run_goes_on(
+    tmp_path: Path, undisturbed: Figures
+) -> None:
+    process = sweeping(tmp_path, *TWO_AT_A_TIME)
+    wait_for(lambda: num_begun(tmp_path))
+    os.kill(children(process.pid)[0], signal.SIGKILL)
+    code, message = result_of(process)
+    assert code == 0, message
+    assert message.count("its process was killed (out of memory?). It goes on from epoch ") == 1
+    assert outcomes(tmp_path) == undisturbed
+
+
+@pytest.mark.slow
 def test_ray_gives_the_figures_of_processes_here(tmp_path: Path, undisturbed: Figures) -> None:
     pytest.importorskip("ray")
     code, message = result_of(sweeping(tmp_path, *TWO_AT_A_TIME, "executor=ray"))
@@ -142,18 +142,6 @@ class PretendedRay(ModuleType):
         return lambda function: function
 
 
-@pytest.mark.parametrize(("words", "max_calls"), [([], 0), (["train.loss=unused_loss:loss"], 1)])
-def test_ray_gives_user_code_a_process_for_each_run(
-    tmp_path: Path, monkeypatch: Patch, words: list[str], max_calls: int
-) -> None:
-    (tmp_path / "unused_loss.py").write_text("def loss(logits, labels): ...")
-    monkeypatch.chdir(tmp_path)
-    pretended = PretendedRay("")
-    monkeypatch.setitem(sys.modules, "ray", pretended)
-    open_executor(ExecutorConfig(kind=ExecutorKind.ray), plan([*SMOKE, *words]).jobs, [])
-    assert pretended.options["max_calls"] == max_calls
-
-
 def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> None:
     monkeypatch.setattr(ray, "PATIENCE", 0.1)
     monkeypatch.setattr("time.sleep", lambda seconds: None)
@@ -162,8 +150,10 @@ def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> N
     jobs = plan([*SMOKE]).jobs
     with socket.create_server(("127.0.0.1", 0)) as head:
         address = f"127.0.0.1:{head.getsockname()[1]}"
-        monkeypatch.setitem(sys.modules, "ray", PretendedRay(address))
+        pretended = PretendedRay(address)
+        monkeypatch.setitem(sys.modules, "ray", pretended)
         executor = open_executor(config, jobs, jobs)
+    assert pretended.options["max_calls"] == 1  # a process for each job
     executor.last_answer -= 60  # type: ignore[attr-defined]
     with pytest.raises(RunFailed, match=f"No Ray head answers at {address}.*same command again"):
         executor.wait([])

@@ -1,7 +1,7 @@
 """Folders of sweeps: each holds one plan, to which seeds may be added."""
 
 import json
-from dataclasses import replace
+import shlex
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,12 @@ from sweeping import SMOKE, Pretend, small
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
+from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.folder import choose_folder, manifest_of
-from attnexp.sweeps.plan import Sweep
+from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
+from attnexp.training.run import last_read
 
 AXIS = "position=none,sinusoidal"
 THREE = "seed=range(3)"
@@ -46,8 +48,8 @@ def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Cap
             assert sweep.directory == tmp_path / name
             message = capsys.readouterr().err
             is_first = name == "sweep_position"
-            assert ("sweep_position holds another plan (" in message) != is_first
-            assert ("train.epochs=1" in message) != is_first
+            reason = "sweep_position holds another plan (there: train.epochs=1; here: "
+            assert (reason in message) != is_first
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", *commands}
     assert all(len(stored_study(tmp_path / name).runs) == 6 for name in commands)
 
@@ -55,12 +57,12 @@ def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Cap
 def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     words = [AXIS, "train.epochs=1", "name=mine"]
     study = run(tmp_path, *words, THREE)
-    assert (study.seed_kind, study.declaration, study.added_seeds) == ("seed", None, [])
+    assert (study.seed_kind, study.sequential, study.added_seeds) == ("seed", False, [])
     assert study.settings["position=sinusoidal"]["contrast"]["train.epochs"] == 1
     more = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
     assert {entry.seed for entry in more.runs} == set("01234")
-    with pytest.raises(UserError, match=r"mine holds another plan \(train\.lr="):
-        choose_folder(small(tmp_path, *words, "train.lr=1"))
+    with pytest.raises(UserError, match=r"mine holds another plan \(.*; here: train\.lr=1\)"):
+        choose_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
 
 
@@ -96,46 +98,54 @@ def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None
     words = ["data=files", f"data.path={file}", *no_limits, AXIS]
     rows = [f"word{n},{'pos' if n % 2 else 'neg'}\n" for n in range(40)]
     file.write_text(f"text,label\n{''.join(rows)}")
-    first = finish(small(tmp_path, *words, THREE))
-    saved = json.loads((first.directory / manifest.FILE).read_text())
-    for by_data in saved["settings"].values():
-        del by_data["my.csv"]["data.fingerprint"]  # as earlier versions wrote it
-    (first.directory / manifest.FILE).write_text(json.dumps(saved))
-    assert run(tmp_path, *words, "seed=range(4)").added_seeds == ["3"]
+    finish(small(tmp_path, *words, THREE))
     file.write_text(f"text,label\n{''.join(rows[1:])}")
-    other = finish(small(tmp_path, *words, "seed=range(5)"))
+    last_read.clear()
+    other = finish(small(tmp_path, *words, THREE))
     assert other.directory.name == "sweep_position-2"
-    assert stored_study(other.directory).added_seeds == []
-    assert "sweep_position holds another plan (data changed)" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "sweep_position holds another plan (of the same command, with other data" in said
 
 
-def test_the_metric_is_of_the_plan(tmp_path: Path) -> None:
-    sweep = replace(small(tmp_path, AXIS, THREE, "name=mine"), metric="macro_f1")
-    study = stored_study(finish(sweep).directory)
-    assert study.metric == "macro_f1"
-    assert study.commands[0].endswith("name=mine --metric macro_f1")
-    with pytest.raises(UserError, match=r"holds another plan \(--metric macro_f1\)"):
-        choose_folder(small(tmp_path, AXIS, THREE, "name=mine"))
+def test_metric_and_margin_are_of_the_plan(tmp_path: Path) -> None:
+    sweep = small(tmp_path, AXIS, THREE, "name=mine")
+    other = plan(shlex.split(sweep.command)[2:], MetricSpec(name="macro_f1", margin=0.02))
+    study = stored_study(finish(other).directory)
+    assert (study.metric, study.margin) == ("macro_f1", 0.02)
+    assert study.commands[0].endswith("name=mine --metric=macro_f1 --margin=2")
+    with pytest.raises(UserError, match=r"\(there: --metric=macro_f1 --margin=2; here: nothing"):
+        choose_folder(sweep)
 
 
 def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:
     words = [*SMOKE, AXIS, f"out={tmp_path}", f"seed=range({num_seeds})", "executor.workers=1"]
-    return finish(plan_until_decided(words, margin=0.0025))
+    return finish(plan_until_decided(words))
 
 
-def test_a_declaration_holds_for_later_sweeps(tmp_path: Path) -> None:
-    declared = until_decided(tmp_path, 8)
+def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
+    first = until_decided(tmp_path, 8)
     later = finish(small(tmp_path, AXIS, "seed=range(9)"))
-    assert later.directory == declared.directory
-    assert later.declaration == declared.declaration is not None
-    assert stored_study(later.directory).added_seeds == []
-    named = finish(small(tmp_path, AXIS, "seed=range(7,9)", "name=named"))
-    assert named.declaration == declared.declaration
-    assert finish(small(tmp_path, AXIS, "seed=range(9,12)", "name=new")).declaration is None
+    assert later.directory == first.directory
+    assert later.sequential
+    study = stored_study(later.directory)
+    assert (study.sequential, study.added_seeds) == (True, [])
+
+
+def test_a_study_of_an_earlier_version_stays_sequential(tmp_path: Path) -> None:
+    file = until_decided(tmp_path, 8).directory / manifest.FILE
+    tree = json.loads(file.read_text())
+    del tree["sequential"], tree["margin"]
+    declaration = {"metric": "final", "margin": 0.02, "alpha": 0.05, "g": 0.25}
+    file.write_text(json.dumps(tree | {"declaration": declaration}))
+    study = stored_study(file.parent)
+    assert (study.sequential, study.margin) == (True, 0.02)
+    file.write_text(json.dumps(tree | {"declaration": None}))
+    study = stored_study(file.parent)
+    assert (study.sequential, study.margin) == (False, 0.0025)
 
 
 def test_a_complete_study_that_adds_seeds_says_which(tmp_path: Path) -> None:
     run(tmp_path, AXIS, THREE)
     study = stored_study(until_decided(tmp_path, 8).directory)
-    assert study.declaration is not None
+    assert study.sequential
     assert study.added_seeds == ["3", "4", "5", "6", "7"]

@@ -8,7 +8,6 @@ from conftest import Refused
 
 from attnexp.base.errors import UserError
 from attnexp.sweeps.plan import plan
-from attnexp.sweeps.watch import notes_on_plan
 
 
 def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
@@ -97,24 +96,3 @@ def test_seeds_apart_are_no_variants() -> None:
         f"position=none on imdb, seed 0{one}" for one in ("", "-init1", "-init2")
     ]
     assert {job.label for job in jobs[1::2]} == {"position=sinusoidal"}
-
-
-@pytest.mark.parametrize(
-    ("words", "ceiling"),
-    [
-        (["model=mean,attention"], "50 %"),
-        (["mask=padding", "model.pooling=cls"], "50 %"),
-        (["model=tfidf"], "50 %"),
-        (["data.order_fraction=0.5", "model.pooling=max"], "75 %"),
-        (["model=mean,lstm"], None),
-        (["position=none,rotary"], None),
-        (["mask=causal"], None),
-        (["model.pooling=last"], None),
-        (["data=trec"], None),
-        (["data.tokenizer=shlex:split"], None),  # whose tokens may hold the order
-    ],
-)
-def test_models_that_see_no_order_are_told_a_ceiling(words: list[str], ceiling: str | None) -> None:
-    notes = "".join(notes_on_plan(plan(["data=contrast", "seed=0,1,2", *words])))
-    assert notes.startswith(f"Blind to word order: {ceiling} is its ceiling" if ceiling else "")
-    assert bool(notes) == bool(ceiling)

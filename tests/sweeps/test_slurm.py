@@ -94,7 +94,7 @@ def queue_one(tmp_path: Path) -> tuple[SlurmQueue, Any]:
 
 
 def look(executor: SlurmQueue) -> None:
-    executor.next_look = 0
+    executor.next_query = 0
     executor.wait([])
 
 

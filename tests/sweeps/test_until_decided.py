@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +14,8 @@ from sweeping import Pretend, finished
 
 from attnexp.analysis.families import difference
 from attnexp.base.errors import RunFailed
-from attnexp.runs.manifest import Declaration
 from attnexp.runs.result import Run
+from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
@@ -37,11 +36,11 @@ overrides: [data=contrast, train.epochs=2]
 def sweep(tmp_path: Path, *words: str) -> Sweep:
     (tmp_path / "mine.yaml").write_text(STUDY)
     start = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
-    return sequential.plan_until_decided([*start, *(words or ["seed=range(12)"])], margin=0.0025)
+    return sequential.plan_until_decided([*start, *(words or ["seed=range(12)"])])
 
 
 def seeds(planned: Sweep) -> dict[str, int]:
-    entries = run_sweep(planned, choose=partial(sequential.rounds, planned))
+    entries = sequential.run_until_decided(planned)
     return Counter(run.label for run in finished(entries))
 
 
@@ -53,9 +52,9 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Cap
     assert told.count("fast − slow, 8 seeds: helps") == 2
     assert "All seeds are used, and not every variant is decided." in told
     study = stored_study(tmp_path / "mine")
-    assert study.declaration == Declaration(metric="final", margin=0.0025, alpha=0.05, g=0.25)
+    assert study.sequential
     assert Counter(run.variant for run in study.runs) == {"slow": 9, "noisy": 9, "fast": 8}
-    assert study.commands[-1].endswith("'seed=range(9)' --until decided --margin 0.25")
+    assert study.commands[-1].endswith("'seed=range(9)' --until decided")
     more = sweep(tmp_path, "seed=range(10)")  # the budget may be raised
     assert seeds(more) == {"slow": 10, "noisy": 10, "fast": 8}
 
@@ -91,10 +90,10 @@ def test_it_ends_where_every_variant_failed(tmp_path: Path, pretend: Pretend) ->
     assert seeds(sweep(tmp_path)) == {"slow": 8}
 
 
-def test_the_endpoint_is_the_first_of_the_protocol_and_the_budget_64_seeds() -> None:
+def test_the_budget_is_64_seeds() -> None:
     words = ["data=contrast", "position=none,sinusoidal", "train=holdout"]
-    planned = sequential.plan_until_decided(words, margin=0.01)
-    assert planned.declaration == Declaration(metric="chosen", margin=0.01)
+    planned = sequential.plan_until_decided(words, MetricSpec(margin=0.01))
+    assert planned.command.endswith("--margin=1 --until decided")
     assert len(planned.jobs) == 128
 
 

@@ -1,0 +1,106 @@
+"""What a user sees of a sweep: its runs beforehand, and progress while it runs."""
+
+import time
+from collections import Counter
+from typing import Any
+
+from rich.progress import BarColumn, Progress, TextColumn
+
+from attnexp.base import progress
+from attnexp.config.schema import ExecutorKind
+from attnexp.runs.result import Run
+from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.plan import Sweep
+from attnexp.sweeps.schedule import SweepEntry, scan
+from attnexp.sweeps.slurm import sbatch_script
+
+MINUTE = 60.0  # seconds between two lines on what is waited for
+
+
+def note_few_seeds(sweep: Sweep) -> None:
+    """Print a line on a sweep whose seeds are too few to decide anything."""
+    num_seeds = Counter(job.title for job in sweep.jobs)
+    fewest = min(num_seeds.values())
+    if len(sweep.variants) > 1 and fewest < 3:
+        progress.note(
+            f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
+        )
+
+
+def preview_sweep(
+    sweep: Sweep, *, any_code: bool = False, as_json: bool = False
+) -> str | dict[str, Any]:
+    """A line for each variant, the total and Slurm's script, or all counts as a record."""
+    entries = scan(sweep, any_code=any_code)
+    missing = [entry.job for entry in entries if not entry.before]
+    slots = num_slots(sweep.executor, missing)
+    num_runs = Counter(job.title for job in sweep.jobs)
+    num_missing = Counter(job.title for job in missing)
+    if as_json:
+        variants = {
+            title: {"runs": number, "finished": number - num_missing[title]}
+            for title, number in num_runs.items()
+        }
+        counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
+        return {**counts, "variants": variants}
+    lines = []
+    for title, number in num_runs.items():
+        lines.append(f"{title}: {_count_runs(number)}, {number - num_missing[title]} finished")
+    at_most = " at most" if sweep.sequential else ""
+    to_do = f"{_count_runs(len(missing))} to do{at_most}"
+    lines.append(f"{to_do}, executor={sweep.executor.kind}, {slots} at a time.")
+    if missing and sweep.executor.kind is ExecutorKind.slurm:
+        lines.append(sbatch_script(sweep.executor, missing))
+    return "\n".join(lines)
+
+
+def _count_runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+class SweepDisplay:
+    """A line for each run that has ended, and what is left: in a bar on a terminal; else, while
+    something is waited for, in a line once a minute."""
+
+    def __init__(self) -> None:
+        console = progress.console
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(20))
+        is_off = not console.is_terminal
+        self.bar = Progress(*columns, console=console, transient=True, disable=is_off)
+        self.task = self.bar.add_task("", total=None)
+        self.shown: set[SweepEntry] = set()  # those whose line has been shown
+        self.began = time.monotonic()
+        self.next_line = self.began
+
+    def show(self, entries: list[SweepEntry], status: str) -> None:
+        """Show the current state of these entries. status: what is waited for, or nothing."""
+        counts = Counter(type(entry.outcome) for entry in entries)
+        num_left = counts[type(None)]
+        num_here = sum(not entry.before for entry in entries)  # those that this sweep runs
+        num_done_here = num_here - num_left
+        line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
+        if num_done_here > 0:
+            seconds = time.monotonic() - self.began
+            seconds_left = seconds / num_done_here * num_left
+            line += f", about {progress.duration(seconds_left)}"
+        for entry in entries:
+            if entry.outcome is not None and entry not in self.shown:
+                self.shown.add(entry)
+                progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
+        if num_left and status:
+            line += f"; {status}"
+            if self.bar.disable and time.monotonic() >= self.next_line:
+                progress.note(line)
+                self.next_line = time.monotonic() + MINUTE
+        self.bar.update(self.task, description=line, total=num_here, completed=num_done_here)
+
+
+def _describe_outcome(entry: SweepEntry) -> str:
+    if not isinstance(entry.outcome, Run):
+        return f"failed: {entry.outcome}"
+    result = entry.outcome.result
+    accuracy = f"final accuracy {100 * result.final.val_accuracy:.2f} %"
+    if entry.before:
+        return f"{accuracy}, finished before"
+    speed = f"{result.final.examples_per_second:,.0f} texts/s"
+    return f"{accuracy}, {progress.duration(result.wall_seconds)}, {speed}"
