@@ -198,7 +198,7 @@ def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
         },
         parameters=2_609_281,
         epochs=rows,
-        best=best,
+        own_best=best,
         final=final,
         test=Evaluation(
             loss=final.val_loss,

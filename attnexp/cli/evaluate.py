@@ -1,6 +1,9 @@
 """`attnexp evaluate`."""
 
 from dataclasses import asdict, replace
+from typing import Annotated, Literal
+
+import typer
 
 from attnexp.cli.app import AnyCode, AsJson, Overrides, RunDir, TrustCode, app, emit, stop
 
@@ -9,6 +12,9 @@ from attnexp.cli.app import AnyCode, AsJson, Overrides, RunDir, TrustCode, app, 
 def evaluate(
     run_dir: RunDir,
     overrides: Overrides = None,
+    table: Annotated[
+        Literal["errors"] | None, typer.Option(metavar="errors", help="Print texts it gets wrong.")
+    ] = None,
     trust_code: TrustCode = False,
     any_code: AnyCode = False,
     as_json: AsJson = False,
@@ -21,11 +27,17 @@ def evaluate(
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
     from attnexp.runs.manifest import find_run
-    from attnexp.training.evaluate import evaluate_run
+    from attnexp.training.evaluate import list_errors, measure_again
 
-    stored, measured = evaluate_run(
+    again = measure_again(
         find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
     )
+    if table is not None:
+        from attnexp.report.formats import to_csv
+
+        emit(to_csv(list_errors(again)))
+        return
+    stored, measured = again.run.result.test, again.metrics
     if as_json:
         emit({"stored": asdict(stored), "measured": asdict(measured)})
     else:

@@ -48,8 +48,7 @@ class Dataset:
 
     def read(self, ids: Ids) -> str:
         """The known words of a text, (max_len,), as the model sees it."""
-        places = ids - text.FIRST_WORD
-        return " ".join(self.words[place] for place in places if 0 <= place < len(self.words))
+        return text.to_text(ids, self.words)
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:

@@ -153,6 +153,12 @@ def kept_part(config: DataConfig) -> slice:
     return slice(config.max_len)
 
 
+def to_text(ids: Ids, words: Sequence[str]) -> str:
+    """The known words of a text, (max_len,), as the model sees it. words: by rank."""
+    places = ids - FIRST_WORD
+    return " ".join(words[place] for place in places if 0 <= place < len(words))
+
+
 def to_ids(rows: Texts, config: DataConfig) -> Ids:
     """Ranks as Keras's ids, cut and padded: (n, max_len)."""
     ids = np.full((len(rows), config.max_len), PAD, np.int32)

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
-from attnexp.report.table import Table
+from attnexp.report.table import Table, text_of
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
@@ -78,11 +78,11 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    columns = {name: lambda run, name=name: str(getattr(run, name) or "") for name in SHOWN}
-    columns["accuracy"] = lambda run: format_number(float(run.accuracy), ACCURACY)
-    columns["bytes"] = lambda run: decimal(int(run.bytes), precision=0)
+    columns = {name: text_of(name) for name in SHOWN}
+    columns["accuracy"] = lambda run: format_number(float(run["accuracy"]), ACCURACY)
+    columns["bytes"] = lambda run: decimal(int(run["bytes"]), precision=0)
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     title = f"Runs: {states}; {decimal(int(runs['bytes'].sum()))}"
     runs = runs.fillna({"accuracy": math.nan, "bytes": 0, "data": "", "seed": "", "settings": ""})
-    return Table(title=title, rows=list(runs.itertuples()), columns=columns)
+    return Table(title=title, rows=runs.to_dict("records"), columns=columns)

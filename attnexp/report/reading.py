@@ -12,8 +12,8 @@ MOST_CLASSES = 5
 
 
 def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
-    """The reading as plain containers; attention is what each token receives from all queries, and
-    padding the share of attention that tokens do not receive."""
+    """The reading as plain containers; attention is what each token receives from all queries,
+    padding the share that tokens do not receive, and maps the weights of each layer, (H, T, T)."""
     attention = _attention_of(reading, head)
     return {
         "label": reading.label,
@@ -21,6 +21,7 @@ def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
         "tokens": reading.tokens,
         "known": reading.known,
         "attention": attention.received.tolist() if attention else None,
+        "maps": [layer.weights.tolist() for layer in reading.layers],
         "padding": attention.padding_share if attention else None,
         "words_cut": reading.num_cut,
     }
@@ -50,13 +51,15 @@ def as_line(reading: Reading, head: int | None) -> Text:
         received = attention.received
         largest = float(received.max(initial=0.0))
         styles = [_style(weight / (largest or 1.0)) for weight in received]
-        remarks = [f"darkest: {largest:.3g}", describe_padding(attention.padding_share)]
+        weights = [f"darkest: {largest:.3g}", describe_padding(attention.padding_share)]
+        remarks = [", ".join(filter(None, weights))]
     if reading.num_cut:
         remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
-    listed = ", ".join(filter(None, remarks))
-    return line.append(f" ({listed})", "dim") if listed else line
+    for remark in remarks:
+        line.append(f" ({remark})", "dim")
+    return line
 
 
 def _style(depth: float) -> str:

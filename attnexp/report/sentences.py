@@ -107,7 +107,7 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
 
 def _list_own_code(group: Group) -> dict[str, str]:
     """Digests of the Python files that variants have read beside attnexp's own, by name."""
-    own = {}
+    own: dict[str, str] = {}
     for variant, code in group.code.items():
         if foreign_code(group.configs[variant]):
             own |= {file: code[file] for file in code if not (PACKAGE / file).is_file()}

@@ -13,6 +13,11 @@ CONTEXT = ("data", "protocol", "at", "metric", "n", "data sets")
 """Columns that are left out where they say the same in every row."""
 
 
+def text_of(key: str) -> Callable[[Any], str]:
+    """What prints the value of a record."""
+    return lambda record: str(record[key])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """Records, and how they are printed: csv and JSON hold `frame`, all others `cells`."""

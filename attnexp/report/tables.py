@@ -19,7 +19,7 @@ from attnexp.base.files import reading
 from attnexp.report import TableName
 from attnexp.report.cells import Mean, format_mean, format_span
 from attnexp.report.difference_tables import OVER_DATA, QUOTED, WITHIN, tabulate_differences
-from attnexp.report.table import Table
+from attnexp.report.table import Table, text_of
 from attnexp.runs import predictions
 from attnexp.runs.manifest import load_run
 from attnexp.statistics.verdict import MetricSpec
@@ -105,7 +105,7 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
         if not is_as_long or settings_unlike_k(group.configs[variant]):
             return pd.DataFrame()
         accuracies = k_run["val_accuracy"]
-        about = {"data": group.data, "protocol": group.protocol, "variant": variant}
+        about: dict[str, Any] = {"data": group.data, "protocol": group.protocol, "variant": variant}
         about |= {"metric": ACCURACY.name, "n": 1}
         rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
         rows.append(about | {"at": "K best", "mean": accuracies.max()})
@@ -181,9 +181,7 @@ def _pivot(
     def spread(row: Any) -> tuple[str, Mean]:
         return heading(row), format_mean(row, metrics.get(row["metric"], UNKNOWN))
 
-    columns: dict[str, Callable[[Any], str]] = {
-        key: lambda row, key=key: str(row[key]) for key in keys
-    }
+    columns = {key: text_of(key) for key in keys}
     return Table(title=title, rows=rows.to_dict("records"), columns=columns, spread=spread)
 
 

@@ -1,15 +1,18 @@
 """Finished runs measured again, from their stored weights."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy  # noqa: F401 - before torch, which swallows a Ctrl-C in this import
+import numpy as np  # before torch, which swallows a Ctrl-C in this import
+from numpy.typing import NDArray
 from torch import from_numpy, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
+from attnexp.data.text import to_text
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import load_config
@@ -19,6 +22,9 @@ from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import measure
 from attnexp.training.run import load_data, on_device
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SETTINGS = """data.path data.header data.text data.label data.limit_test train.device
 train.threads""".split()
 """Settings that may change for an evaluation; all others belong to the model."""
@@ -26,12 +32,34 @@ AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 """Settings by which a run turned its texts into ids; other texts need the same."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A finished run, its test set or other texts, and what its model says of each now."""
+
+    run: Run
+    test: Examples
+    logits: NDArray[Any]  # (n,) or (n, C)
+
+    @property
+    def metrics(self) -> Evaluation:
+        """Metrics of all texts together."""
+        return measure(self.logits, self.test.truth)
+
+
 def evaluate_run(
     run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[Evaluation, Evaluation]:
-    """Stored test metrics of a run, and those measured now with its stored weights, which agree to
-    the last bit on the machine of the run. With `data.path` among the words other texts are read,
-    under the run's own vocabulary. Raises `UserError` as `load_config` does."""
+    """Stored test metrics of a run, and those measured now, as `measure_again` does."""
+    again = measure_again(run_dir, words, trust_code=trust_code, any_code=any_code)
+    return again.run.result.test, again.metrics
+
+
+def measure_again(
+    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
+) -> Measured:
+    """The test set measured with the stored weights of a run: the metrics agree with the stored
+    ones to the last bit on the machine of the run. With `data.path` among the words other texts are
+    read, under the run's own vocabulary. Raises `UserError` as `load_config` does."""
     if any(word.startswith("data.path=") for word in words):
         words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
@@ -46,7 +74,31 @@ def evaluate_run(
         )
         device.choose_path(model, config.train)
         logits = predict(model, test, config.train.precision)
-    return run.result.test, measure(logits, test.truth)
+    return Measured(run=run, test=test, logits=logits)
+
+
+def list_errors(measured: Measured) -> "pd.DataFrame":
+    """The texts that a model gets wrong: row (from 1, in the order of the test set), text (its
+    known words, as the model reads them), label, predicted and the probability of what it
+    predicts."""
+    import pandas as pd
+    from scipy.special import softmax
+
+    words = store.load_vocabulary(measured.run)
+    classes = measured.run.result.classes
+    logits = np.asarray(measured.logits, np.float64)
+    if logits.ndim == 1:  # Softmax over (0, x) is sigmoid of x.
+        logits = np.stack([np.zeros_like(logits), logits], axis=1)
+    probabilities = softmax(logits, axis=1)
+    predicted = predictions.most_probable(measured.logits).astype(int)
+    truth = measured.test.truth.astype(int)
+    rows = []
+    for place in np.flatnonzero(predicted != truth):
+        text = to_text(measured.test.ids[place].cpu().numpy(), words)
+        label = classes[truth[place]]
+        guess = classes[predicted[place]]
+        rows.append((place + 1, text, label, guess, probabilities[place].max()))
+    return pd.DataFrame(rows, columns=["row", "text", "label", "predicted", "probability"])
 
 
 def load_trained(

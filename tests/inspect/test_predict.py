@@ -112,6 +112,8 @@ def test_tokens_are_said_with_what_they_receive(run: Run) -> None:
         (record_of_head,) = json.loads(out)["texts"]
         received.append(record_of_head["attention"])
     np.testing.assert_allclose(np.mean(received, axis=0), record["attention"], atol=1e-6)
+    maps = np.array(record["maps"])  # (layers, heads, queries, keys)
+    np.testing.assert_allclose(maps[0].mean(axis=(0, 1)), record["attention"], atol=1e-6)
 
 
 def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:

@@ -15,7 +15,7 @@ from attnexp.base.errors import UserError
 from attnexp.report import TableName
 from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.print_table import print_table
-from attnexp.report.table import Table
+from attnexp.report.table import Table, text_of
 from attnexp.report.tables import make_table, tabulate_means
 
 STUDIES = ["blog", "contrast", "blog_data", "blog_holdout", "position_x_scale"]
@@ -27,7 +27,7 @@ def published(study: str) -> Answer:
 
 
 def table_of(*rows: dict[str, Any]) -> Table:
-    columns = {name: lambda row, name=name: row[name] for name in rows[0]}
+    columns = {name: text_of(name) for name in rows[0]}
     return Table(title="Title", rows=rows, columns=columns)
 
 

@@ -22,7 +22,7 @@ from attnexp.report.listing import list_runs
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
-from attnexp.training.evaluate import evaluate_run
+from attnexp.training.evaluate import evaluate_run, list_errors, measure_again
 from attnexp.training.metrics import measure
 from attnexp.training.run import make_splits, train_run
 
@@ -230,6 +230,9 @@ def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
         words = ["data=files", f"data.path={file}", "data.text=text"]
         stored, found = evaluate_run(path, words)
         assert (stored, found.n) == (result.test, len(labels))
+        errors = list_errors(measure_again(path, words))
+        assert len(errors) == round(found.n * (1 - found.accuracy))
+        assert (errors["label"] != errors["predicted"]).all()
     with pytest.raises(UserError, match="evaluate takes only"):
         evaluate_run(path, ["model.heads=2"])
 
