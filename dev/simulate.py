@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from attnexp.api import results
+from attnexp.statistics.chance import bound_by_answers, bound_by_means
 from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.defaults import FEWEST_SEEDS, MARGIN
 from attnexp.statistics.intervals import anytime_factor, t_factor, t_interval
+from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import seeds_at_most
 
 ROOT = Path(__file__).parents[1]
@@ -28,6 +30,9 @@ STUDIES = 10_000
 
 STUDIES_OF_TEXTS = 1_000
 """Simulated studies with an answer to every text."""
+
+STUDIES_OF_CHANCE = 4_000
+"""Simulated studies with an answer to every text, for a rate of 5 %."""
 
 STUDIES_OF_SUMMARIES = 100_000
 """Simulated studies of which only mean and standard deviation are drawn."""
@@ -295,7 +300,51 @@ def _rates_of_skew(draw: Law, n: int) -> str:
     return " / ".join(percent(flags.mean()) for flags in (misses, family_misses))
 
 
-TABLES = (fixed, skew, planning, texts, anytime)
+def chance() -> Iterator[str]:
+    """How often a worthless classifier of 784 texts in two classes is shown to be above chance, by
+    its answers, and by its accuracies alone. It answers the smaller class where a number is high
+    that has nothing to do with the labels, and half of which all seeds share."""
+    yield header("answers of the smaller class", *(f"n = {n}" for n in SEEDS[:3]))
+    for share in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6):
+        yield row(f"{share:.0%}", *(_rates_above_chance(share, n) for n in SEEDS[:3]))
+
+
+def _rates_above_chance(share: float, n: int) -> str:
+    rng = np.random.default_rng(n)
+    num_texts = 784
+    highest = np.sqrt(2) * stats.norm.ppf(1 - share)
+    passes = []
+    for _ in range(STUDIES_OF_CHANCE):
+        numbers = rng.normal(size=num_texts) + rng.normal(size=(n, num_texts))
+        is_smaller = rng.random(num_texts) < 0.5  # the true labels
+        d = np.where(numbers > highest, np.where(is_smaller, 1.0, -1.0), 0.0)
+        guess = 1 - is_smaller.mean()
+        by_means = bound_by_means(guess + d.mean(axis=1), guess, num_texts)
+        passes.append((bound_by_answers(d) > 0, by_means > 0))
+    return " / ".join(map(percent, np.mean(passes, axis=0)))
+
+
+def across() -> Iterator[str]:
+    """How often any of twelve means over data sets leaves out 0 where nothing is true: in the
+    family of the study, and each at 95 %."""
+    numbers = (2, 3, 7)
+    yield header("spread between data sets", *(f"{k} data sets" for k in numbers))
+    for tau in (0.0, 1.0, 3.0):
+        yield row(f"{tau:g} standard errors", *(_rates_of_means(tau, k) for k in numbers))
+
+
+def _rates_of_means(tau: float, k: int) -> str:
+    rng = np.random.default_rng(k)
+    means = rng.normal(0, np.hypot(1, tau), (STUDIES_OF_TEXTS, 12, k))
+    rates = []
+    for m in (12, 1):
+        intervals = [random_effects(own, np.ones(k), m) for study in means for own in study]
+        misses = [interval.low > 0 or interval.high < 0 for interval in intervals]
+        rates.append(np.reshape(misses, (STUDIES_OF_TEXTS, 12)).any(axis=1).mean())
+    return " / ".join(map(percent, rates))
+
+
+TABLES = (fixed, skew, chance, planning, texts, across, anytime)
 
 
 def main() -> None:

@@ -5,6 +5,7 @@
 import json
 import re
 import sys
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -110,12 +111,18 @@ def describe_study(
     versions: Counter[str] = Counter()
     for run in runs:
         versions[json.dumps({key: run.result.provenance.get(key) for key in VERSIONS})] += 1
+    largest_classes = {
+        run.setup.facts["name"]: b64encode(run.largest_class).decode()
+        for run in rows
+        if run.largest_class and run.setup.record["resample"] is None
+    }
     about = asdict(study)
     del about["runs"]
     return about | {
         "study": name,
         "planned": [[run.variant, run.seed] for run in study.runs],
         "shared": list(shared.values()),
+        "largest_class": largest_classes,  # bits of the test texts of this class, by data set
         "made_by": [json.loads(text) | {"runs": count} for text, count in versions.items()],
     }
 

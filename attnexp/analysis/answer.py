@@ -6,6 +6,7 @@ from itertools import product
 
 import pandas as pd
 
+from attnexp.analysis.chance import variants_above_chance
 from attnexp.analysis.contrasts import (
     Difference,
     average_differences,
@@ -104,10 +105,12 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
     for group in groups:
         contrasts = contrasts_with_m(group.families)
         differences = []
-        for endpoint, metric, (contrast, m) in product(group.points, metrics, contrasts):
-            difference = judge_contrast(group, contrast, endpoint, metric, m)
-            if difference is not None:
-                differences.append(difference)
+        for endpoint, metric in product(group.points, metrics):
+            above_chance = variants_above_chance(group, endpoint, metric)
+            for contrast, m in contrasts:
+                row = judge_contrast(group, contrast, endpoint, metric, m, above_chance)
+                if row is not None:
+                    differences.append(row)
         comparison = Comparison(
             group=group,
             endpoints=_mean_endpoints(group),

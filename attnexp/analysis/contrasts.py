@@ -1,7 +1,7 @@
 """Differences: a contrast of variants at an endpoint, its intervals and its verdict."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics import intervals
 from attnexp.statistics.crossed import crossed, widen
+from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
@@ -25,7 +26,6 @@ from attnexp.statistics.verdict import (
     UNDECIDED,
     MetricSpec,
     Verdict,
-    is_above_chance,
     judge_interval,
 )
 
@@ -33,7 +33,7 @@ Bounds = tuple[float, float]
 NO_BOUNDS = (math.nan, math.nan)
 
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
-texts_high next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
+texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
 reason""".split()
 """Keys of the record of a difference in the JSON document."""
 
@@ -48,16 +48,17 @@ class Difference:
     contrast: Contrast
     endpoint: Endpoint
     metric: MetricSpec
-    interval: Interval  # for other seeds; anytime-valid if sequential
-    texts: Bounds | None  # for other seeds and texts, never narrower; None where not known
-    error: float  # standard error, of the wider interval where it is known
+    interval: Interval  # for other seeds, anytime-valid if sequential; of a mean for data sets
+    texts: Bounds | None = None  # for other seeds and texts, never narrower; None where not known
+    texts_n: int = 0  # seeds behind `texts`, whose answers are stored
+    error: float = math.nan  # standard error, for other texts too where it is known
     m: int  # contrasts that are judged together
-    sequential: bool  # whether seeds were added because of results
-    p: float  # of the paired t test, times m; NaN where there is none
+    sequential: bool = False  # whether seeds were added because of results
+    p: float = math.nan  # of the paired t test, times m; NaN where there is none
     judgement: Verdict  # of the intervals alone
-    reason: str  # why there is no verdict, or empty
-    seeds_if_as_measured: int | None  # enough in four of five cases if it is as large as measured
-    seeds_at_most: int | None  # enough whatever it is
+    reason: str = ""  # why there is no verdict
+    seeds_if_as_measured: int | None = None  # enough in four of five cases if it is as measured
+    seeds_at_most: int | None = None  # enough whatever it is
     next: Bounds | None = None  # where the next data set's would lie; of a mean over data sets only
 
     @property
@@ -114,9 +115,15 @@ def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
 
 
 def judge_contrast(
-    group: Group, contrast: Contrast, endpoint: Endpoint, metric: MetricSpec, m: int
+    group: Group,
+    contrast: Contrast,
+    endpoint: Endpoint,
+    metric: MetricSpec,
+    m: int,
+    above_chance: Set[str],
 ) -> Difference | None:
-    """The difference that a contrast makes, judged with m - 1 others; None without shared seeds."""
+    """The difference that a contrast makes, judged with m - 1 others; None without shared seeds.
+    above_chance: variants that are shown to be."""
     values = group.values(endpoint.name, metric.name)
     shared = values.reindex(columns=list(contrast.weights)).dropna()
     if shared.empty:
@@ -129,15 +136,13 @@ def judge_contrast(
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
-    error = sd / math.sqrt(interval.n)
-    texts = None
     answers = _weigh_answers(group, contrast, endpoint, shared.index)
-    if metric.name == ACCURACY.name and not sequential:
+    crossing = None
+    if metric.name == ACCURACY.name and not sequential and len(answers) >= FEWEST_SEEDS:
         crossing = crossed(answers, m=m)
-        if crossing is not None:
-            texts = widen(crossing, interval)
-            error = crossing.se
-    return Difference(
+    texts = widen(crossing, interval) if crossing else None
+    reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
+    difference = Difference(
         data=group.data,
         source=group.source,
         protocol=group.protocol,
@@ -146,36 +151,43 @@ def judge_contrast(
         metric=metric,
         interval=interval,
         texts=texts,
-        error=error,
+        texts_n=len(answers) if crossing else 0,
+        error=crossing.se if crossing else sd / math.sqrt(interval.n),
         m=m,
         sequential=sequential,
         p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
         judgement=judge_interval(interval, metric, texts),
-        reason=_why_no_verdict(group, contrast, endpoint, metric, values, answers),
+        reason=reason,
+    )
+    if reason == NOT_ABOVE_CHANCE:
+        return difference
+    return replace(
+        difference,
         seeds_if_as_measured=seeds_if_as_measured(interval.mean, sd, m, anytime=sequential),
         seeds_at_most=seeds_at_most(sd, metric.margin, m, anytime=sequential),
     )
 
 
 def average_differences(rows: Sequence[Difference]) -> Difference:
-    """The mean over data sets of one contrast, which speaks of other data sets like these."""
+    """The mean over data sets of one contrast, which speaks of other data sets like these; in the
+    family of its study, the largest of several."""
     first = rows[0]
-    mean = random_effects([row.interval.mean for row in rows], [row.error for row in rows])
+    m = max(row.m for row in rows)
+    means = [row.interval.mean for row in rows]
+    mean = random_effects(means, [row.error for row in rows], m)
     interval = Interval(len(rows), mean.mean, mean.tau, mean.low, mean.high)
-    return replace(
-        first,
+    return Difference(
         data=f"mean over {len(rows)}",
+        source=first.source,
+        protocol=first.protocol,
+        contrast=first.contrast,
+        endpoint=first.endpoint,
+        metric=first.metric,
         interval=interval,
-        texts=None,
         next=(mean.next_low, mean.next_high),
-        error=math.nan,
-        m=1,
-        sequential=False,
-        p=math.nan,
+        m=m,
         # Data sets are drawn with their texts, so no second interval can say otherwise.
         judgement=judge_interval(interval, first.metric, (mean.low, mean.high)),
-        seeds_if_as_measured=None,
-        seeds_at_most=None,
     )
 
 
@@ -191,31 +203,24 @@ def _weigh_answers(
         if all(key in group.right for key in keys):
             answers = np.array([group.right[key] for key in keys])  # (variants, texts)
             sums.append(weights @ answers)
-    return np.array(sums, ndmin=2)
+    return np.array(sums) if sums else np.empty((0, 0))
 
 
 def _why_no_verdict(
     group: Group,
     contrast: Contrast,
-    endpoint: Endpoint,
-    metric: MetricSpec,
-    values: pd.DataFrame,
+    n: int,
     answers: NDArray[np.float64],
+    above_chance: Set[str],
 ) -> str:
-    """Why there is no verdict, or empty: fewer than half of the planned seeds finished, no variant
-    of the group is shown to be above always guessing the largest class, or variants have the same
-    texts right with every seed."""
+    """Why there is no verdict after n seeds, or empty: fewer than half of the planned seeds
+    finished, no variant is above chance, or all have the same texts right with every seed."""
     planned = [set(group.planned.get(name, ())) for name in contrast.weights]
     num_planned = len(set.intersection(*planned))
-    n = len(values[list(contrast.weights)].dropna())
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if len(answers) == n and not answers.any():
+    if above_chance.isdisjoint(contrast.weights):
+        return NOT_ABOVE_CHANCE
+    if answers.size and len(answers) == n and not answers.any():
         return SAME_ANSWERS
-    if metric.name != ACCURACY.name or group.chance is None:
-        return ""
-    num_texts = group.num_texts[endpoint.name]
-    for mean in values.mean():
-        if is_above_chance(mean, group.chance, num_texts):
-            return ""
-    return NOT_ABOVE_CHANCE
+    return ""

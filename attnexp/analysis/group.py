@@ -46,7 +46,9 @@ class Group:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the data, by variant
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
-    chance: float | None = None  # accuracy of always guessing the largest class
+    # metrics of always answering the largest class, and which test texts that has right
+    chance: dict[str, float] = field(default_factory=dict)
+    guess: Bits | None = None
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
     # seeds that studies planned, by variant, also of variants without any finished run
     planned: dict[str, list[str]] = field(default_factory=dict)

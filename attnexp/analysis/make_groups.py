@@ -14,6 +14,7 @@ from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.rows import MADE_BY, RunRows, Setup
 from attnexp.runs.manifest import Manifest
+from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]
 """What tells the runs of a group apart."""
@@ -111,7 +112,8 @@ def _make_group(
         facts={variant: setup.facts for variant, setup in setups.items()},
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
-        chance=first.facts.get("largest_class"),
+        chance=_describe_guess(first.facts),
+        guess=_unpack_guess(runs),
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
         notes=notes,
@@ -205,20 +207,43 @@ def _measure_endpoint(values: pd.DataFrame, point: Endpoint) -> pd.DataFrame:
     return pd.concat([measured, gap]).assign(point=point.name)
 
 
+def _answer_same_texts(runs: Mapping[str, RunRows]) -> bool:
+    """Whether all runs have the same test set: not where each seed draws its own."""
+    return len({run.setup.record["resample"] for run in runs.values()}) == 1
+
+
+def _unpack(packed: bytes, num_texts: int) -> Bits:
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
+    return bits.astype(bool)
+
+
 def _unpack_answers(
     endpoints: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows]
 ) -> dict[tuple[str, str, str], Bits]:
-    """Which test texts are right, where all runs answer the same ones: not where each seed draws
-    its own test set, nor on the texts that each seed holds out."""
-    if len({run.setup.record["resample"] for run in runs.values()}) > 1:
-        return {}
+    """Which test texts are right, where all runs answer the same ones."""
+    answers: dict[tuple[str, str, str], Bits] = {}
+    if not _answer_same_texts(runs):
+        return answers
     on_test = [point.name for point in points if point.split == "test"]
     rows = endpoints[(endpoints["metric"] == "accuracy") & endpoints["point"].isin(on_test)]
-    answers: dict[tuple[str, str, str], Bits] = {}
     for row in rows.itertuples():
         run = runs[row.run_id]
         if row.epoch in run.correct:
-            packed = np.frombuffer(run.correct[row.epoch], np.uint8)
-            bits = np.unpackbits(packed, count=run.setup.facts["n_test"])
-            answers[row.variant, row.seed, row.point] = bits.astype(bool)
+            bits = _unpack(run.correct[row.epoch], run.setup.facts["n_test"])
+            answers[row.variant, row.seed, row.point] = bits
     return answers
+
+
+def _describe_guess(facts: dict[str, Any]) -> dict[str, float]:
+    """Metrics of always answering the largest class; none where older results do not know it."""
+    if "largest_class" not in facts:
+        return {}
+    return guesses(facts["largest_class"], len(facts["classes"]))
+
+
+def _unpack_guess(runs: Mapping[str, RunRows]) -> Bits | None:
+    """Which test texts always answering the largest class has right; None where not known."""
+    stored = [run for run in runs.values() if run.largest_class]
+    if not stored or not _answer_same_texts(runs):
+        return None
+    return _unpack(stored[0].largest_class, stored[0].setup.facts["n_test"])

@@ -1,5 +1,6 @@
 """Published studies: files of `docs/publish.py`, one row a run and epoch."""
 
+import base64
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -39,6 +40,8 @@ def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[Ru
         setups[setup.facts["name"], setup.protocol, entry["variant"]] = setup
     made_by = [tuple(made.get(key) for key in MADE_BY) for made in tree["made_by"]]
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
+    stored = tree.get("largest_class", {})
+    largest_classes = {data: base64.b64decode(bits) for data, bits in stored.items()}
     values: dict[str, list[Value]] = defaultdict(list)
     for run_id, *row in frame.melt(["run_id", "epoch"], metrics).dropna().itertuples(index=False):
         values[run_id].append((*row,))
@@ -55,6 +58,7 @@ def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[Ru
             setup=setups[row.data, row.protocol, row.variant],
             values=values[row.run_id],
             correct=correct[row.run_id],
+            largest_class=largest_classes.get(row.data, b""),
             made_by=made_by,
             sequential=tree.get("sequential", tree.get("declaration") is not None),
         )

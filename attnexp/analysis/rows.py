@@ -68,6 +68,7 @@ class RunRows:
     setup: Setup
     values: Sequence[Value]
     correct: Mapping[int, bytes]  # bits of the test texts that are right, by epoch
+    largest_class: bytes = b""  # bits of the test texts of the largest class, if known
     made_by: list[tuple[Any, ...]]  # values of `MADE_BY`
     sequential: bool = False  # whether its study adds seeds because of results
     default_label: str = ""
@@ -108,9 +109,10 @@ def as_rows(run: Run, study: str = "") -> RunRows:
         label=run.label,
         study=study,
         seed=replicate(result.config),
-        setup=Setup(config=result.config, facts=result.data, code=result.code | python),
+        setup=Setup(config=result.config, facts={**result.data}, code=result.code | python),
         values=[row for row in values if row[-1] is not None],
         correct=predictions.right_by_epoch(run),
+        largest_class=predictions.largest_class(run),
         made_by=[tuple(result.provenance.get(key) for key in MADE_BY)],
         sequential=run.sequential,
         default_label=result.label,

@@ -22,12 +22,6 @@ class Busy(RunFailed):
     """Another process is doing this run."""
 
 
-def name_allocation(message: str) -> str:
-    """`4,096.0 GB`: what torch could not allocate on a CPU, by its message; empty for another."""
-    num_bytes = re.search(r"allocate (\d+) bytes", message)
-    return f"{int(num_bytes[1]) / 1e9:,.1f} GB" if num_bytes else ""
-
-
 def escape_controls(text: str) -> str:
     r"""The text with everything that a terminal would obey as an escape, such as `\x1b`."""
     return CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)

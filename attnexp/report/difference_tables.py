@@ -30,7 +30,7 @@ COLUMNS: dict[str, Callable[[Difference], str]] = {
     "sd": lambda row: format_number(row.interval.sd, row.metric),
     "other seeds": lambda row: _format_bounds(row, row.interval[3:]),
     "95 %": lambda row: _format_bounds(row, row.interval[3:]),
-    "other texts too": lambda row: _format_bounds(row, row.texts),
+    "other texts too": lambda row: _format_texts(row),
     "next data set": lambda row: _format_bounds(row, row.next),
     "p": lambda row: _format_p(row.p),
     "verdict": lambda row: row.words,
@@ -67,6 +67,14 @@ def tabulate_differences(
     if rows[0].is_mean:
         subject += f" over {format_span(row.interval.n for row in rows)} data sets"
     return Table(title=subject + _describe_rows(rows), rows=rows, columns=columns)
+
+
+def _format_texts(row: Difference) -> str:
+    """The interval for other texts too, with its n where it rests on fewer seeds."""
+    text = _format_bounds(row, row.texts)
+    if 0 < row.texts_n < row.interval.n:
+        text += f", n = {row.texts_n}"
+    return text
 
 
 def _format_bounds(row: Difference, bounds: Bounds | None) -> str:

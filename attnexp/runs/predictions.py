@@ -79,3 +79,17 @@ def right_by_epoch(run: Run) -> dict[int, bytes]:
                 epoch = int(name.removeprefix(CORRECT))
                 bits[epoch] = zlib.decompress(packed.tobytes())
     return bits
+
+
+def largest_class(run: Run) -> bytes:
+    """Which texts of the test set are of its largest class, as bits (`numpy.packbits`). Empty where
+    a run has stored no labels."""
+    if not (run.path / FILE).exists():
+        return b""
+    arrays = load_arrays(run, FILE)
+    name = TEST_LABELS if TEST_LABELS in arrays else VAL_LABELS
+    if name not in arrays:
+        return b""
+    labels = arrays[name].astype(int)
+    is_largest = labels == np.bincount(labels).argmax()
+    return np.packbits(is_largest).tobytes()

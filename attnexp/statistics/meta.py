@@ -23,16 +23,17 @@ class Meta(NamedTuple):
     """The difference over data sets."""
 
     mean: float
-    low: float  # of the 95 % interval of the mean over data sets like these
+    low: float  # of the interval of the mean over data sets like these
     high: float
-    next_low: float  # of the 95 % prediction interval of the next true difference; NaN below three
+    next_low: float  # of the prediction interval of the next true difference; NaN below three
     next_high: float
     tau: float  # standard deviation of the true differences between data sets
 
 
-def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
-    """Combine the difference of each data set with its standard error; two data sets or more. Those
-    without a verdict should be left out: their differences say nothing of the effect."""
+def random_effects(differences: ArrayLike, errors: ArrayLike, m: int = 1) -> Meta:
+    """Combine the difference of each data set with its standard error; two data sets or more. m:
+    comparisons that are judged together. Data sets without a verdict should be left out: their
+    differences say nothing of the effect."""
     y = np.asarray(differences, dtype=float)
     variances = np.asarray(errors, dtype=float) ** 2
     variances = np.maximum(variances, 1e-18)  # the error of equal differences may be 0
@@ -52,11 +53,11 @@ def random_effects(differences: ArrayLike, errors: ArrayLike) -> Meta:
     weights = 1 / (variances + tau2)
     mean = float(np.average(y, weights=weights))
     se = 1 / math.sqrt(float(weights.sum()))
-    half = t_factor(k) * se
+    half = t_factor(k, m) * se
     next_half = math.nan
     if k > 2:
         next_se = math.sqrt(tau2 + se**2)
-        next_half = t_factor(k - 1) * next_se
+        next_half = t_factor(k - 1, m) * next_se
     return Meta(
         mean=mean,
         low=mean - half,

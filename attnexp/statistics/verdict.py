@@ -4,7 +4,6 @@ It is about one metric at one endpoint that was declared before any run (say, fi
 No correction here allows for looking at several metrics and quoting the best.
 """
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,9 +16,9 @@ EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 TOO_FEW = "too few seeds"
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
-NOT_ABOVE_CHANCE = "not shown to be above chance"  # reason for no verdict: guessing does as well
-SAME_ANSWERS = "the same texts are right"  # reason for no verdict: no answer differs
-Z_95 = 1.645  # 95 % quantile of the normal distribution
+# reasons for no verdict: guessing may do as well as either side; no answer differs
+NOT_ABOVE_CHANCE = "neither is shown to be above chance"
+SAME_ANSWERS = "the same texts are right"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,15 +89,6 @@ def judge_interval(
 def is_decided(words: str) -> bool:
     """Whether a verdict, or the empty text of none, says helps, hurts or equivalent."""
     return words.startswith((HELPS, HURTS, EQUIVALENT))
-
-
-def is_above_chance(mean: float, chance: float, num_texts: int) -> bool:
-    """Whether a mean accuracy over seeds is above that of always guessing the largest class by more
-    than the sampling error of the texts, one-sided at 95 %; shares. The spread between seeds has no
-    part in it, so that one good seed is never counted against a variant."""
-    variance = chance * (1 - chance)
-    error = math.sqrt(variance / num_texts)
-    return mean > chance + Z_95 * error
 
 
 def _locate(low: float, high: float, metric: MetricSpec) -> str:

@@ -100,33 +100,67 @@ def answers(seeds: int, texts: int = 30) -> tuple[str, dict[str, Any]]:
     return "\n".join(["variant,seed,example,correct", *rows]), right
 
 
-@pytest.mark.parametrize("lost", [[], [("a", "0")]])
-def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored(lost: list[Any]) -> None:
-    """Never more narrowly than other seeds, by all of them."""
+@pytest.mark.parametrize("num_lost", [0, 1, 2, 3])
+def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored(num_lost: int) -> None:
+    """Never more narrowly than other seeds, by all of them; by three seeds at least."""
     text, right = answers(5)
     whole = group(text)
+    lost = [("a", str(seed)) for seed in range(num_lost)]
     stored = {place: bits for place, bits in whole.right.items() if place[:2] not in lost}
     row = differences(replace(whole, right=stored))["b"]
     d = right["b"].astype(float) - right["a"].astype(float)
     seeds = t_interval(d.mean(1), step=1 / 30)
-    texts: Any = crossed(d[len(lost) :])
     assert row.interval == pytest.approx(seeds)
+    if num_lost == 3:
+        assert (row.texts, row.texts_n, row.verdict) == (None, 0, "helps on these texts")
+        return
+    texts: Any = crossed(d[num_lost:])
+    assert row.texts_n == 5 - num_lost
     assert row.error == pytest.approx(texts.se)
     assert row.texts == pytest.approx((min(texts.low, seeds.low), max(texts.high, seeds.high)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"planned": {v: [*"012345678"] for v in ("none", "pe")}}, "4 of 9 seeds finished"),
-        ({"chance": 0.9, "num_texts": {"result": 100}}, "not shown to be above chance"),
-        ({"planned": {v: [*"01234567"] for v in ("none", "pe")}}, ""),
-    ],
-)
-def test_there_is_no_verdict_on_half_a_study_or_at_chance(changes: Any, reason: str) -> None:
-    row = differences(replace(group(), **changes))["pe"]
+@pytest.mark.parametrize(("planned", "reason"), [(9, "4 of 9 seeds finished"), (8, "")])
+def test_there_is_no_verdict_on_less_than_half_a_study(planned: int, reason: str) -> None:
+    seeds = list(map(str, range(planned)))
+    row = differences(replace(group(), planned=dict.fromkeys(("none", "pe"), seeds)))["pe"]
     assert (row.reason, row.verdict == "") == (reason, bool(reason))
     assert row.words == (reason or "helps by at least 0.25 points on these texts")
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "macro_f1"])
+def test_chance_is_asked_of_each_pair(metric: str) -> None:
+    """Two that do not learn have no verdict about each other, whatever a third has learnt."""
+    rng = np.random.default_rng(0)
+    means = {"a": 0.5, "b": 0.52, "learnt": 0.9}
+    noise = rng.normal(0, 0.001, 6)
+    text = table(**{name: list(mean + noise) for name, mean in means.items()})
+    whole = group(text.replace("accuracy", metric), metric=metric)
+    spec = MetricSpec(name=metric)
+    changes: Any = {"chance": {metric: 0.5}, "num_texts": {"result": 400}}
+    rows = differences(replace(whole, **changes), metric=spec)
+    assert rows["b"].words == "neither is shown to be above chance"
+    assert (rows["b"].verdict, rows["b"].seeds_if_as_measured, rows["b"].seeds_at_most) == (
+        "",
+        None,
+        None,
+    )
+    assert rows["learnt"].verdict == "helps on these texts"
+
+
+def test_chance_is_paired_by_text_where_answers_are_stored() -> None:
+    """A model that has every text of the guess right, and one in twenty more: by its accuracy
+    alone, which may be that of other texts, it is not above chance."""
+    num_texts = 200
+    guess = np.arange(num_texts) < 120
+    better = guess | (np.arange(num_texts) % 20 == 19)
+    right = {(v, str(s), "result"): guess if v == "a" else better for v in "ab" for s in range(4)}
+    text = table(a=[guess.mean()] * 4, b=[better.mean()] * 4)
+    chance: Any = {"chance": {"accuracy": 0.6}, "num_texts": {"result": num_texts}}
+    by_means = differences(replace(group(text), **chance))["b"]
+    assert by_means.reason == "neither is shown to be above chance"
+    by_answers = differences(replace(group(text), right=right, guess=guess, **chance))["b"]
+    assert by_answers.verdict == "helps"
 
 
 def crossed_group() -> Group:
@@ -199,17 +233,18 @@ def mean_of_pe(answer: Answer) -> Any:
     return row
 
 
-def test_the_mean_over_data_sets_is_a_difference() -> None:
+def test_the_mean_over_data_sets_is_a_difference_in_the_family_of_its_study() -> None:
     groups = three_data_sets()
     rows = [differences(one)["pe"] for one in groups]
     answer = compare(groups, [ACCURACY])
     row = mean_of_pe(answer)
-    expected = random_effects([row.interval.mean for row in rows], [row.error for row in rows])
+    means = [row.interval.mean for row in rows]
+    expected = random_effects(means, [row.error for row in rows], m=2)
+    assert row.m == 2
     assert row.interval == pytest.approx((3, expected.mean, expected.tau, *expected[1:3]))
     assert row.next == pytest.approx(expected[3:5])
-    assert [
-        record["data"] for record in difference_frame(answer.differences).to_dict("records")
-    ] == [*("set0", "set0", "set1", "set1", "set2", "set2", "mean over 3", "mean over 3")]
+    frame = difference_frame(answer.differences)
+    assert [*frame["data"].unique()] == ["set0", "set1", "set2", "mean over 3"]
     assert compare(groups[:1], [ACCURACY]).means == []
     cut = replace(groups[1], data="set0 (100 + 200 texts)", source="set0")  # the texts of the first
     assert compare([groups[0], cut], [ACCURACY]).means == []
@@ -217,9 +252,9 @@ def test_the_mean_over_data_sets_is_a_difference() -> None:
 
 def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() -> None:
     one, other, third = three_data_sets()
-    at_chance = replace(third, chance=0.99, num_texts={"result": 100})
+    at_chance = replace(third, chance={"accuracy": 0.99}, num_texts={"result": 100})
     few = replace(third, endpoints=third.endpoints[third.endpoints["seed"].isin(["0", "1"])])
-    reasons = {"not shown to be above chance": at_chance, "too few seeds": few}
+    reasons = {"neither is shown to be above chance": at_chance, "too few seeds": few}
     for reason, left_out in reasons.items():
         answer = compare([one, other, left_out], [ACCURACY])
         assert mean_of_pe(answer).interval.n == 2

@@ -122,7 +122,7 @@ WRONG = {
     "train --epochs 3": "train.epochs=3",
     "report RUN --format latx": "'latx' is not one of 'table', 'csv'",
     "judge r.csv --html nowhere/a.html": "No such file or directory: 'nowhere/a.html'",
-    "train data=contrast model.d_head=1000000000": "parameters of 4,096.0 GB do not fit in memory",
+    "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
     "config --cost model.d_head=1000000000": "Memory does not suffice: ",
     "predict": "Missing argument 'RUN_DIR'",
     "claims C99": "C99",

@@ -11,12 +11,10 @@ from conftest import OwnModule
 from samples import message_of
 from test_oracle import COMBINATIONS, SMALL, texts
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
 from attnexp.network.check import check_model, check_stored, compare_weights
-from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
 
 SEAMS = {
@@ -174,21 +172,6 @@ def test_ids_and_masks_are_copies_for_pieces(piece: tuple[str, str, str], own: O
     model(ids)
     assert torch.equal(ids, texts())
     assert torch.equal(masks[0], texts() == 0)
-
-
-@pytest.mark.parametrize("wrap", [weight_norm, spectral_norm])
-def test_a_cost_that_cannot_be_counted_ends_no_run(wrap: Any) -> None:
-    class Own(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.linear = wrap(nn.Linear(3, 3))
-
-        def forward(self, ids: Tensor) -> Tensor:
-            y: Tensor = self.linear(torch.ones(len(ids), 3, device=ids.device))
-            return y
-
-    assert cost_of(Own(), 5)["flops_per_example"] == 2 * 3 * 3
-    assert cost_of(nn.Linear(3, 3), 5) == {"parameters": 12, "flops_per_example": None}
 
 
 @pytest.mark.parametrize("words", COMBINATIONS[::9])

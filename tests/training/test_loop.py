@@ -217,7 +217,11 @@ def trained(*words: str) -> tuple[Any, list[float], str]:
         ("position=rotary", "pooled KerasAdam"),
         ("position=relative model.layers=2", "pooled KerasAdam"),
         ("model.attention_dropout=0.3", "pooled KerasAdam"),
-        ("model.layer_dropout=0.3 model.layers=2 model.pooling=max", "fused KerasAdam"),
+        # Adam divides by the size of a gradient, so the rounding of one near 0 would show.
+        (
+            "model.layer_dropout=0.3 model.layers=2 model.pooling=max train.eps=1e-5",
+            "fused KerasAdam",
+        ),
     ],
 )
 def test_the_fast_path_trains_like_the_reference(words: str, path: str, monkeypatch: Patch) -> None:

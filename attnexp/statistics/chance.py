@@ -1,0 +1,47 @@
+"""Whether a classifier does better than a guess, which always answers the largest class.
+
+Both answer the same texts, so their difference is judged: where the classifier answers another
+class than the largest, exactly one of them is right, or none. Bounds are one-sided, at 95 %.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from attnexp.statistics.crossed import crossed
+from attnexp.statistics.defaults import ALPHA
+
+
+def bound_by_answers(d: NDArray[np.floating]) -> float:
+    """Lower bound of the mean of D for other seeds and texts. d: (seeds, texts), 1 where only the
+    classifier is right, -1 where only the guess is, else 0."""
+    mean = float(d.mean())
+    crossing = crossed(d)
+    if crossing is None:  # Nothing varies.
+        return mean
+    return mean - float(stdtrit(crossing.df, 1 - ALPHA)) * crossing.se
+
+
+def bound_by_means(values: NDArray[np.floating], guess: float, num_texts: int) -> float:
+    """Lower bound of the mean of values, (n,) by seed, minus that of the guess, where no answers
+    are stored.
+
+    A text on which exactly one of both is right moves the difference by one text, and at most 2 -
+    mean - guess of them can be such: hence the variance of texts. With that of seeds it is taken
+    together by Satterthwaite's degrees of freedom.
+    """
+    n = len(values)
+    excess = float(values.mean()) - guess
+    of_texts = (2 - values.mean() - guess - excess**2) / num_texts
+    of_seeds = values.var(ddof=1) / n if n > 1 else 0.0
+    variance = of_texts + of_seeds
+    df = variance**2 / (of_seeds**2 / (n - 1)) if of_seeds else math.inf
+    return excess - float(stdtrit(df, 1 - ALPHA)) * math.sqrt(variance)
+
+
+def guesses(share: float, num_classes: int) -> dict[str, float]:
+    """Metrics of the guess by name. share: of the largest class."""
+    f1 = 2 * share / (1 + share)  # of the largest class; the F1 of all others is 0
+    return {"accuracy": share, "macro_f1": f1 / num_classes}

@@ -1,0 +1,51 @@
+"""Better than always answering the largest class: by answers, by means, and how often in error."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from attnexp.statistics.chance import bound_by_answers, bound_by_means, guesses
+from attnexp.statistics.crossed import crossed
+
+
+@given(st.integers(2, 6), st.integers(2, 30), st.integers(0, 999))
+def test_the_bound_by_answers_is_that_of_a_one_sided_interval(n: int, e: int, seed: int) -> None:
+    d = np.random.default_rng(seed).integers(-1, 2, size=(n, e)).astype(float)
+    two_sided = crossed(d, m=1)
+    expected = d.mean() if two_sided is None else crossed(d, m=0.5).low  # type: ignore[arg-type, union-attr]
+    assert bound_by_answers(d) == pytest.approx(expected)
+
+
+def test_the_bound_by_means_takes_the_largest_variance_of_texts() -> None:
+    """With one seed, or equal ones, that of texts alone: D is 1 or -1 wherever one of both errs."""
+    d = np.repeat([1.0, -1.0, 0.0], [30, 20, 50])  # the guess has 70, the model 80 of 100 right
+    of_texts = d.var() / 100
+    for n in (1, 3):
+        bound = bound_by_means(np.full(n, 0.8), 0.7, 100)
+        assert bound == pytest.approx(0.1 - stats.norm.ppf(0.95) * of_texts**0.5)
+    values = np.array([0.7, 0.9])
+    many_texts = bound_by_means(values, 0.5, 10**9)
+    assert many_texts == pytest.approx(0.3 - stats.t.ppf(0.95, 1) * 0.1, rel=1e-3)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.35, 0.6])
+def test_a_worthless_model_passes_in_at_most_six_of_a_hundred(share: float) -> None:
+    rng = np.random.default_rng(0)
+    passes = []
+    for _ in range(1_000):
+        answers = rng.random((4, 784)) < share  # the smaller class, right in half of the texts
+        d = answers * rng.choice([-1.0, 1.0], 784)
+        guess = 0.5 - d.mean()
+        passes.append(
+            (bound_by_answers(d) > 0, bound_by_means(d.mean(axis=1) + guess, guess, 784) > 0)
+        )
+    by_answers, by_means = np.mean(passes, axis=0)
+    assert by_means <= by_answers <= 0.06
+
+
+def test_the_guess_has_the_f1_of_one_class() -> None:
+    """60 of 100 are of the largest class of three: its precision is 0.6 and its recall 1."""
+    f1 = 2 * 0.6 * 1 / (0.6 + 1)
+    assert guesses(0.6, 3) == pytest.approx({"accuracy": 0.6, "macro_f1": (f1 + 0 + 0) / 3})
