@@ -26,7 +26,7 @@ from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
-from attnexp.sweeps.folder import manifest_of
+from attnexp.sweeps.folder import choose_folder, manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry, scan
 from attnexp.training.device import describe_provenance
@@ -43,7 +43,6 @@ COLUMNS = {
     "report_peak": ("memory", "MB", 1e6),
     "manifest_bytes": ("study", "kB", 1e3),
     "page_bytes": ("page", "kB", 1e3),
-    "beside_bytes": ("beside", "kB", 1e3),
 }
 """Heading, unit and scale of each measurement."""
 
@@ -91,13 +90,11 @@ def measure(num_runs: int, turns: int) -> Figures:
         page = Path(folder) / "page.html"
         words = ["study=blog", "data=contrast", f"seed=range({num_runs // 2})", f"out={out}"]
         figures = command("plan", ["sweep", *words, "--dry-run"], turns)
-        make_up(plan(words))
+        make_up(choose_folder(plan(words)))
         figures |= command("survey", ["sweep", *words, "--dry-run"], turns)
         figures |= command("report", ["report", f"{out}/blog"], turns)
         figures |= command("page", ["report", f"{out}/blog", "--html", str(page)], turns)
-        beside = page.parent.glob("*_files/*")
         figures["page_bytes"] = page.stat().st_size
-        figures["beside_bytes"] = sum(file.stat().st_size for file in beside)
         figures["manifest_bytes"] = (out / "blog" / manifest.FILE).stat().st_size
     return figures
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from multiprocessing import connection, forkserver, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -29,7 +29,7 @@ from attnexp.training.run import last_read, train_run
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
 
-CONTEXT = get_context("forkserver" if sys.platform == "linux" else "spawn")
+CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 """How processes start. A fork of this process, which used torch's threads, may hang. On Linux a
 server, which has only imported what a run needs, is forked instead; that import takes seconds."""
 if sys.platform == "linux":
@@ -127,11 +127,11 @@ class SideBySide(Executor):
         caches = (last_read, known_defaults)
         arguments = (pickle.dumps(job), end_of_worker, environment, caches)
         process = CONTEXT.Process(target=_work, args=arguments)
-        with _blocked_signals():
-            process.start()
-        end_of_worker.close()  # The worker has the only one now, so the pipe ends with it.
         future = Future[Outcome]()
-        self.workers[future] = Worker(process, pipe, gpu)
+        with _blocked_signals():  # A Ctrl-C meanwhile comes when `close` knows the process.
+            process.start()
+            self.workers[future] = Worker(process, pipe, gpu)
+        end_of_worker.close()  # The worker has the only one now, so the pipe ends with it.
         return future
 
     def wait(self, running: Futures) -> None:
@@ -161,11 +161,14 @@ def _work(
     """Train a pickled job in a process of its own. caches: of data and default settings."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked may have others.
-    for own, of_parent in zip((last_read, known_defaults), caches, strict=True):
-        own.update(of_parent)
+    datasets, defaults = caches
+    last_read.update(datasets)
+    known_defaults.update(defaults)
     progress.console.quiet = True  # The parent displays progress.
     with redirect_stdout(sys.stderr):  # User code may print, also when it is imported.
-        pipe.send(train_job(pickle.loads(job)))
+        outcome = train_job(pickle.loads(job))
+    with suppress(BrokenPipeError):  # The parent may have ended.
+        pipe.send(outcome)
 
 
 def _end_with_parent() -> None:

@@ -1,7 +1,7 @@
 """Sweep that adds seeds until every variant is decided by an anytime-valid interval."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from attnexp.analysis.answer import Answer, compare
@@ -96,14 +96,20 @@ def run_until_decided(
         failed = {entry.job.label for entry in entries if isinstance(entry.outcome, str)}
         if baseline in failed:
             return entries
-        still_open: set[str] = set()
-        for row in judge(sweep, entries):
-            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-            if not is_decided(row.verdict):
-                still_open.update(row.contrast.weights)
-        undecided = [name for name in undecided if name in still_open - failed]
+        still_open = _note_verdicts(judge(sweep, entries)) - failed
+        undecided = [name for name in undecided if name in still_open]
         seeds = seeds[size:]
         size = min(fewest, max(1, fitting))
     if undecided:
         progress.note("All seeds are used, and not every variant is decided. Give more: seed=.")
     return entries
+
+
+def _note_verdicts(differences: Iterable[Difference]) -> set[str]:
+    """Print the verdicts; return the variants of which any is undecided."""
+    undecided: set[str] = set()
+    for row in differences:
+        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+        if not is_decided(row.verdict):
+            undecided.update(row.contrast.weights)
+    return undecided
