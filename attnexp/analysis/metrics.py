@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
@@ -34,22 +35,20 @@ def choose_metric(
     """The metric of this name with a margin in points, else those of the studies, else accuracy and
     the default margin. Raises `UserError` where studies have several, and for a metric that is not
     shown in %."""
-    planned_names: set[str] = set()
-    planned_margins: set[float] = set()
-    for group in groups:
-        planned_names |= {study.metric for study in group.studies}
-        planned_margins |= {100 * study.margin for study in group.studies}
-    if name is None and len(planned_names) > 1:
-        listed = ", ".join(sorted(planned_names))
-        raise UserError(f"These studies judge several metrics ({listed}). Give --metric.")
-    if margin is None and len(planned_margins) > 1:
-        listed = ", ".join(f"{points:g}" for points in sorted(planned_margins))
-        raise UserError(f"These studies have several margins ({listed} points). Give --margin.")
-    name = name or next(iter(planned_names), ACCURACY.name)
-    if margin is None:
-        margin = next(iter(planned_margins), 100 * MARGIN)
+    studies = [study for group in groups for study in group.studies]
+    name = name or _agree([study.metric for study in studies], "metric") or ACCURACY.name
+    margin = margin or _agree([100 * study.margin for study in studies], "margin") or 100 * MARGIN
     shares = {metric.name: metric for metric in METRICS if metric.is_share}
     if name not in shares:
         listed = ", ".join(shares)
         raise UserError(f"Judge by {name}? Give --metric one of {listed}.")
     return replace(shares[name], margin=margin / 100)
+
+
+def _agree(values: list[Any], option: str) -> Any:
+    """The value that all studies have; None without studies. Raises `UserError` for several."""
+    distinct = sorted(set(values))
+    if len(distinct) > 1:
+        listed = ", ".join(map(str, distinct))
+        raise UserError(f"These studies have several {option}s ({listed}). Give --{option}.")
+    return distinct[0] if distinct else None

@@ -34,18 +34,6 @@ def seeds_if_as_measured(
     return _fewest_seeds(is_enough)
 
 
-def smallest_difference(sd: float, n: int, m: int = 1, *, anytime: bool = False) -> float:
-    """Difference that n seeds find in four of five studies, as in `seeds_if_as_measured`; to a
-    thousandth of its standard error, of which 1,000 are the most."""
-    factor = anytime_factor(n, m) if anytime else t_factor(n, m)
-
-    def is_found(thousandths: int) -> bool:
-        return _has_power(thousandths / 1000, n, factor)
-
-    smallest = bisect_left(range(1_000_000), True, key=is_found)
-    return smallest / 1000 * sd / math.sqrt(n)
-
-
 def _has_power(difference: float, n: int, factor: float) -> bool:
     """Whether n seeds find a difference in four of five studies. difference: in standard errors;
     factor: half-width of the interval, in standard errors as well."""

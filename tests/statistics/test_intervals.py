@@ -22,7 +22,6 @@ from attnexp.statistics.planning import (
     describe_seeds,
     seeds_at_most,
     seeds_if_as_measured,
-    smallest_difference,
 )
 
 MARGIN = 0.25  # points, as all numbers of seeds
@@ -165,13 +164,6 @@ def test_the_smaller_number_finds_four_of_five(anytime: bool) -> None:
         intervals = [make_interval(d, m=3) for d in studies]
         share = sum(interval.high < 0 for interval in intervals) / len(intervals)
         assert (share > 0.79) is is_enough
-
-
-@given(st.floats(0.1, 10), st.integers(16, 60), st.integers(1, 9), st.booleans())
-def test_the_smallest_difference_takes_all_seeds(sd: float, n: int, m: int, anytime: bool) -> None:
-    mean = smallest_difference(sd, n, m, anytime=anytime)
-    assert seeds_if_as_measured(1.001 * mean, sd, m, anytime=anytime) in (n - 1, n)
-    assert seeds_if_as_measured(0.999 * mean, sd, m, anytime=anytime) in (n, n + 1)
 
 
 def test_one_seed_or_equal_differences_give_no_number() -> None:
