@@ -12,7 +12,7 @@ from unittest.mock import MagicMock, call
 
 import pandas as pd
 import pytest
-from conftest import PUBLISHED, ROOT, Capture, Command, Patch
+from conftest import ROOT, Capture, Command, Patch
 from typer.main import get_command
 
 from attnexp.claims.table import CLAIMS

@@ -78,11 +78,13 @@ def attnexp(*words, without):
 heavy = {"torch", "datasets", "torchtext", "pandas", "pyarrow", "numpy", "scipy"}
 for words in (["--help"], ["train", "--help"]):
     attnexp(*words, without=heavy | {"hydra"})
+needless = {"torch._dynamo", "scipy", "datasets", "matplotlib", "attnexp.analysis"}
+attnexp("train", "experiment=smoke", without=needless)
 """
 
 
-def test_what_needs_no_torch_imports_none(tmp_path: Path) -> None:
-    """--help, in a process of its own."""
+def test_commands_import_what_they_need(tmp_path: Path) -> None:
+    """--help and a run, in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True
     )

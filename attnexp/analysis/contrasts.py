@@ -225,6 +225,6 @@ def _why_no_verdict(
         return f"{n} of {num_planned} seeds finished"
     if above_chance.isdisjoint(contrast.weights):
         return NOT_ABOVE_CHANCE
-    if len(answers) == n and not answers.any():
+    if answers.size and len(answers) == n and not answers.any():
         return SAME_ANSWERS
     return ""

@@ -66,19 +66,23 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     flat: list[str] = []
     for part in words:
         flat += [part] if isinstance(part, str) else part
+    typed: list[tuple[str, Any]] = []
+    experiments: list[str] = []
     for word in flat:
         if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
-    pairs = [setting_of(word) for word in flat]
-    names: list[str] = []
-    settings = Settings({}, {})
-    for name in _experiments(pairs):
-        if is_file(name):
-            settings = settings.then(_read_experiment(name))
+        key, value = setting_of(word)
+        if key == "experiment":
+            names = value if isinstance(value, list) else [value]
+            experiments += [str(name) for name in names if name is not None]
         else:
-            names.append(name)
-    settings = settings.then(_split([pair for pair in pairs if pair[0] != "experiment"]))
-    return check_run(_resolve(_compose_tree(settings, names)))
+            typed.append((key, value))
+    settings = Settings({}, {})
+    for name in filter(is_file, experiments):
+        settings = settings.then(_read_experiment(name))
+    by_name = [name for name in experiments if not is_file(name)]
+    tree = _compose_tree(settings.then(_split(typed)), by_name)
+    return check_run(_resolve(tree))
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -103,15 +107,6 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     laid = _lay_over(tree, settings.choices | settings.values)
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(laid)
-
-
-def _experiments(pairs: Iterable[tuple[str, Any]]) -> list[str]:
-    """Names and files of experiments, from `experiment=a` and `experiment=[a,b]`."""
-    names: list[Any] = []
-    for key, value in pairs:
-        if key == "experiment":
-            names += value if isinstance(value, list) else [value]
-    return [str(name) for name in names if name is not None]
 
 
 def _read_experiment(path: str) -> Settings:

@@ -12,7 +12,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast, text
-from attnexp.data.read import Frames, read_splits
+from attnexp.data.read import Table, read_splits
 from attnexp.data.sources import locate_source, open_source
 
 SPLITS = ("train", "test", "val")
@@ -100,9 +100,12 @@ class Corpus:
         is_test = choose_test(written, train.same.to_numpy(), labels, shares, seed=0)
         corpus = self._move_to_test(is_test)
         tokens, words = renumber(list(corpus.rows.tokens), self.words)
-        rows = corpus.rows.assign(tokens=tokens)
-        source = f"{self.source}, {share:.0%} drawn as test"
-        return replace(corpus, rows=rows, words=words, source=source)
+        return replace(
+            corpus,
+            rows=corpus.rows.assign(tokens=tokens),
+            words=words,
+            source=f"{self.source}, {share:.0%} drawn as test",
+        )
 
     def _move_to_test(self, is_test: Mask) -> Self:
         """The corpus with these rows and no others in test. is_test: for all rows but those of val,
@@ -130,12 +133,12 @@ def read_corpus(data: DataConfig) -> Corpus:
     if data.name is DataName.contrast:
         rows = contrast.generate_rows(data.order_fraction or 0.0)
         parts = rows.groupby("split", sort=False)
-        splits = {split: {"generated": part} for split, part in parts}
-        return Corpus(rows=rows, files=list_files(splits))
+        tables = [Table(str(split), "generated", part) for split, part in parts]
+        return Corpus(rows=rows, files=list_files(tables))
     source = locate_source(data)
     path, title = open_source(source)
-    splits = read_splits(path, data, is_hub=source.path is None)
-    files = list_files(splits)
+    tables = read_splits(path, data, is_hub=source.path is None)
+    files = list_files(tables)
     descriptions = []
     for split, read in files.items():
         names = join_names(read["files"])
@@ -143,55 +146,64 @@ def read_corpus(data: DataConfig) -> Corpus:
             raise UserError(f"{title}: {names}, the {split} split, holds no texts.")
         descriptions.append(f"{split}: {names}, {read['texts']:,} texts")
     progress.note(f"Read {'; '.join(descriptions)}.")
-    columns = choose_columns(splits, title, data)
-    rows = join_rows(splits, columns)
+    columns = choose_columns(tables, title, data)
+    rows = join_rows(tables, columns)
     return make_corpus(rows, columns, title, files)
 
 
-def list_files(splits: dict[str, Frames]) -> FilesRead:
+def list_files(tables: list[Table]) -> FilesRead:
     """Names of files and number of texts of each split."""
-    files = {}
-    for split, frames in splits.items():
-        num_texts = sum(map(len, frames.values()))
-        files[split] = {"files": list(frames), "texts": num_texts}
+    files: FilesRead = {}
+    for table in tables:
+        read = files.setdefault(table.split, {"files": [], "texts": 0})
+        read["files"].append(table.name)
+        read["texts"] += len(table.rows)
     return files
 
 
-def choose_columns(splits: dict[str, Frames], source: str, data: DataConfig) -> list[str]:
+def choose_columns(tables: list[Table], source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels, which all files have: those of the config, or else the one
     with a common name; a note says which. Raises `UserError` where there is none, or several."""
-    tables = [frame for frames in splits.values() for frame in frames.values()]
-    names = [name for name in tables[0] if all(name in table for table in tables)]
-    settings = {"text": data.text, "label": data.label}
-    free = [name for name in names if name not in settings.values()]
+    names = list(tables[0].rows)
+    for table in tables:
+        names = [name for name in names if name in table.rows]
     columns: list[str] = []
-    for key, setting in settings.items():
-        exact = [name for name in free if name.lower() == key]
-        common = [name for name in free if name.lower() in COMMON[key]]
-        candidates = [setting] if setting else exact or common
-        if len(candidates) != 1 or candidates[0] not in names:
+    for key, setting in (("text", data.text), ("label", data.label)):
+        free = [name for name in names if name not in (data.text, data.label)]
+        column = setting or _find_common(key, free)
+        if column not in names:
             raise UserError(
-                f"{source} has no column {setting or f'that is plainly the {key}'}; the columns of "
+                f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
                 f"all its files are {join_names(names)}. Name it: data.{key}=COLUMN. If these are "
                 f"no names, but the first row of a csv, count columns from 0: data.header=false "
                 f"data.text=NUMBER data.label=NUMBER. Texts without labels are for `attnexp "
                 f"predict`."
             )
-        columns += candidates
+        columns.append(column)
     if columns not in ([data.text, data.label], ["text", "label"]):
         progress.note("Column {} is the text, {} the label.".format(*columns))
     return columns
 
 
-def join_rows(splits: dict[str, Frames], columns: list[str]) -> pd.DataFrame:
+def _find_common(key: str, names: list[str]) -> str:
+    """The column that is called like the key, or else the one with a common name for it; empty if
+    there is none, or more than one."""
+    exact = [name for name in names if name.lower() == key]
+    common = [name for name in names if name.lower() in COMMON[key]]
+    candidates = exact or common
+    return candidates[0] if len(candidates) == 1 else ""
+
+
+def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
     """Rows of all files: split, text and label as they stand there, and place, for messages.
     columns: names of those of texts and labels."""
     parts = []
-    for split, frames in splits.items():
-        for name, frame in frames.items():
-            part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
-            places = [f"row {number} of {name}" for number in range(1, len(frame) + 1)]
-            parts.append(part.assign(split=split, place=places))
+    for table in tables:
+        part = table.rows[columns].astype(object)
+        part.columns = ["text", "label"]
+        part["split"] = table.split
+        part["place"] = [f"row {number} of {table.name}" for number in range(1, len(part) + 1)]
+        parts.append(part)
     return pd.concat(parts, ignore_index=True)
 
 
@@ -199,8 +211,8 @@ def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: File
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label. columns: names of those of texts and labels, for messages."""
     labels = [_read_label(cell) for cell in rows.label]
-    has_text = [isinstance(cell, str) for cell in rows.text]
-    wrong = rows[np.invert(has_text) | pd.isna(labels)]
+    has_text = rows.text.map(lambda cell: isinstance(cell, str))
+    wrong = rows[~has_text | pd.isna(labels)]
     if len(wrong):
         first = wrong.iloc[0]
         raise UserError(

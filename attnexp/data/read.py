@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import NamedTuple
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 import pyarrow as pa  # noqa: TID253
@@ -31,14 +31,18 @@ SAVED = ("dataset_dict.json", "state.json")
 """Files of which `save_to_disk` of `datasets` writes one."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
-    "doubled. Where quotes are part of a data set's texts: data.quotes=false."
+    "doubled."
 )
 JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
-Frames = dict[str, pd.DataFrame]
-"""Rows by the names of files."""
-T = TypeVar("T")
+
+class Table(NamedTuple):
+    """Rows of a file, or of a split of a saved data set."""
+
+    split: str  # train, test or val
+    name: str  # of the file, for messages
+    rows: pd.DataFrame
 
 
 def kind_of(file: Path) -> str | None:
@@ -48,10 +52,12 @@ def kind_of(file: Path) -> str | None:
 
 
 def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) -> pd.DataFrame:
-    """Rows of a file, which is read as csv if its name tells no format. Cells of csv and tsv are
+    """Rows of a file, which is read as csv if its name has no ending. Cells of csv and tsv are
     texts as they stand there. has_header, has_quotes: whether the first row of a csv or tsv names
     its columns (else they are numbered), and whether quotes enclose cells."""
     kind = kind_of(file) or "csv"
+    if file.suffix and not kind_of(file):
+        raise UserError(f"{file} is in no known format. Give {FORMATS}.")
     is_csv = kind in ("csv", "tsv")
     try:
         if not is_csv and not (has_header and has_quotes):
@@ -63,8 +69,8 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
         stream = pa.input_stream(content, compression=compression)
         text = _decode(stream.read())
         if is_csv:
-            separator = "\t" if kind == "tsv" else _guess_separator(text)
-            return _parse_csv(text, separator, has_header, has_quotes)
+            separators = "\t" if kind == "tsv" else ",;\t|"
+            return _parse_csv(text, separators, has_header, has_quotes)
         return _parse_json(text)
     except (OSError, ValueError, pa.ArrowException) as error:
         advice = ADVICE.get(kind, JSON_ADVICE)
@@ -83,16 +89,13 @@ def _decode(content: bytes) -> str:
         ) from None
 
 
-def _guess_separator(text: str) -> str:
-    """The separator of a csv: the one that is most frequent in its first line."""
+def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
+    """Rows of a csv, separated by the most frequent of `separators` in the first line. Raises
+    `ValueError` where two columns have one name, where a row has more cells than the first, or
+    where quotes are not those of a csv."""
     first_line, _, _ = text.partition("\n")
     outside_quotes = re.sub('"[^"]*"', "", first_line)
-    return max(",;\t|", key=outside_quotes.count)
-
-
-def _parse_csv(text: str, separator: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
-    """Rows of a csv. Raises `ValueError` where two columns have one name, where a row has more
-    cells than the first, or where quotes are not those of a csv."""
+    separator = max(separators, key=outside_quotes.count)
     cells = pd.read_csv(
         io.StringIO(text),
         sep=separator,
@@ -145,34 +148,41 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     metadata = table.schema.metadata or {}
     about = json.loads(metadata.get(b"huggingface", "{}"))
     features = about.get("info", {}).get("features", {})
-    for column in frame.columns.intersection(list(features)):
-        feature = features[column]
-        names = feature.get("names") if isinstance(feature, dict) else None
-        if names and (frame[column] != -1).any():  # The hub hides the labels of contests as -1.
-            frame[column] = frame[column].map(dict(enumerate(names)))
+    for column, feature in features.items():
+        is_class = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+        if column not in frame or not is_class:
+            continue
+        is_hidden = frame[column] == -1  # The hub hides the labels of contests so.
+        if not is_hidden.all():
+            name_of = dict(enumerate(feature["names"]))
+            frame[column] = frame[column].map(name_of)
     return frame
 
 
-def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> dict[str, Frames]:
-    """Rows of train, test and val, by these names and by file. is_hub: whether it is a data set of
-    the hub, whose card says what its files are."""
+def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
+    """Tables of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
+    card says what its files are."""
     is_saved = any((path / name).exists() for name in SAVED)
+    tables = []
     if is_hub or is_saved:
-        return _choose_splits(path, _read_datasets(path, data, is_saved=is_saved), data)
-    splits = {}
-    for key, files in _choose_splits(path, _find_files(path, data), data).items():
-        frames = {}
-        for name, file in files.items():
+        frames = _read_datasets(path, data, is_saved=is_saved)
+        files_of = {split: [f"split {split}"] for split in frames}
+        for key, split in _choose_splits(path, files_of, data).items():
+            tables.append(Table(key, f"split {split}", frames[split]))
+        return tables
+    splits = _find_files(path, data)
+    for key, split in _choose_splits(path, splits, data).items():
+        for name, file in splits[split].items():
             if file.is_dir():
-                frames[name] = _read_texts(file)
+                rows = _read_texts(file)
             else:
-                frames[name] = read_table(file, has_header=data.header, has_quotes=data.quotes)
-        splits[key] = frames
-    return splits
+                rows = read_table(file, has_header=data.header, has_quotes=data.quotes)
+            tables.append(Table(key, name, rows))
+    return tables
 
 
-def _read_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> dict[str, Frames]:
-    """Splits of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
+def _read_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> dict[str, pd.DataFrame]:
+    """Rows by split of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -192,11 +202,7 @@ def _read_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> dict[str,
         ) from error
     if not isinstance(content, dict):
         content = {data.train_split: content}
-    splits = {}
-    for name, rows in content.items():
-        table = rows.with_format("arrow")[:]
-        splits[name] = {f"split {name}": convert_arrow(table)}
-    return splits
+    return {name: convert_arrow(rows.with_format("arrow")[:]) for name, rows in content.items()}
 
 
 def _find_files(path: Path, data: DataConfig) -> dict[str, dict[str, Path]]:
@@ -204,16 +210,16 @@ def _find_files(path: Path, data: DataConfig) -> dict[str, dict[str, Path]]:
     name it as its file, as this without its ending (and the number of a shard), or as its folder;
     a folder with a folder of texts for each class is a split."""
     if path.is_file():
-        if not kind_of(path):
-            raise UserError(f"{path} is in no known format. Give {FORMATS}.")
         return {data.train_split: {path.name: path}}
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
     files = [*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")]
-    tables = {file.relative_to(path).as_posix(): file for file in sorted(files) if kind_of(file)}
+    tables = sorted(file for file in files if kind_of(file))
     if len(tables) == 1 and not data.test_split:
-        return {data.train_split: tables}
+        name = tables[0].relative_to(path).as_posix()
+        return {data.train_split: {name: tables[0]}}
     splits = defaultdict[str, dict[str, Path]](dict)
-    for name, file in tables.items():
+    for file in tables:
+        name = file.relative_to(path).as_posix()
         *folders, _ = name.split("/")
         stem, _, _ = SHARD.sub("", file.name).partition(".")
         for split in (name, stem, *folders):
@@ -226,26 +232,29 @@ def _find_files(path: Path, data: DataConfig) -> dict[str, dict[str, Path]]:
 
 
 def _choose_splits(
-    path: Path, splits: Mapping[str, dict[str, T]], data: DataConfig
-) -> dict[str, dict[str, T]]:
-    """The splits for train, test and val, by these names. Raises `UserError` where one is not there
-    or not whole, or two have a file in common. splits: what each holds, by the names of files."""
-    test_split = data.test_split
+    path: Path, splits: Mapping[str, Collection[str]], data: DataConfig
+) -> dict[str, str]:
+    """Names of the splits for train, test and val. Raises `UserError` where one is not there or not
+    whole, or two have a file in common. splits: names of the files of each."""
+    names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
-        test_split = test_split or "test"
-    settings = {"train": data.train_split, "test": test_split, "val": data.val_split}
-    names = {key: name for key, name in settings.items() if name}
-    for key, name in names.items():
+        names["test"] = data.test_split or "test"
+    chosen = {key: name for key, name in names.items() if name}
+    files = list[str]()
+    for key, name in chosen.items():
         _check_split(path, splits, key, name)
-    files = [file for name in names.values() for file in splits[name]]
+        files += splits[name]
     if len(set(files)) < len(files):
-        words = [f"data.{key}_split={name}" for key, name in names.items()]
-        raise UserError(f"{path}: two of {join_names(words)} read the same file. Name others.")
-    return {key: splits[name] for key, name in names.items()}
+        raise UserError(
+            f"{path}: two of the splits {join_names(chosen.values())} have a file in common. Name "
+            f"others: data.train_split, data.test_split, data.val_split."
+        )
+    return chosen
 
 
-def _check_split(path: Path, splits: Mapping[str, dict[str, T]], key: str, name: str) -> None:
-    """Raise `UserError` for a split that is not there, or whose files are no whole split."""
+def _check_split(path: Path, splits: Mapping[str, Collection[str]], key: str, name: str) -> None:
+    """Raise `UserError` for a split that is not there, or whose files are no whole, unless it is
+    named as its file."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
         raise UserError(
@@ -253,17 +262,19 @@ def _check_split(path: Path, splits: Mapping[str, dict[str, T]], key: str, name:
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    if name not in files and not _is_whole(files):
+    if name not in files and not _are_whole(files):
         raise UserError(
             f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
-            f"name a file: data.{key}_split={next(iter(files))}."
+            f"name a file: data.{key}_split=FILE."
         )
 
 
-def _is_whole(files: Collection[str]) -> bool:
+def _are_whole(files: Collection[str]) -> bool:
     """Whether these are one file, or all shards of one."""
-    shards = {shard for file in files for shard in SHARD.findall(file)}
+    shards = set[tuple[str, str]]()  # number and total
+    for file in files:
+        shards.update(SHARD.findall(file))
     if not shards:
         return len(files) == 1
     totals = {int(total) for _, total in shards}

@@ -42,9 +42,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
         with open_file(file, "rb") as lines:
             for line_number, line in enumerate(lines, start=1):
                 word, *numbers = line.rstrip().split(b" ")
-                is_header = (
-                    line_number == 1 and len(numbers) == 1
-                )  # It holds the number of words and D.
+                is_header = line_number == 1 and len(numbers) == 1  # It gives V and D.
                 if word in row_of and not is_header:
                     row = row_of[word]
                     vector = torch.tensor(list(map(float, numbers)))

@@ -113,9 +113,10 @@ class TrainedModel:
     config: RunConfig
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Ids of texts as the model takes them: (n, T). Raises `UserError` for a single text."""
-        if isinstance(texts, str):
-            raise UserError("encode and predict_proba take a list of texts. Give [text].")
+        """Ids of texts as the model takes them: (n, T). Raises `UserError` for anything but texts
+        in a list."""
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise UserError("encode and predict_proba take a list of texts, as [text].")
         data = self.config.data
         ranks = rank_with(self.vocabulary, texts, tokenizer_of(data))
         return torch.from_numpy(to_ids(ranks, data)).long()

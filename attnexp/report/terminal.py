@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
-import plotext
 from rich.console import Console
 from rich.text import Text
 
@@ -103,6 +102,8 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
 
 def _make_figure(epochs: list[int], width: int) -> Any:
     """An empty figure of ten lines, with ticks at ten epochs at most."""
+    import plotext
+
     plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
     figure = plotext.figure.clear()
     figure.theme("colorless")
@@ -118,6 +119,8 @@ def _make_figure(epochs: list[int], width: int) -> Any:
 
 def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
     """Marks at the accuracies of a line, by epoch."""
+    import plotext
+
     epochs = list(line.index)
     percents = list(100 * line)
     return figure.signal(epochs, percents, marker=plotext.marker(marker))

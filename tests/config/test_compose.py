@@ -52,19 +52,15 @@ def test_defaults_and_types_are_those_of_the_schema() -> None:
 
 WRONG = {
     "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none", "conf/position/sinusoid"],
-    "position=[none,alibi]": ["there is no such position"],
-    "model.heads=0": ["model.heads must be greater than or equal to 1", "got 0"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
     "train.lr=1e300": ["train.lr must be less than"],
     "data.vocab_size=9000000000000000000": ["data.vocab_size must be less than or equal to"],
     "model.d_model=4000000000000000000": ["model.d_model must be less than or equal to"],
-    "train.batch_size=9223372036854775808": ["must be less than 9223372036854775808"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
     "model=lstm position=rotary": ["position=rotary acts on attention"],
     "model=tfidf position=rotary": ["position would do nothing", "a model that is a network"],
     "model=tfidf experiment=blog_pe": ["'model.score.scale' belongs to", "score=dot"],
     "experiment=blog_pe model.score=additive": ["'model.score.scale' belongs to", "score=dot"],
-    "model=attnexp.model.mixers:LSTM experiment=blog_pe": ["'model.score.scale' belongs to"],
     "position=attnexp.model.scores:DotProduct": ["wanted a subclass of JoinedPosition or Rotation"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
     "train.holdout=0.5": ["train.holdout would do nothing", "train=holdout"],
@@ -74,11 +70,9 @@ WRONG = {
     "data.text=premise,hypothesis": ["one column is read"],
     "experiment=yours.yaml": ["yours.yaml cannot be read"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
-    "data.tokenizer=nowhere:words": ["nowhere:words", "No module named 'nowhere'", "PYTHONPATH"],
     "train=holdout data=trec data.val_split=val train.holdout=0.3": ["no data.val_split"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "seed=range(3": ["'seed=range(3' is not understood", "range(3", "key=value"],
-    "nonsense": ["'nonsense' is not understood", "key=value"],
     "seeds=3": ["'seed=range(3)'"],
     "train.loss=": ["train.loss=VALUE, or train.loss=null"],
     "~model.hidden": ["model.hidden=null"],
@@ -105,18 +99,14 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 SAME = {
     "model/pooling=max": "model.pooling=max",
     "+experiment=blog_pe": "experiment=blog_pe",
-    "+seed=3": "seed=3",
     "++train.lr=1": "train.lr=1",
-    "+model/score=additive": "model.score=additive",
     "experiment=blog_pe ~position": "experiment=blog_pe position=none",
-    "~mask": "mask=none",
     "position=null": "position=none",
     "position.kind=rotary": "position=rotary",
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",
     "model.before=cnn model.before.kernel=5": "model/before=cnn model.before.kernel=5",
     "experiment=blog_pe model.score=dot": "experiment=blog_pe",
     "data.max_len=${data.vocab_size} data.vocab_size=9": "data.max_len=9 data.vocab_size=9",
-    "train.warmup=${train.epochs}": "train.warmup=5",
     "train.warmup=${seed} seed=7": "train.warmup=7 seed=7",
     "position=rotary position.layout=split": "position.layout=split position=rotary",
     "model=attnexp.model.mixers:LSTM model/pooling=last": "model=lstm",
@@ -172,8 +162,6 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     assert compose("experiment=other").train.epochs == 8
     config = compose("model=deep", "model.before.kernel=5", "model.pooling=max")
     assert (config.model.before.kernel, config.model.pooling.name) == (5, "max")
-    with pytest.raises(UserError, match="no such data"):
-        compose("data=short")
     for content, wrong in {
         "# @package _global_\ndefaults: [override /model: nosuch]": "no such model",
         "# @package _global_\ndefaults: [override /modle: lstm]": "Could not override 'modle'",
@@ -213,26 +201,19 @@ def test_a_runs_stored_config_is_an_experiment(here: Path, file: str) -> None:
     assert (config.model.before.name, config.model.pooling.name) == ("lstm", "max")
     assert compose(f"experiment={file}", "train=blog").train.protocol == "blog"
     assert compose(f"experiment={file}", "model.score=additive").model.score.name == "additive"
-    assert asdict(compose(f"experiment={file}", "model=cnn").model) == asdict(
-        compose("model=cnn").model
-    )
+    assert compose(f"experiment={file}", "model=cnn").model == compose("model=cnn").model
 
 
-@pytest.mark.parametrize(
-    ("content", "wrong"),
-    [
-        ("- model", "must hold keys"),
-        ("", "must hold keys"),
-        ("model: [", "cannot be read: .*line 1"),
-        ("defaults: [override /model: lstm]", "in conf/experiment/ alone.*experiment=mine"),
-        ("hydra: {job: {name: x}}", "no key 'hydra.job.name'"),
-        ("1: 2", "no key '1'"),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_said(here: Path, content: str, wrong: str) -> None:
-    write(here / "mine.yaml", content)
-    with pytest.raises(UserError, match=wrong):
-        compose("experiment=mine.yaml")
+def test_what_is_wrong_with_a_file_is_said(here: Path) -> None:
+    for content, wrong in {
+        "- model": "must hold keys",
+        "model: [": "cannot be read: .*line 1",
+        "defaults: [override /model: lstm]": "in conf/experiment/ alone.*experiment=mine",
+        "1: 2": "no key '1'",
+    }.items():
+        write(here / "mine.yaml", content)
+        with pytest.raises(UserError, match=wrong):
+            compose("experiment=mine.yaml")
 
 
 def test_axes_expand_as_hydra_writes_them() -> None:
@@ -258,7 +239,6 @@ def test_axes_expand_as_hydra_writes_them() -> None:
 def test_an_executor_composes() -> None:
     config = compose_executor(["executor=slurm", "executor.slurm={qos: long, constraint: a100}"])
     assert (config.kind, config.slurm) == ("slurm", {"qos": "long", "constraint": "a100"})
-    assert compose_executor(["executor.workers=2"]).kind == "local"
     for kind in groups()["executor"]:
         assert compose_executor([f"executor={kind}"]).kind == kind
 
@@ -286,7 +266,6 @@ HIDDEN = {
     "a tokenizer that imports": ("data.tokenizer", "attnexp.config.pieces:load"),
     "a module alone": ("train.loss", "theirs_hidden"),
     "an option of the folder": ("position.kind", "theirs"),
-    "an option of the folder, within": ("model.pooling", "theirs"),
     "an unknown key, whose message reads the options": ("position.no_such", 1),
 }
 

@@ -114,7 +114,7 @@ def write_splits(folder: Path, **num_rows: int) -> None:
 @pytest.mark.parametrize(
     ("names", "settings", "parts"),
     [
-        (["train.csv", "train.csv.gz"], {}, ["gz: 2 files are no whole", "train_split=train.csv"]),
+        (["train.csv", "train.csv.gz"], {}, ["gz: 2 files are no whole", "train_split=FILE"]),
         (["train/a.csv", "train/b.csv"], {}, ["train/a.csv, train/b.csv"]),
         (["train.csv", "old/train.csv"], {}, ["old/train.csv, train.csv"]),
         (["a.csv", "b.csv"], {}, ["no split train; it holds a, a.csv, b", "data.train_split="]),
@@ -122,9 +122,9 @@ def write_splits(folder: Path, **num_rows: int) -> None:
         (["train-0-of-2.csv"], {"test_split": "x"}, ["1 files are no whole split"]),
         (["train-0-of-2.csv", "train-0-of-2.tsv"], {}, ["2 files are no whole split"]),
         (["train-0-of-2.csv", "train_old-1-of-2.csv"], {}, ["1 files are no whole split"]),
-        (["train.csv", "test.csv"], {"val_split": "test"}, ["data.val_split=test read the same"]),
-        (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["data.val_split=train.csv read"]),
-        (["train.csv"], {"test_split": "train"}, ["data.test_split=train read the same"]),
+        (["train.csv", "test.csv"], {"val_split": "test"}, ["splits train, test, test have"]),
+        (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["train.csv have a file in"]),
+        (["train.csv"], {"test_split": "train"}, ["splits train, train have a file"]),
         (["README.md"], {}, ["no split train; it holds README.md", "a csv, tsv"]),
         (["pos/1.txt", "neg/1.txt"], {}, ["it holds neg, pos", "train/pos/1.txt"]),
         (["plain/train/0.csv"], {}, ["it holds plain", "another data.path", "train/a.csv"]),

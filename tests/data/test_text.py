@@ -106,7 +106,7 @@ def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) 
 WRONG = {
     b"gut 1 2 3\n": "no finite numbers for any of good, unheard, the",
     b"good 1 2 nan\n": "no finite numbers",
-    b"good 1 2\n": "invalid for input of size 2",
+    b"good 1 2\n": "set model.d_model=2, as wide as its vectors",
 }
 
 

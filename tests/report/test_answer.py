@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, cells, formats, tables
 from attnexp.report.difference_tables import tabulate_differences
-from attnexp.report.sentences import list_remarks
 from attnexp.report.tables import make_table
 from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
@@ -59,18 +59,48 @@ def test_the_golden_study() -> None:
     assert text == (GOLDEN / "contrast.md").read_text().strip()
 
 
-@pytest.mark.parametrize(
-    ("studies", "most"),
-    [
-        (["blog"], 34),
-        (["position"], 50),
-        (["blog_data", "blog"], 66),
-        (["position_x_embedding"], 80),
-    ],
-)
-def test_an_answer_fits_a_screen(studies: list[str], most: int) -> None:
-    text = printed(published(*studies))
-    assert len(text.splitlines()) <= most
+LINES = {"blog": 34, "position": 50, "blog_data": 52, "position_x_embedding": 80}
+
+
+@pytest.mark.parametrize(("study", "most"), LINES.items())
+def test_an_answer_fits_a_screen(study: str, most: int) -> None:
+    assert len(printed(published(study)).splitlines()) <= most
+
+
+def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_decided() -> None:
+    text = printed(published("position_x_embedding"))
+    assert text.index("Mean difference from none over 7 data sets") < text.index("\nDifference")
+    listed = text.partition("\nDifference")[2]
+    assert re.search(r"emotion +pe within plain +-8.56.*hurts", listed)
+    assert "77 of 84 differences at final are not decided." in listed
+    assert "undecided" not in listed
+
+
+def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_why() -> None:
+    frame = pd.DataFrame({"variant": [*"abab"], "seed": [*"0011"]})
+    frame["accuracy"] = [0.4, 0.5, 0.5, 0.7]
+    rows = compare(*read_results(frame)).differences
+    table = tabulate_differences(rows)
+    assert list(table.cells["other seeds"]) == ["[-48.53, +78.53]"]
+    (wide,) = [replace(row, interval=row.interval._replace(low=-1.5)) for row in rows]
+    table = tabulate_differences([wide])
+    assert list(table.cells["other seeds"]) == ["[-100.00, +78.53]"]
+    assert table.title.endswith("cut at the largest possible: the data are too few")
+    assert cells.size_of(wide) == "+15.00 [-100.00, +78.53]"
+
+
+def test_what_all_variants_share_is_said_from_their_configs() -> None:
+    for study, own in (("blog", {"max_len=80"}), ("blog_data", set())):
+        _, _, shared = printed(published(study)).partition("All variants: ")
+        words = {"d_model=128", "heads=8", "score.scale=false", "lr=0.001", *own}
+        assert words <= {*shared.split()}
+        assert ("max_len" in shared) is bool(own)
+
+
+def test_k_stands_beside_variants_that_k_trained_alone() -> None:
+    assert "K final" in tables.tabulate_means(published("blog")).cells
+    for study in ("position", "blog_scaled"):
+        assert "K final" not in tables.tabulate_means(published(study)).cells
 
 
 def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
@@ -100,17 +130,9 @@ def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
     words = [row.words for row in answer.differences]
     assert "undecided, 31 to 1,218 seeds" in words
     assert "undecided, at most 88 seeds" in words
-    meaning = [
-        line
-        for line in list_remarks(answer, answer.differences)
-        if line.startswith("A to B seeds:")
-    ]
-    assert len(meaning) == 1
-    assert not [
-        line
-        for line in list_remarks(published("blog"), published("blog").differences)
-        if "A to B" in line
-    ]
+    meaning = "A to B seeds: "
+    assert meaning in printed(answer)
+    assert meaning not in printed(published("blog"))
 
 
 def test_n_is_a_column_where_variants_differ_in_seeds() -> None:

@@ -51,10 +51,10 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
 
 
-def test_data_sets_end_with_their_mean_and_models_stand_side_by_side(tmp_path: Path) -> None:
+def test_data_sets_begin_with_their_mean_and_models_stand_side_by_side(tmp_path: Path) -> None:
     groups = [made_group("none", "pe"), made_group("none", "pe", data="cr")]
     text = written(tmp_path, *groups, readings=READINGS)
-    assert "Over all data sets" in text
+    assert text.index("Over all data sets") < text.index("Verdict on imdb")
     assert text.count("<p>padding: 50 %</p>") == 2
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
     assert text.count("positive, with probability 0.7500") == 2

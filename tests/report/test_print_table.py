@@ -80,13 +80,6 @@ def test_what_is_too_narrow_for_words_loses_no_letter() -> None:
     assert "position=sinusoidalmask=padding_causal" in letters
 
 
-def test_columns_have_two_blanks_between_them_where_they_fit() -> None:
-    rows = [{"variant": "pe", "loss": "0.5"}, {"variant": "none", "loss": "10.5"}]
-    shown = [line.rstrip() for line in printed(table_of(*rows), 15).splitlines()]
-    assert shown == ["Title", "variant  loss", "─" * 13, "pe        0.5", "none     10.5", ""]
-    assert printed(table_of(*rows), 12).splitlines()[1] == "variant loss"
-
-
 def test_names_of_others_reach_a_terminal_as_plain_text() -> None:
     """Escaped where a terminal would obey; not read as markup; Chinese takes two columns."""
     names = ["\x1b]0;a\x07", "[red]b\n", "无位置"]
