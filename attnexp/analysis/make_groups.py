@@ -114,7 +114,7 @@ def _list_planned(
 ) -> pd.DataFrame:
     """Runs that the studies of these records planned on their data set, but those that finished in
     another group, such as one of another content of the data. Columns study, variant, seed, and
-    levels of two crossed factors, if any; the baselines first. finished: ids of all groups."""
+    levels of two crossed factors, if any; the baselines first. finished: ids, of all groups."""
     firsts = named.drop_duplicates("variant").set_index("variant")
     kinds = named["variant"].map(firsts["seed_kind"])
     # A run that two studies have, of different kinds of seeds, counts in the first.
