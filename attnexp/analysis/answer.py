@@ -162,6 +162,8 @@ def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> It
         if (study.metric, study.margin) not in judged:
             planned = MetricSpec(name=study.metric, margin=study.margin)
             yield f"Planned: {planned.name} ±{planned.margin_text}. This judges {listed}."
+        if study.added_seeds:
+            yield f"Seeds added after a first answer: {', '.join(study.added_seeds)}."
     for metric in metrics:
         if metric.name not in measured:
             yield f"{group.data}: these results hold no {metric.name}."

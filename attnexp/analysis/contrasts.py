@@ -124,19 +124,15 @@ def judge_contrast(
 ) -> Difference | None:
     """The difference that a contrast makes, judged with m - 1 others; None without shared seeds.
     above_chance: variants that are shown to be."""
-    values = group.values(endpoint.name, metric.name)
-    shared = values.reindex(columns=list(contrast.weights)).dropna()
-    if shared.empty:
+    d = _weigh_values(group.values(endpoint.name, metric.name), contrast)
+    if d.empty:
         return None
-    weighted = shared @ pd.Series(contrast.weights)
-    # Rounded, so that equal differences are equal.
-    d = intervals.round_to_scale(weighted.to_numpy(), shared.to_numpy())
     step = group.step(endpoint.name, metric)
     sequential = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
-    answers = _weigh_answers(group, contrast, endpoint, shared.index)
+    answers = _weigh_answers(group, contrast, endpoint, d.index)
     crossing = None
     if metric.name == ACCURACY.name and not sequential and len(answers) >= FEWEST_SEEDS:
         crossing = crossed(answers, m=m)
@@ -189,6 +185,14 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
         # Data sets are drawn with their texts, so no second interval can say otherwise.
         judgement=judge_interval(interval, first.metric, (mean.low, mean.high)),
     )
+
+
+def _weigh_values(values: pd.DataFrame, contrast: Contrast) -> "pd.Series[float]":
+    """Weighted sums of values (seeds, variants) by seed, rounded so that equal ones are equal."""
+    shared = values.reindex(columns=list(contrast.weights)).dropna()
+    weighted = shared @ pd.Series(contrast.weights)
+    rounded = intervals.round_to_scale(weighted.to_numpy(), shared.to_numpy())
+    return pd.Series(rounded, shared.index)
 
 
 def _weigh_answers(

@@ -93,8 +93,8 @@ class Group:
         """The group with differences from another variant, in each family that has it."""
         families = []
         for family in self.families:
-            variants = dict.fromkeys(chain.from_iterable(contrast.weights for contrast in family))
-            families.append(differences_from(name, [*variants]) if name in variants else family)
+            compared = dict.fromkeys(chain.from_iterable(contrast.weights for contrast in family))
+            families.append(differences_from(name, [*compared]) if name in compared else family)
         notes = self.notes
         if name in self.variants[1:]:
             notes = [*notes, f"--baseline {name}; these variants were planned with another one."]

@@ -30,27 +30,14 @@ def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> lis
     by_id = {run.run_id: run for run in runs}
     settings_of = {run.setup.record["key"]: run.setup.settings for run in runs}
     contents_of = table.groupby("source")["fingerprint"].unique()
-    names: list[tuple[str, str]] = []
     groups = []
     for _, records in table.groupby(["fingerprint", "n_test", "protocol"], sort=False):
         own = {run_id: by_id[run_id] for run_id in records["run_id"]}
         setups = [run.setup for run in own.values()]
-        source = setups[0].facts["name"]
-        contents = contents_of[source]
-        data = _name_data(setups, contents)
-        names.append((data, setups[0].protocol))
-        number = names.count(names[-1])
-        if number > 1:
-            data += f" #{number}"
-        notes = []
-        if len(contents) > 1:  # as of a file that was edited
-            prints = ", ".join(content[:8] for content in contents)
-            notes.append(
-                f"{source} was read with {len(contents)} contents (fingerprints {prints})."
-            )
+        data = _name_data(setups, contents_of[setups[0].facts["name"]])
         named = name_variants(records, settings_of).assign(data=data)
         planned = _list_planned(named, studies, by_id.keys())
-        groups.append(_make_group(own, named, planned, studies, notes))
+        groups.append(_make_group(own, named, planned, studies))
     return groups
 
 
@@ -73,14 +60,10 @@ def _make_group(
     named: pd.DataFrame,
     planned: pd.DataFrame,
     studies: Mapping[str, Manifest],
-    notes: list[str],
 ) -> Group:
     """The group of runs, by id. named: records with variant and data, one for each study that has
-    the run. planned: as `_list_planned` gives them. notes: on its data."""
+    the run. planned: as `_list_planned` gives them."""
     plans = [studies[key] for key in named["study"].unique() if key in studies]
-    for plan in plans:
-        if plan.added_seeds:
-            notes.append(f"Seeds added after a first answer: {', '.join(plan.added_seeds)}.")
     sequential = frozenset(named.loc[named["sequential"], "variant"])
     named = named.drop_duplicates("run_id")  # which several studies may have
     firsts = named.drop_duplicates("variant").set_index("variant")
@@ -116,7 +99,6 @@ def _make_group(
         guess=_unpack_guess(runs),
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
-        notes=notes,
     )
 
 
@@ -131,8 +113,8 @@ def _list_planned(
     named: pd.DataFrame, studies: Mapping[str, Manifest], finished: Set[str]
 ) -> pd.DataFrame:
     """Runs that the studies of these records planned on their data set, but those that finished in
-    another group. Columns study, variant, seed, and levels of two crossed factors, if any; the
-    baselines first. finished: ids of the runs of all groups."""
+    another group, such as one of another content of the data. Columns study, variant, seed, and
+    levels of two crossed factors, if any; the baselines first. finished: ids, of all groups."""
     firsts = named.drop_duplicates("variant").set_index("variant")
     kinds = named["variant"].map(firsts["seed_kind"])
     # A run that two studies have, of different kinds of seeds, counts in the first.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
@@ -34,25 +35,26 @@ def choose_metric(
     those of the studies, else accuracy and the default margin. Raises `UserError` where studies
     have several, for an unknown metric, and for one with a unit of its own and no margin."""
     studies = [study for group in groups for study in group.studies]
-    planned_names = {study.metric for study in studies}
-    if name is None and len(planned_names) > 1:
-        listed = ", ".join(sorted(planned_names))
-        raise UserError(f"These studies judge several metrics ({listed}). Give --metric.")
-    name = name or next(iter(planned_names), ACCURACY.name)
+    name = name or _agree([study.metric for study in studies], "metric") or ACCURACY.name
     by_name = {metric.name: metric for metric in METRICS}
     if name not in by_name:
         raise UserError(f"Judge by {name}? Give --metric one of {', '.join(by_name)}.")
     metric = by_name[name]
     if margin is not None:
         return replace(metric, margin=margin / 100 if metric.is_share else margin)
-    planned = {
-        replace(metric, margin=study.margin)
-        for study in studies
-        if by_name.get(study.metric, metric).is_share == metric.is_share
-    }
-    if len(planned) > 1:
-        listed = ", ".join(sorted(spec.margin_text for spec in planned))
-        raise UserError(f"These studies have several margins ({listed}). Give --margin.")
-    if not planned and not metric.is_share:
+    of_this_unit = [
+        study.margin for study in studies if by_name[study.metric].is_share == metric.is_share
+    ]
+    planned = _agree(of_this_unit, "margin")
+    if planned is None and not metric.is_share:
         raise UserError(f"--margin is the smallest difference of {name} that matters, in its unit.")
-    return next(iter(planned), metric)
+    return replace(metric, margin=planned or metric.margin)
+
+
+def _agree(values: list[Any], option: str) -> Any:
+    """The value that all studies have; None without studies. Raises `UserError` for several."""
+    distinct = sorted(set(values))
+    if len(distinct) > 1:
+        listed = ", ".join(map(str, distinct))
+        raise UserError(f"These studies have several {option}s ({listed}). Give --{option}.")
+    return distinct[0] if distinct else None

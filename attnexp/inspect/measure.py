@@ -37,14 +37,16 @@ Row = dict[str, Any]
 
 
 def load_rows(folder: Path) -> list[Row]:
-    """The rows in a run's folder; none if they are of another version, or (noted) not readable."""
+    """The rows in a run's folder, but for those of functions of the user's own, which may have
+    changed; none if they are of another version, or (noted) not readable."""
     file = folder / FILE
     if not file.exists():
         return []
     try:
         with reading(file, "Measured again."):
             document = json.loads(file.read_bytes())
-            return document["rows"] if document["schema"] == SCHEMA else []
+            rows = document["rows"] if document["schema"] == SCHEMA else []
+            return [row for row in rows if ":" not in row["intervention"]]
     except UserError as error:
         progress.note(str(error))
         return []
@@ -54,8 +56,7 @@ def probe_run(
     run: Run, words: Sequence[str], limit: int | None, **trust: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of a run, and a line for each impossible intervention. What the run's folder holds
-    is not measured again, but for functions of the user's own, which may have changed. trust:
-    options of `load_trained`."""
+    is not measured again. trust: options of `load_trained`."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0)  # of a layer; none without attention
     num_heads *= settings.get("layers", 1)
@@ -64,7 +65,7 @@ def probe_run(
     num_texts = min(limit or num_test, num_test)
 
     # Rows of other numbers of texts are kept, so that each number is measured once.
-    rows = [row for row in load_rows(run.path) if ":" not in row["intervention"]]
+    rows = load_rows(run.path)
     finished = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
     missing = [name for name in names if name not in finished]
     impossible = []

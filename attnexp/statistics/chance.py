@@ -1,7 +1,6 @@
 """Whether a classifier does better than a guess, which always answers the largest class.
 
-Both answer the same texts, so their difference is judged: where the classifier answers another
-class than the largest, exactly one of them is right, or none. Bounds are one-sided, at 95 %.
+Both answer the same texts, so their difference is judged. Bounds are one-sided, at 95 %.
 """
 
 import math

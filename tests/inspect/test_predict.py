@@ -76,6 +76,8 @@ def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None
     for mask, share in (([], 75 / 80), (["mask=padding"], 0)):
         path, _ = train_run(compose([*words, *mask]))
         reading = insight.load_model(path).read("the plot was superb")
+        num_tokens = len(reading.tokens)
+        assert reading.attention().weights.shape == (8, num_tokens, num_tokens)
         assert reading.attention().padding_share == pytest.approx(share)
         assert reading.attention(head=3).padding_share == pytest.approx(share)
         _, out, _ = command("predict", path, "the plot was superb")
