@@ -30,7 +30,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.config.options import describe, groups
+from attnexp.config.options import groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import cells
@@ -79,7 +79,6 @@ def make_part(how: str) -> str:
         "differences": differences,
         "studies": studies,
         "means": means,
-        "pieces": pieces,
         "settings": settings,
         "claims": claims,
     }
@@ -348,15 +347,6 @@ def rows_by_difference(rows: list[Row]) -> dict[str, dict[str, Row]]:
 def has_values(rows: list[Row], column: str) -> bool:
     """Whether any row has more than a dash there."""
     return any(getattr(row, column) != "–" for row in rows)
-
-
-def pieces() -> Iterator[str]:
-    """What a model can be made of."""
-    yield "| choice | what it is |"
-    yield "|---|---|"
-    for place in PLACES:
-        for name, text in describe()[place].items():
-            yield f"| `{place}={name}` | {text} |"
 
 
 @dataclass

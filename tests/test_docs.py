@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock, call
 
-import pandas as pd
 import pytest
 from conftest import ROOT, Capture, Command, Patch
 from typer.main import get_command
@@ -181,21 +179,6 @@ def snippet(mark: str) -> str:
     blocks = re.findall(r"^```python\n(.*?)```", TEXTS["guide.md"], re.DOTALL | re.MULTILINE)
     (block,) = [block for block in blocks if mark in block]
     return str(block)
-
-
-def test_epochs_go_to_trackers(tmp_path: Path, monkeypatch: Patch) -> None:
-    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    monkeypatch.chdir(tmp_path)
-    wandb = MagicMock()  # needs an account, so what it is called with is looked at
-    monkeypatch.setitem(sys.modules, "wandb", wandb)
-    rows = [("none", 0, 1, "loss", 0.75), ("pe", 0, 1, "loss", 0.5), ("pe", 0, 2, "loss", 0.25)]
-    epochs = pd.DataFrame(rows, columns=["variant", "seed", "epoch", "metric", "value"])
-    for tracker in ("SummaryWriter", "wandb"):
-        exec(snippet(tracker), {"epochs": epochs})
-    log = accumulators.EventAccumulator("tensorboard/pe/0").Reload()
-    assert [(event.step, event.value) for event in log.Scalars("loss")] == [(1, 0.5), (2, 0.25)]
-    calls = wandb.init.return_value.__enter__.return_value.log.call_args_list
-    assert calls == [call({"loss": row[-1]}, step=row[2]) for row in rows]
 
 
 def test_files_of_other_trainers_are_judged(tmp_path: Path, monkeypatch: Patch) -> None:
