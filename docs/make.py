@@ -76,6 +76,7 @@ def make_part(how: str) -> str:
     makers: dict[str, Callable[..., Iterator[str]]] = {
         "answers": answers,
         "quoted": quoted,
+        "probe": probe,
         "differences": differences,
         "studies": studies,
         "means": means,
@@ -132,7 +133,7 @@ def quoted() -> Iterator[str]:
     """Numbers that sentences of README.md and docs/results.md quote, beside those of tables."""
     yield "| number | value | of |"
     yield "|---|---:|---|"
-    for make in (falls, probes_of_blog, shuffled_share, losses_by_scaling, shuffled_and_order):
+    for make in MAKERS_OF_NUMBERS:
         for name, value, source in make():
             yield f"| {name} | {value} | `{source}` |"
 
@@ -224,6 +225,25 @@ def shuffled_and_order() -> Numbers:
         yield f"pe − shuffled, plain, {row.data} data sets, {TITLES[row.point]}", value, study
 
 
+def numbers_of_k() -> Numbers:
+    """How many of K's 40 numbers one more seed of each version of his code would give."""
+    (cells,) = compare_published("blog_cells").comparisons
+    for agreement in cells.agreements:
+        version = " ".join(agreement.unlike) or "as K ran it"
+        value = f"{agreement.num_inside} of {agreement.num_values}"
+        yield f"K's numbers inside, {version}", value, "blog_cells"
+
+
+MAKERS_OF_NUMBERS = (
+    falls,
+    numbers_of_k,
+    probes_of_blog,
+    shuffled_share,
+    losses_by_scaling,
+    shuffled_and_order,
+)
+
+
 def format_share(values: "pd.Series[float]") -> str:
     """The mean of shares over seeds with its 95 % interval: `60 % [44, 76]`."""
     interval = t_interval(values)
@@ -251,6 +271,13 @@ def differences(*studies: str) -> Iterator[str]:
         place = "mean over data sets" if row.is_mean else row.data
         rows.append(row_of_difference(row, place))
     return table(rows)
+
+
+def probe(interventions: str) -> Iterator[str]:
+    """What interventions on the models of `blog` change."""
+    words = f"attnexp probe outputs/published/blog --do {interventions}"
+    printed = run_command(f"{words} --table differences --format markdown")
+    return (line for line in printed.splitlines() if line.startswith("|"))
 
 
 def studies(*names: str) -> Iterator[str]:
@@ -435,6 +462,8 @@ def claims() -> Iterator[str]:
     yield "|---|---|---|---|---|---:|---|"
     document = json.loads(run_command("attnexp claims --all --json"))
     for record in document["claims"]:
+        if record["verdict"] == "by construction":
+            continue
         cells = []
         for name in ("id", "source", "claim", "refuted_by", "measured", "n", "verdict"):
             cell = str(record[name] or "")
