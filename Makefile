@@ -8,7 +8,7 @@ NUM ?= 300
 CPU_WHEELS ?= https://download.pytorch.org/whl/cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ablation studies test test-slow mutants audit release-check check smoke bench docs clean
+.PHONY: help setup ablation studies test test-slow mutants audit release-check check smoke lowest bench docs clean
 
 help:  ## This list
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -96,6 +96,18 @@ check: setup  ## Lint, format and types
 smoke: setup  ## The whole path once, in seconds (DATA=contrast or imdb)
 	$(BIN)/attnexp train experiment=smoke data=$(DATA)
 
+.venv-lowest/installed: pyproject.toml constraints.txt dev/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	$(PYTHON) dev/lowest.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check -r .venv-lowest/lowest.txt \
+	  $(if $(CPU_WHEELS),--extra-index-url $(CPU_WHEELS)) "$$(grep '^torch==' constraints.txt)"
+	.venv-lowest/bin/pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+# Not in .ci/run: the installation takes one to two minutes.
+lowest: .venv-lowest/installed  ## The smoke with the lowest version of every dependency but torch
+	.venv-lowest/bin/attnexp train experiment=smoke data=contrast
+
 .venv-keras/installed: benchmarks/keras.txt
 	$(PYTHON) -m venv .venv-keras
 	.venv-keras/bin/pip install --quiet --disable-pip-version-check -r benchmarks/keras.txt
@@ -112,5 +124,5 @@ docs: setup  ## The parts of README.md and docs/ that commands make (PARTS="sett
 	  --figure docs/data.svg --show forest
 
 clean:  ## Remove .venv, caches and builds; outputs/ stays
-	rm -rf .venv .venv-keras build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-keras .venv-lowest build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
