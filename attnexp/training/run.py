@@ -118,13 +118,12 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss that is
     not finite.
     """
-    is_foreign = bool(foreign_code(to_dict(config)))
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
-        stale = reads.stale_file() if is_foreign else ""
+        stale = reads.describe_stale(_modules_of_user(config))
         if stale:
-            raise UserError(f"{stale} changed since it was imported. Restart the kernel.")
+            raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
@@ -322,13 +321,19 @@ def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
 def _note_files(config: RunConfig, history: History, folder: Path) -> None:
     """Note what user code has read so far, and the files that settings of pieces name: readers
     written in C or Rust tell Python of none."""
-    if not foreign_code(to_dict(config)):
+    modules = _modules_of_user(config)
+    if not modules:
         return
     for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
             reads.note(value)
-    history.read_files |= reads.read_files(folder.parent)
+    history.read_files |= reads.read_files(folder.parent, modules)
+
+
+def _modules_of_user(config: RunConfig) -> list[str]:
+    """Modules of the user's that a config names."""
+    return [kind.partition(":")[0] for kind in foreign_code(to_dict(config))]
 
 
 def _write_files(

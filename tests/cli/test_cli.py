@@ -163,7 +163,6 @@ def test_a_terminal_gets_a_live_bar(tmp_path: Path, monkeypatch: Patch) -> None:
         shown = reading.result()
     assert "epoch 2/2" in shown
     assert "/25" in shown  # batches done of all
-    assert "/s" in shown
 
 
 @pytest.mark.parametrize("words", ["config --groups", "--help"])
