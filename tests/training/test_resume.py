@@ -67,6 +67,7 @@ def test_a_stopped_run_ends_the_same(optimizer: str, tmp_path: Path, monkeypatch
     (folder / ".config.json.swp").write_bytes(b"of an editor")
     path, result = train_run(config)
     assert outcome(path, result) == undisturbed
+    assert result.wall_seconds > sum(row.seconds for row in result.epochs)  # of all processes
     assert result.provenance["resumed"] == [f"the end of epoch {n}" for n in (1, 2, 3)]
     assert len((path / store.METRICS).read_text().splitlines()) == 3
     assert not (path / store.CHECKPOINT).exists()

@@ -139,6 +139,21 @@ def test_a_run_counts_while_what_it_read_is_as_it_was(
         assert manifest.find_run(next_path) == next_path
 
 
+def test_pieces_that_are_trained_in_turn_keep_their_own_files(own: Make, tmp_path: Path) -> None:
+    """In one process: a module that is imported later is none of an earlier one's."""
+    for name in ("first", "later"):
+        (tmp_path / f"{tmp_path.name}_{name}.py").write_text(
+            "def tokens(text: str) -> list[str]:\n    return text.split()\n"
+        )
+    files = [
+        train_run(own(f"data.tokenizer={tmp_path.name}_{name}:tokens", f"seed={seed}"))[1].read_files
+        for seed in range(2)
+        for name in ("first", "later")
+    ]
+    assert files[:2] == files[2:]
+    assert f"{tmp_path.name}_later.py" not in files[2]
+
+
 def test_a_checkpoint_is_begun_anew_when_a_file_changed(
     own: Make, tmp_path: Path, monkeypatch: Patch
 ) -> None:
