@@ -157,7 +157,8 @@ def test_the_newest_run_of_the_same_settings_comes_first(tmp_path: Path) -> None
         path = store.run_dir(tmp_path, f"1-{code}")
         write(path)
         os.utime(path / store.RESULT, (time, time))
-    assert [path.name for path in store.finished_by_settings(tmp_path)["1"]] == ["1-b", "1-a", "1-c"]
+    folders = store.finished_by_settings(tmp_path)["1"]
+    assert [folder.name for folder in folders] == ["1-b", "1-a", "1-c"]
 
 
 def test_the_earliest_of_equal_epochs_is_the_best() -> None:

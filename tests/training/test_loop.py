@@ -204,7 +204,7 @@ def trained(*words: str) -> tuple[Any, list[float], str]:
 
 
 def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
-    """Its second moment is below the square of 1e-6, and in Adam it moves without a gradient, too."""
+    """Its second moment is below 1e-12, and Adam moves it without a gradient, too."""
     tables = [torch.zeros(2, 1), torch.tensor([[1e-8], [0.0]]), torch.tensor([[1e-16], [0.0]])]
     rows = adam.TouchedRows(tables, (0.9, 0.999), 1e-7)
     rows.read(torch.tensor([1])).grad = torch.zeros(1, 1)

@@ -146,7 +146,9 @@ def test_pieces_that_are_trained_in_turn_keep_their_own_files(own: Make, tmp_pat
             "def tokens(text: str) -> list[str]:\n    return text.split()\n"
         )
     files = [
-        train_run(own(f"data.tokenizer={tmp_path.name}_{name}:tokens", f"seed={seed}"))[1].read_files
+        train_run(own(f"data.tokenizer={tmp_path.name}_{name}:tokens", f"seed={seed}"))[
+            1
+        ].read_files
         for seed in range(2)
         for name in ("first", "later")
     ]
