@@ -42,18 +42,10 @@ def note(line: str) -> None:
 
 
 def track(items: Sequence[T], label: str) -> Iterator[T]:
-    """Yield the items; on a terminal, show the number done and the time left."""
+    """Iterate over the items; on a terminal, show the share done and the time left."""
     if not console.is_terminal:
-        yield from items
-        return
-    columns = (
-        rich.progress.TextColumn("{task.description}", markup=False),
-        rich.progress.BarColumn(bar_width=20),
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.TimeRemainingColumn(compact=True),
-    )
-    with rich.progress.Progress(*columns, console=console, transient=True) as progress:
-        yield from progress.track(items, description=label, update_period=0.2)
+        return iter(items)
+    return iter(rich.progress.track(items, label, console=console, transient=True))
 
 
 def duration(seconds: float) -> str:
