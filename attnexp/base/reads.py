@@ -152,7 +152,7 @@ def read_files(left_out: str | Path, modules: Iterable[str]) -> dict[str, str]:
     return {name_of(path): _files[path].digest for path in counted}
 
 
-def sources(names: Mapping[str, str]) -> dict[str, bytes]:
+def sources(names: Iterable[str]) -> dict[str, bytes]:
     """Content of the Python files among these, by name, as it was when they were read."""
     read = {name_of(path): file.source for path, file in _files.items() if path.endswith(".py")}
     return {name: read[name] for name in names if name in read}
