@@ -36,7 +36,7 @@ def reading(file: Path, cure: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except OSError as error:  # the content may be all right
+    except OSError as error:  # The content may be all right.
         raise UserError(f"{file} cannot be read: {error.strerror or error}.") from error
     except ValidationError as error:
         first = error.errors()[0]

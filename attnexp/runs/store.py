@@ -116,7 +116,7 @@ def create(path: Path, config: RunConfig) -> None:
     for link in filter(Path.is_symlink, [path, *path.glob("*")]):
         link.unlink()
     path.mkdir(parents=True, exist_ok=True)
-    for part in path.glob(".*.*.[0-9]*"):  # what a killed process was writing
+    for part in path.glob(".*.*.[0-9]*"):  # A killed process was writing it.
         part.unlink()
     with atomic_write(path / CONFIG) as file:
         file.write(json.dumps(to_dict(config), indent=1).encode())
@@ -153,7 +153,7 @@ def load_result(path: Path) -> RunResult:
         tree = json.loads(file.read_bytes())
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        if "best" in tree:  # as runs before called it
+        if "best" in tree:  # Earlier runs call it so.
             tree["own_best"] = tree.pop("best")
         return CHECKED_RESULT.validate_python(tree)
 

@@ -99,7 +99,7 @@ def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset
     return last_read[key]
 
 
-@functools.lru_cache(maxsize=2)  # the two splits that were used last
+@functools.lru_cache(maxsize=2)  # It keeps the two splits that were used last.
 def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids = torch.from_numpy(encoded.ids)
@@ -155,7 +155,7 @@ def _train(
     history = History()
     provenance = device.describe_provenance(processor)
     splits = make_splits(config, inputs.dataset, processor)
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # Dropout draws from it.
     with guard(code):
         model, twin = _make_models(config, inputs, log)
         model.to(processor)
@@ -268,7 +268,7 @@ def _train_network(
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            if state.epoch == len(history.epochs):  # else it was stopped in an evaluation
+            if state.epoch == len(history.epochs):  # Otherwise the run was stopped in an evaluation.
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 _note_files(config, history, log.folder)
@@ -343,7 +343,7 @@ def _write_files(
     arrays = history.predicted
     label_type = np.min_scalar_type(len(dataset.classes) - 1)
     arrays[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
-    if predictions.TEST in arrays:  # else the test set validates
+    if predictions.TEST in arrays:  # Otherwise the test set validates.
         arrays[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
     weights = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
     predictions.save_arrays(folder / predictions.WEIGHTS, weights)

@@ -36,14 +36,15 @@ class TfidfModel(Baseline):
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
         vocab_size = len(self.idf)
-        ids, _ = ids.long().sort()  # sums come out the same in every order of the words
+        ids, _ = ids.long().sort()  # Sums come out the same in every order of the words.
         x = self.idf[ids]
         counts = x.new_zeros(len(ids), vocab_size)
         counts.scatter_add_(1, ids, torch.ones_like(x))
         length = (counts * self.idf).norm(dim=1, keepdim=True)
         coef = self.coef.reshape(vocab_size, -1)  # (V, 1) or (V, C)
         product = torch.einsum("bt,btc->bc", x, coef[ids])
-        logits = product / length.clamp(min=1) + self.intercept  # no idf is between 0 and 1
+        logits: Tensor = product / length.clamp(min=1)  # No idf is between 0 and 1.
+        logits = logits + self.intercept
         return logits.squeeze(-1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
