@@ -268,7 +268,7 @@ def _train_network(
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            if state.epoch == len(history.epochs):  # Otherwise the run was stopped in an evaluation.
+            if state.epoch == len(history.epochs):  # Else an evaluation was stopped.
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 _note_files(config, history, log.folder)
