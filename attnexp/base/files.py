@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from errno import EISDIR
 from pathlib import Path
 from typing import IO
 
@@ -16,8 +15,6 @@ from attnexp.base.errors import UserError, on_one_line
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
     processes that write at once the later one wins. An `OSError` names `path`."""
-    if path.is_dir():
-        raise IsADirectoryError(EISDIR, "Is a folder", str(path))
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:
@@ -39,7 +36,7 @@ def reading(file: Path, cure: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except OSError as error:  # the content may be all right
+    except OSError as error:  # The content may be all right.
         raise UserError(f"{file} cannot be read: {error.strerror or error}.") from error
     except ValidationError as error:
         first = error.errors()[0]

@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 import rich.progress
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.text import Text
 
 from attnexp.base.errors import escape_controls
 
@@ -43,19 +42,10 @@ def note(line: str) -> None:
 
 
 def track(items: Sequence[T], label: str) -> Iterator[T]:
-    """Yield the items; on a terminal, show the number done, the rate and the time left."""
+    """Iterate over the items; on a terminal, show the share done and the time left."""
     if not console.is_terminal:
-        yield from items
-        return
-    columns = (
-        rich.progress.TextColumn("{task.description}", markup=False),
-        rich.progress.BarColumn(bar_width=20),
-        rich.progress.MofNCompleteColumn(),
-        _Rate(),
-        rich.progress.TimeRemainingColumn(compact=True),
-    )
-    with rich.progress.Progress(*columns, console=console, transient=True) as progress:
-        yield from progress.track(items, description=label, update_period=0.2)
+        return iter(items)
+    return iter(rich.progress.track(items, label, console=console, transient=True))
 
 
 def duration(seconds: float) -> str:
@@ -67,10 +57,3 @@ def duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min"
-
-
-class _Rate(rich.progress.ProgressColumn):
-    """Items a second."""
-
-    def render(self, task: rich.progress.Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "")

@@ -8,7 +8,6 @@ edited since.
 import ast
 import hashlib
 import os
-import stat
 import sys
 import sysconfig
 import threading
@@ -43,6 +42,7 @@ class FileRead:
 _files: dict[str, FileRead] = {}  # by absolute path
 _of_run = set[str]()  # those that were read since the run began
 _of_imports = set[str]()  # modules, and what they read when they were imported
+_of_module: dict[str, set[str]] = {}  # those of them that count in runs that name a module
 _written = set[str]()  # those that this process opened to write
 _packages = set[str]()  # folders of packages, and files of modules, that count although installed
 _is_watching = False
@@ -63,13 +63,16 @@ def watching() -> Iterator[None]:
 
 
 @contextmanager
-def importing() -> Iterator[None]:
-    """Note what an import within reads: it counts in all runs of this process."""
+def importing(module: str) -> Iterator[None]:
+    """Note what the import of a module within reads. It counts in all runs that name the module,
+    with the modules that the process has imported before, which this one may use."""
     before = _of_run.copy()
     with watching():
         yield
     _of_imports.update(_of_run - before)
+    _count_package(module)
     note_modules()
+    _of_module.setdefault(module, _of_imports.copy())
 
 
 @cache
@@ -120,7 +123,7 @@ def note_modules() -> None:
                 _of_imports.update(_of_run & {os.path.abspath(file)})
 
 
-def count_package(name: str) -> None:
+def _count_package(name: str) -> None:
     """Let the package of an imported module count, wherever it is installed."""
     package = sys.modules[name.partition(".")[0]]
     file = getattr(package, "__file__", None)
@@ -131,22 +134,22 @@ def count_package(name: str) -> None:
 def is_users(path: str) -> bool:
     """Whether a path is a regular file of the user's, neither installed nor attnexp's."""
     is_left_out = path.startswith(NEVER_COUNTED) or any(part in path for part in INSTALLED)
-    return is_file(path) and (not is_left_out or path.startswith(tuple(_packages)))
+    return os.path.isfile(path) and (not is_left_out or path.startswith(tuple(_packages)))
 
 
-def is_file(path: str) -> bool:
-    """Whether a path is a regular file. To read a pipe would empty it."""
-    return os.path.exists(path) and stat.S_ISREG(os.stat(path).st_mode)
-
-
-def read_files(left_out: str | Path) -> dict[str, str]:
+def read_files(left_out: str | Path, modules: Iterable[str]) -> dict[str, str]:
     """Digest of each file that this run has read, by name: of a Python file from the folder of
     `sys.path` in which it is found, of others from the current folder. left_out: folder whose files
-    do not count."""
+    do not count. modules: those that the run names."""
     note_modules()
+    paths = _of_run.copy()
+    for module in modules:
+        imported = _of_module.setdefault(module, set())
+        imported |= _of_run & _of_imports  # A later run finds these modules imported.
+        paths |= imported
     outside = f"{os.path.abspath(left_out)}{os.sep}"
-    paths = sorted((_of_run | _of_imports) - _written)
-    return {name_of(path): _files[path].digest for path in paths if not path.startswith(outside)}
+    counted = sorted(path for path in paths - _written if not path.startswith(outside))
+    return {name_of(path): _files[path].digest for path in counted}
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
@@ -167,7 +170,7 @@ def name_of(path: str) -> str:
 def find(name: str) -> str:
     """Path of a file by its name in `read_files`, or nothing where there is no such file."""
     paths = [os.path.join(folder, name) for folder in _folders_of(name)]
-    return next(filter(is_file, paths), "")
+    return next(filter(os.path.isfile, paths), "")
 
 
 def _folders_of(name: str) -> list[str]:
@@ -187,11 +190,11 @@ def describe_change(files: Mapping[str, str]) -> str:
     return ""
 
 
-def stale_file() -> str:
-    """A file that changed since this process, which goes on with the old code, imported it; or
-    nothing."""
-    known = {name_of(path): _files[path].digest for path in _of_imports}
-    return next((name for name in known if describe_change({name: known[name]})), "")
+def describe_stale(modules: Iterable[str]) -> str:
+    """As `describe_change`, of what counts for some modules since this process imported them: it
+    goes on with the old code."""
+    paths = set[str]().union(*(_of_module.get(module, ()) for module in modules))
+    return describe_change({name_of(path): _files[path].digest for path in paths})
 
 
 def differing_file(files: Mapping[str, str]) -> str:

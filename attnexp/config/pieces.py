@@ -159,7 +159,7 @@ def _import(kind: str) -> Any:
         sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
     importlib.invalidate_caches()  # The file may just have been written.
     try:
-        with reads.importing() if is_foreign else nullcontext():
+        with reads.importing(module) if is_foreign else nullcontext():
             imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(
@@ -172,6 +172,4 @@ def _import(kind: str) -> Any:
         raise UserError(f"{module} ({file}) has no {name}.{did_you_mean(name, vars(imported))}")
     if "__main__" in (module, getattr(loaded, "__module__", "")):
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
-    if is_foreign:
-        reads.count_package(module)
     return loaded

@@ -14,12 +14,6 @@ from attnexp.model import seams
 from attnexp.model.scores import grid
 
 TOLERANCE = 1e-3  # largest difference, as a share of the largest logit, that passes as rounding
-ADVICE = {
-    "shape": "returned {got}, wanted {wanted}",
-    "finite": "returned logits that are not finite",
-    "chance": "gives other logits when asked again: it draws, or keeps state, in evaluation",
-    "mixing": "mixes the texts of a batch: dimension 0 of its input is those",
-}
 
 
 @torch.no_grad()
@@ -43,17 +37,19 @@ def check_model(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
         logits: Tensor = model(ids)
         again = model(ids)
         alone = torch.cat([model(text[None]) for text in ids])
+    shape = tuple(logits.shape)
     wanted = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
-    wrong = {
-        "shape": tuple(logits.shape) != wanted,
-        "finite": not logits.isfinite().all(),
-        "chance": differ(logits, again),
-        "mixing": differ(logits, alone),
+    problems = {
+        f"returned {shape}, wanted {wanted}": shape != wanted,
+        "returned logits that are not finite": not logits.isfinite().all(),
+        "gives other logits when asked again: it draws, or keeps state, in evaluation": differ(
+            logits, again
+        ),
+        "mixes the texts of a batch: dimension 0 of its input is those": differ(logits, alone),
     }
-    for name, is_wrong in wrong.items():
-        if is_wrong:
-            advice = ADVICE[name].format(got=tuple(logits.shape), wanted=wanted)
-            raise UserError(f"The model with {', '.join(map(name_piece, users))} {advice}.")
+    for problem, is_there in problems.items():
+        if is_there:
+            raise UserError(f"The model with {', '.join(map(name_piece, users))} {problem}.")
     return logits
 
 
@@ -140,10 +136,13 @@ def _wanted_shape(piece: Any, inputs: Any) -> tuple[int, ...]:
 
 
 def compare_weights(model: nn.Module, twin: nn.Module) -> None:
-    """Raise `UserError` where two models of one seed do not start alike."""
+    """Raise `UserError` where two models of one seed do not start alike, or keep what is no
+    tensor."""
     weights = twin.state_dict()
     for name, weight in model.state_dict().items():
-        if isinstance(weight, Tensor) and differ(weights[name].float(), weight.float()):
+        if not isinstance(weight, Tensor):
+            raise UserError(f"{name} is no tensor. Keep state in parameters and buffers.")
+        if differ(weights[name].float(), weight.float()):
             raise UserError(
                 f"{name} does not start from its seed: built twice, it differs. Draw by torch, "
                 f"numpy.random or random, which are seeded, and not when a module is imported."

@@ -29,7 +29,7 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> 
         return _build_users(kind, surroundings, settings, seed)
     try:
         return pieces.load(kind)(*surroundings, **settings)
-    except UserError:  # of a piece within it
+    except UserError:  # A piece within it has said what is wrong.
         raise
     except ValueError as error:
         raise UserError(f"{kind} cannot be built: {error}.") from error
@@ -48,7 +48,7 @@ def _build_users(
         if torch.initial_seed() != draws:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
     module.surroundings = surroundings  # read by `check`
-    if not isinstance(module, nn.Module):  # a mask, which is given positions made for it alone
+    if not isinstance(module, nn.Module):  # A mask is given positions that are made for it alone.
         return module
     for name, weight in module.named_parameters():
         if nn.parameter.is_lazy(weight) or not str(weight.dtype).startswith("torch.float"):

@@ -71,10 +71,7 @@ def load_manifest(folder: Path) -> Manifest | None:
         tree = json.loads(file.read_bytes())
         if declaration := tree.get("declaration"):  # An earlier version wrote this study.
             tree |= {"sequential": True, "margin": declaration["margin"]}
-        study = TypeAdapter(Manifest).validate_python(tree)
-        if not {run.variant for run in study.runs} <= study.variants.keys():
-            raise ValueError("it has runs of variants that it does not name")
-        return study
+        return TypeAdapter(Manifest).validate_python(tree)
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
@@ -108,7 +105,8 @@ def record_runs(folder: Path, planned: Manifest) -> None:
             if difference := describe_other_plan(stored, planned):
                 raise UserError(f"{folder} holds another plan ({difference}). Give name=NAME.")
             planned = _merge(stored, planned, folder)
-        _write(folder, planned)
+        with atomic_write(folder / FILE) as file:
+            file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())
 
 
 def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
@@ -147,24 +145,20 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
     nothing), and whether a study that adds seeds because of results has it."""
     study = load_manifest(folder)
     if study is not None:
+        parent = folder.parent
         return [
-            (store.run_dir(folder.parent, run.run_id), *_role(study, run)) for run in study.runs
+            (store.run_dir(parent, run.run_id), run.variant, study.sequential) for run in study.runs
         ]
     roles: dict[str, tuple[str, bool]] = {}
     # Studies lie beside the folder of runs. A later one counts.
     for out in (folder.absolute().parent, folder):
         for study in load_studies(out, left_out).values():
-            roles |= {run.run_id: _role(study, run) for run in study.runs}
+            roles |= {run.run_id: (run.variant, study.sequential) for run in study.runs}
     order = {run_id: index for index, run_id in enumerate(roles)}
     pattern = f"{glob.escape(str(folder))}/**/{store.RESULT}"
     paths = sorted(Path(file).parent for file in glob.iglob(pattern, recursive=True))
     paths.sort(key=lambda path: order.get(path.name, len(order)))
     return [(path, *roles.get(path.name, ("", False))) for path in paths]
-
-
-def _role(study: Manifest, run: PlannedRun) -> tuple[str, bool]:
-    """Variant of a run in a study, and whether the study adds seeds because of results."""
-    return run.variant, study.sequential
 
 
 def load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:
@@ -213,8 +207,3 @@ def check_folder(folder: Path) -> Path:
     if folder.name in ("", ".."):
         return Path(os.path.abspath(folder))
     return folder
-
-
-def _write(folder: Path, study: Manifest) -> None:
-    with atomic_write(folder / FILE) as file:
-        file.write(json.dumps({"schema": 2, **asdict(study)}, indent=1).encode())

@@ -23,7 +23,6 @@ from attnexp.base import reads
 from attnexp.base.errors import Busy, UserError, on_one_line
 from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.runs import predictions
 from attnexp.runs.identity import CODE
 from attnexp.runs.result import SCHEMA, Run, RunResult
 
@@ -117,9 +116,8 @@ def create(path: Path, config: RunConfig) -> None:
     for link in filter(Path.is_symlink, [path, *path.glob("*")]):
         link.unlink()
     path.mkdir(parents=True, exist_ok=True)
-    for name in (CONFIG, CHECKPOINT, RESULT, predictions.WEIGHTS, predictions.FILE):
-        for part in path.glob(f".{name}.[0-9]*"):  # what a killed process was writing
-            part.unlink()
+    for part in path.glob(".*.*.[0-9]*"):  # A killed process was writing it.
+        part.unlink()
     with atomic_write(path / CONFIG) as file:
         file.write(json.dumps(to_dict(config), indent=1).encode())
 
@@ -155,7 +153,7 @@ def load_result(path: Path) -> RunResult:
         tree = json.loads(file.read_bytes())
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        if "best" in tree:  # as runs before called it
+        if "best" in tree:  # Earlier runs call it so.
             tree["own_best"] = tree.pop("best")
         return CHECKED_RESULT.validate_python(tree)
 
@@ -165,9 +163,7 @@ def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]
     """Go on after whatever the reading of a run, study or file raises. left_out: gets a message."""
     try:
         yield
-    except (
-        Exception
-    ) as error:  # A folder that is damaged, or another program's, may raise anything.
+    except Exception as error:  # What is damaged, or another program's, may raise anything.
         kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
         left_out(f"left out: {path} ({kind}{on_one_line(error)})")
 

@@ -68,7 +68,7 @@ class SparseAdam(KerasAdam):
         super().__init__(model.parameters(), **options)
         self.embedding = embedding
         weight = embedding.weight
-        state = self.state[weight]  # which torch would make with the gradient that it never sees
+        state = self.state[weight]  # torch makes it with a gradient, which it never sees.
         state["step"] = torch.zeros(())
         state["exp_avg"] = torch.zeros_like(weight)
         state["exp_avg_sq"] = torch.zeros_like(weight)
@@ -91,7 +91,7 @@ class SparseAdam(KerasAdam):
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
-        if self.rows is not None:  # and the whole table has no gradient
+        if self.rows is not None:  # Then the whole table has no gradient.
             state = self.state[self.embedding.weight]
             num_steps = state["step"].add_(1)
             self.rows.update(int(num_steps), self.param_groups[0]["lr"])
@@ -150,8 +150,8 @@ class TouchedRows:
     def catch_up(self) -> None:
         """Bring all rows to date."""
         _, _, v = self.tables
-        moving = v.amax(dim=1).nonzero().squeeze(-1)  # a row stays until its first gradient
-        for words in moving.split(1024):  # which fit the cache
+        moving = v.amax(dim=1).nonzero().squeeze(-1)  # A row stays until its first gradient.
+        for words in moving.split(1024):  # So many rows fit the cache.
             self._write(words, self._bring_to_date(words))
         self.step = 0
         self.row_steps.zero_()

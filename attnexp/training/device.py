@@ -72,7 +72,7 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
     }
 
 
-@cache  # the code of a process is what it has imported
+@cache  # The code of a process is what it has imported.
 def commit_of(folder: Path) -> str | None:
     """Commit of the repository around a folder, with `+` if files of it changed, or None."""
     if shutil.which("git") is None:

@@ -46,22 +46,12 @@ class Measured:
         return measure(self.logits, self.test.truth)
 
 
-def evaluate_run(
-    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
-) -> tuple[Evaluation, Evaluation]:
-    """Stored test metrics of a run, and those measured now, as `measure_again` does."""
-    again = measure_again(run_dir, words, trust_code=trust_code, any_code=any_code)
-    return again.run.result.test, again.metrics
-
-
 def measure_again(
     run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> Measured:
     """The test set measured with the stored weights of a run: the metrics agree with the stored
     ones to the last bit on the machine of the run. With `data.path` among the words other texts are
     read, under the run's own vocabulary. Raises `UserError` as `load_config` does."""
-    if any(word.startswith("data.path=") for word in words):
-        words = [word for word in words if word != "data=files"]  # as data.path says already
     for word in words:
         key, _, _ = word.partition("=")
         if key not in SETTINGS:
@@ -105,7 +95,7 @@ def load_trained(
     run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew. The model is on
-    its device and computes by the reference path. Raises as `evaluate_run` does."""
+    its device and computes by the reference path. Raises as `measure_again` does."""
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
         data = {key: run.result.config["data"][key] for key in AS_IDS}

@@ -99,7 +99,7 @@ def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset
     return last_read[key]
 
 
-@functools.lru_cache(maxsize=2)  # the two splits that were used last
+@functools.lru_cache(maxsize=2)  # It keeps the two splits that were used last.
 def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids = torch.from_numpy(encoded.ids)
@@ -118,13 +118,12 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss that is
     not finite.
     """
-    is_foreign = bool(foreign_code(to_dict(config)))
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
-        stale = reads.stale_file() if is_foreign else ""
+        stale = reads.describe_stale(_modules_of_user(config))
         if stale:
-            raise UserError(f"{stale} changed since it was imported. Restart the kernel.")
+            raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
@@ -156,7 +155,7 @@ def _train(
     history = History()
     provenance = device.describe_provenance(processor)
     splits = make_splits(config, inputs.dataset, processor)
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # what dropout draws from
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # Dropout draws from it.
     with guard(code):
         model, twin = _make_models(config, inputs, log)
         model.to(processor)
@@ -269,7 +268,7 @@ def _train_network(
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            if state.epoch == len(history.epochs):  # else it was stopped in an evaluation
+            if state.epoch == len(history.epochs):  # Else an evaluation was stopped.
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 _note_files(config, history, log.folder)
@@ -322,13 +321,19 @@ def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
 def _note_files(config: RunConfig, history: History, folder: Path) -> None:
     """Note what user code has read so far, and the files that settings of pieces name: readers
     written in C or Rust tell Python of none."""
-    if not foreign_code(to_dict(config)):
+    modules = _modules_of_user(config)
+    if not modules:
         return
     for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
             reads.note(value)
-    history.read_files |= reads.read_files(folder.parent)
+    history.read_files |= reads.read_files(folder.parent, modules)
+
+
+def _modules_of_user(config: RunConfig) -> list[str]:
+    """Modules of the user's that a config names."""
+    return [kind.partition(":")[0] for kind in foreign_code(to_dict(config))]
 
 
 def _write_files(
@@ -338,7 +343,7 @@ def _write_files(
     arrays = history.predicted
     label_type = np.min_scalar_type(len(dataset.classes) - 1)
     arrays[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
-    if predictions.TEST in arrays:  # else the test set validates
+    if predictions.TEST in arrays:  # Otherwise the test set validates.
         arrays[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
     weights = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
     predictions.save_arrays(folder / predictions.WEIGHTS, weights)

@@ -36,21 +36,16 @@ class TfidfModel(Baseline):
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
         vocab_size = len(self.idf)
-        ids, _ = ids.long().sort()  # sums come out the same in every order of the words
-        row = torch.arange(len(ids), device=ids.device)
-        word_in_row = ids + vocab_size * row[:, None]  # a number that no other text has
-        _, word, counts = torch.unique_consecutive(
-            word_in_row, return_inverse=True, return_counts=True
-        )
+        ids, _ = ids.long().sort()  # Sums come out the same in every order of the words.
         x = self.idf[ids]
-        # A word's entry is count * idf. Its square, shared among its tokens, is count * idf^2 each.
-        squares = counts[word] * x**2
-        length = squares.sum(-1, keepdim=True).sqrt()
+        counts = x.new_zeros(len(ids), vocab_size)
+        counts.scatter_add_(1, ids, torch.ones_like(x))
+        length = (counts * self.idf).norm(dim=1, keepdim=True)
         coef = self.coef.reshape(vocab_size, -1)  # (V, 1) or (V, C)
         product = torch.einsum("bt,btc->bc", x, coef[ids])
-        product = product / length.clamp(min=1)  # no idf is between 0 and 1
-        logits = product + self.intercept
-        return torch.squeeze(logits, -1)
+        logits: Tensor = product / length.clamp(min=1)  # No idf is between 0 and 1.
+        logits = logits + self.intercept
+        return logits.squeeze(-1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         """Fit TF-IDF and a regression by scikit-learn's defaults. Raises `UserError` without it."""

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,8 @@ def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
 
 def read_in(folder: Path) -> dict[str, str]:
     """What the process has read, of files whose names lead into the folder."""
-    names = reads.read_files("outputs/runs").items()
+    modules = [name for name in sys.modules if folder.name in name]
+    names = reads.read_files("outputs/runs", modules).items()
     return {name: digest for name, digest in names if Path(reads.find(name)).is_relative_to(folder)}
 
 
@@ -48,16 +50,16 @@ def test_modules_are_noted_by_their_names_and_those_of_python_are_not(folder: Pa
     write(folder / package / "__init__.py", "__all__ = ['core']")
     write(folder / package / "core.py", "import json, numpy\nRATE = 1\n")
     write(folder / "deep" / f"{folder.name}_other.py", "# Beside the path.\n")
-    with reads.importing():
+    with reads.importing(package):
         exec(f"from {package} import *", {})
         importlib.import_module(".core", package)
     assert read_in(folder).keys() == {f"{package}/__init__.py", f"{package}/core.py"}
     (source,) = reads.sources([f"{package}/core.py"]).values()
     write(folder / package / "core.py", "RATE = 2")
     assert b"RATE = 1" in source
-    assert reads.stale_file() == f"{package}/core.py"
+    assert reads.describe_stale([package]) == f"{package}/core.py changed"
     write(folder / package / "core.py", "import json, numpy  # A comment.\nRATE = 1")
-    assert reads.stale_file() == ""
+    assert reads.describe_stale([package]) == ""
 
 
 def test_what_has_become_of_a_file_is_said(folder: Path) -> None:
@@ -82,7 +84,8 @@ def test_an_installed_package_counts_where_it_is_named(folder: Path, monkeypatch
     for name in names:
         write(site / name / "__init__.py", "")
         importlib.import_module(name)
-    reads.count_package(f"{names[0]}.module")
+    with reads.importing(f"{names[0]}.module"):
+        pass
     assert read_in(folder).keys() == {f"{names[0]}/__init__.py"}
 
 

@@ -18,7 +18,7 @@ from attnexp.inspect.interventions import INTERVENTIONS, choose_interventions, l
 from attnexp.inspect.measure import load_rows, measure_heads
 from attnexp.inspect.probe import probe_studies
 from attnexp.network.build import build_model
-from attnexp.training.evaluate import evaluate_run
+from attnexp.training.evaluate import measure_again
 from attnexp.training.run import train_run
 
 IDS = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))
@@ -182,7 +182,7 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> N
         probe_studies([runs[0]], ["shuffle", "test_probe:broken"])
     untouched, shuffled = load_rows(runs[0])
     assert (shuffled["intervention"], shuffled["num_texts"]) == ("shuffle", 48)
-    assert untouched["accuracy"] == evaluate_run(runs[0])[1].accuracy
+    assert untouched["accuracy"] == measure_again(runs[0]).metrics.accuracy
     found = changes([Path("outputs")], "shuffle", "attention")
     for run in runs:
         (run / "model.safetensors").rename(run / "hidden")

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import Patch
-from samples import redrawn
-from test_oracle import COMBINATIONS, SMALL, gradients, texts
+from test_oracle import COMBINATIONS, SMALL, texts
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -34,16 +33,6 @@ def test_only_the_cpu_in_fp32_goes_by_hand(words: str) -> None:
     assert take_fast_path(build_model(config)) == expected
     assert take_fast_path(build_model(config), Precision.bf16) == "pooled"
     assert take_fast_path(build_model(config).to("meta")) == "pooled"
-
-
-@pytest.mark.parametrize("words", ["", "mask=causal", "mask=padding_causal position=learned"])
-def test_scores_whose_exponentials_no_float64_holds_go_by_hand_too(words: str) -> None:
-    config = compose([*SMALL, *words.split()])
-    reference, by_hand = (redrawn(build_model(config), std=6) for _ in range(2))
-    assert take_fast_path(by_hand) == "words"
-    logits = reference(texts())
-    torch.testing.assert_close(by_hand(texts()), logits)
-    torch.testing.assert_close(gradients(by_hand(texts()), by_hand), gradients(logits, reference))
 
 
 def test_rotary_knows_sixteen_thousand_positions() -> None:

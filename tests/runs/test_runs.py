@@ -1,6 +1,7 @@
 """Runs on disk, their ids and names, and the studies that they belong to."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from attnexp.config.schema import to_dict
 from attnexp.runs import identity, labels, manifest, store
 from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.runs.result import SCHEMA
+from attnexp.training.state import best_epoch
 
 
 def write(path: Path, *, code: str = "x") -> None:
@@ -148,6 +150,19 @@ def test_a_run_has_its_name_in_every_study(tmp_path: Path) -> None:
     left_out.clear()
     assert [run.label for run in manifest.load_runs(tmp_path / "runs", left_out.append)] == ["b"]
     assert f"{tmp_path / 'one' / manifest.FILE} cannot be read" in left_out[0]
+
+
+def test_the_newest_run_of_the_same_settings_comes_first(tmp_path: Path) -> None:
+    for time, code in enumerate("cab", start=1):
+        path = store.run_dir(tmp_path, f"1-{code}")
+        write(path)
+        os.utime(path / store.RESULT, (time, time))
+    folders = store.finished_by_settings(tmp_path)["1"]
+    assert [folder.name for folder in folders] == ["1-b", "1-a", "1-c"]
+
+
+def test_the_earliest_of_equal_epochs_is_the_best() -> None:
+    assert best_epoch(result("a", 0, [0.7, 0.9, 0.8, 0.9]).result.epochs) == 1
 
 
 def test_an_id_holds_every_file_that_computes() -> None:

@@ -203,6 +203,16 @@ def trained(*words: str) -> tuple[Any, list[float], str]:
     return model, losses, f"{path} {type(optimizer).__name__}"
 
 
+def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
+    """Its second moment is below 1e-12, and Adam moves it without a gradient, too."""
+    tables = [torch.zeros(2, 1), torch.tensor([[1e-8], [0.0]]), torch.tensor([[1e-16], [0.0]])]
+    rows = adam.TouchedRows(tables, (0.9, 0.999), 1e-7)
+    rows.read(torch.tensor([1])).grad = torch.zeros(1, 1)
+    rows.update(1, 1.0)
+    rows.catch_up()
+    assert tables[0][0] < -0.01
+
+
 @pytest.mark.parametrize(
     ("words", "path"),
     [

@@ -22,7 +22,7 @@ from attnexp.report.listing import list_runs
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
-from attnexp.training.evaluate import evaluate_run, list_errors, measure_again
+from attnexp.training.evaluate import list_errors, measure_again
 from attnexp.training.metrics import measure
 from attnexp.training.run import make_splits, train_run
 
@@ -95,7 +95,7 @@ def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -
     assert result.own_best.val_accuracy == max(row.val_accuracy for row in result.epochs)
     predictions_that_give_the_rows(path, result)
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "chosen")) == result.test
-    assert evaluate_run(path) == (result.test, result.test)
+    assert measure_again(path).metrics == result.test
 
 
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_threads_are_those_of_the_run_and_set_back_after_it(tmp_path: Path) -> N
     few = ["train.epochs=1", "data.limit_train=8", "data.limit_test=8"]
     path, result = train_run(config_in(tmp_path, f"train.threads={before + 1}", *few))
     assert result.provenance["threads"] == before + 1
-    evaluate_run(path)
+    measure_again(path)
     assert torch.get_num_threads() == before
 
 
@@ -168,7 +168,7 @@ def test_a_word_table_has_a_row_for_each_word(tmp_path: Path, monkeypatch: Patch
 
     def train(name: str) -> tuple[dict[str, Any], RunResult]:
         path, result = train_run(config_in(tmp_path / name))
-        assert evaluate_run(path) == (result.test, result.test)
+        assert measure_again(path).metrics == result.test
         return predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS), result
 
     weights, result = train("sized")
@@ -227,14 +227,13 @@ def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
     for labels in (["positive", "negative"] * 20, ["1", "1", "1"], ["neg"]):
         rows = [f"dish {n} was here,{label}\n" for n, label in enumerate(labels)]
         file.write_text("".join(["text,label\n", *rows]))
-        words = ["data=files", f"data.path={file}", "data.text=text"]
-        stored, found = evaluate_run(path, words)
-        assert (stored, found.n) == (result.test, len(labels))
-        errors = list_errors(measure_again(path, words))
-        assert len(errors) == round(found.n * (1 - found.accuracy))
+        again = measure_again(path, [f"data.path={file}", "data.text=text"])
+        assert (again.run.result.test, again.metrics.n) == (result.test, len(labels))
+        errors = list_errors(again)
+        assert len(errors) == round(again.metrics.n * (1 - again.metrics.accuracy))
         assert (errors["label"] != errors["predicted"]).all()
     with pytest.raises(UserError, match="evaluate takes only"):
-        evaluate_run(path, ["model.heads=2"])
+        measure_again(path, ["model.heads=2"])
 
 
 def test_a_device_that_is_not_here_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:

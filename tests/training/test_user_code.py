@@ -20,7 +20,7 @@ from attnexp.sweeps import executors
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training import loop
-from attnexp.training.evaluate import evaluate_run
+from attnexp.training.evaluate import measure_again
 from attnexp.training.run import load_data, train_run
 
 MODULE = """
@@ -88,7 +88,7 @@ def test_a_baseline_is_fitted_and_what_it_changes_in_place_is_its_own(own: Make)
     arrays = [data.train.ids, data.train.labels, data.test.ids]
     copies = [array.copy() for array in arrays]
     path, result = train_run(config)
-    assert evaluate_run(path, trust_code=True) == (result.test, result.test)
+    assert measure_again(path, trust_code=True).metrics == result.test
     assert (len(result.epochs), result.parameters) == (1, 4 + len(data.words))
     assert all((array == copy).all() for array, copy in zip(arrays, copies, strict=True))
     assert result.final.train_accuracy > 0.5  # labels are 0 and 1, not -1
@@ -139,6 +139,23 @@ def test_a_run_counts_while_what_it_read_is_as_it_was(
         assert manifest.find_run(next_path) == next_path
 
 
+def test_pieces_that_are_trained_in_turn_keep_their_own_files(own: Make, tmp_path: Path) -> None:
+    """In one process: a module that is imported later is none of an earlier one's."""
+    for name in ("first", "later"):
+        (tmp_path / f"{tmp_path.name}_{name}.py").write_text(
+            "def tokens(text: str) -> list[str]:\n    return text.split()\n"
+        )
+    files = [
+        train_run(own(f"data.tokenizer={tmp_path.name}_{name}:tokens", f"seed={seed}"))[
+            1
+        ].read_files
+        for seed in range(2)
+        for name in ("first", "later")
+    ]
+    assert files[:2] == files[2:]
+    assert f"{tmp_path.name}_later.py" not in files[2]
+
+
 def test_a_checkpoint_is_begun_anew_when_a_file_changed(
     own: Make, tmp_path: Path, monkeypatch: Patch
 ) -> None:
@@ -168,10 +185,10 @@ def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refuse
         said = refused(*command.format(path).split(), "--trust-code")
         assert f"{helper.name} changed since {path} was trained" in said
         assert "--any-code" in said
-    evaluate_run(path, trust_code=True, any_code=True)
+    measure_again(path, trust_code=True, any_code=True)
     helper.unlink()
     with pytest.raises(UserError, match=f"{helper.name} is no longer there since {path}"):
-        evaluate_run(path, trust_code=True)
+        measure_again(path, trust_code=True)
 
 
 def test_a_plan_with_user_code_trains_nothing_in_its_process(own: Make) -> None:
