@@ -85,12 +85,13 @@ def find_group(
         weights |= contrast.weights
     variants = list(weights)
     for group in load_groups([study]):
-        if as_k_ran:  # of these variants K has published values
+        if as_k_ran:
+            # K has published values of these variants.
             published = set(group.published["variant"])
             as_k = {name for name in published if not settings_unlike_k(group.configs[name])}
             if not as_k.issuperset(variants):
                 continue
-        # differences are paired, so that only seeds of all variants count
+        # Differences are paired, so that only seeds of all variants count.
         accuracies = group.values("final", "accuracy")
         shared = accuracies.reindex(columns=variants).dropna()
         if group.data == "imdb" and len(shared) >= min_seeds:
@@ -163,7 +164,7 @@ def published_table_is_reproduced(study: Path) -> Finding:
     (agreement,) = [row for row in agreements if not row.unlike]
     inside = agreement.num_inside
     ours = agreement.ours
-    # K's rank among all seeds, its own included, as a permutation test counts
+    # K's seed counts among all seeds, as in a permutation test.
     at_most = [count for count in ours if count <= inside]
     rank = (1 + len(at_most)) / (1 + len(ours))
     measured = (
