@@ -44,13 +44,13 @@ class Evidence(NamedTuple):
 
 def judge_part(part: Evidence) -> str:
     """The verdict on a part of a claim."""
-    verdict = judge_above(part.interval, -part.within)
     if not part.within:
-        return verdict
-    n, mean, sd, low, high = part.interval
-    # With its sign turned above the lower bound: below the upper one, too.
-    turned = Interval(n, -mean, sd, -high, -low)
-    return join_verdicts([verdict, judge_above(turned, -part.within)])
+        return judge_above(part.interval)
+    low = part.interval.low
+    high = part.interval.high
+    if -part.within < low and high < part.within:
+        return "supported"
+    return "not supported" if high < -part.within or low > part.within else "undecided"
 
 
 def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
