@@ -2,7 +2,7 @@
 
     python dev/simulate.py
 
-writes the tables of docs/statistics.md anew (half a minute of one core).
+writes the tables of dev/simulated.md anew (half a minute of one core).
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import seeds_at_most
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "statistics.md"
+PAGE = ROOT / "dev" / "simulated.md"
 BLOG = ROOT / "outputs" / "published" / "blog.parquet"
 
 STUDIES = 10_000

@@ -30,13 +30,12 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
-from attnexp.config.options import describe, groups
+from attnexp.config.options import groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import cells
 from attnexp.report.cells import format_size, size_of
 from attnexp.statistics.intervals import t_factor, t_interval
-from attnexp.statistics.meta import random_effects
 from attnexp.statistics.verdict import EQUIVALENT, HELPS, ON_THESE_TEXTS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
@@ -77,10 +76,10 @@ def make_part(how: str) -> str:
     makers: dict[str, Callable[..., Iterator[str]]] = {
         "answers": answers,
         "quoted": quoted,
+        "probe": probe,
         "differences": differences,
         "studies": studies,
         "means": means,
-        "pieces": pieces,
         "settings": settings,
         "claims": claims,
     }
@@ -134,7 +133,7 @@ def quoted() -> Iterator[str]:
     """Numbers that sentences of README.md and docs/results.md quote, beside those of tables."""
     yield "| number | value | of |"
     yield "|---|---:|---|"
-    for make in (falls, probes_of_blog, shuffled_share, shuffled_and_order):
+    for make in MAKERS_OF_NUMBERS:
         for name, value, source in make():
             yield f"| {name} | {value} | `{source}` |"
 
@@ -152,7 +151,7 @@ def falls() -> Numbers:
     for name, values in fall.items():
         yield f"fall of accuracy from epoch 2 to 5, {name}", f"{100 * values.mean():.2f}", "blog"
     interval = t_interval(fall["no_pe"] - fall["pe"])
-    difference = format_size(interval.mean, interval.low, interval.high, ACCURACY)
+    difference = format_size(interval.mean, (interval.low, interval.high), ACCURACY)
     yield "the same, no_pe minus pe", difference, "blog"
 
 
@@ -200,25 +199,49 @@ def shuffled_share() -> Numbers:
     )
 
 
+def losses_by_scaling() -> Numbers:
+    """How often √d_k makes what PE costs smaller, on seven data sets at two endpoints."""
+    sizes = []
+    for study in ("blog_data", "blog_scaled_data"):
+        endpoints, _ = results(PUBLISHED / study)
+        rows = endpoints[endpoints["metric"] == "accuracy"]
+        keys = ["data", "point", "seed"]
+        accuracy = rows.pivot(index=keys, columns="variant", values="value")
+        sizes.append(accuracy["pe"] - accuracy["no_pe"])
+    changes = [t_interval(rows) for _, rows in (sizes[1] - sizes[0]).groupby(["data", "point"])]
+    num_smaller = sum(change.low > 0 for change in changes)
+    name = "comparisons in which √d_k raises pe − no_pe, each interval by itself"
+    yield name, f"{num_smaller} of {len(changes)}", "blog_data, blog_scaled_data"
+
+
 def shuffled_and_order() -> Numbers:
     """What ordered positions give beyond shuffled ones of the same size, over data sets."""
-    endpoints, _ = results(PUBLISHED / "shuffled_x_embedding")
-    rows = endpoints[endpoints["metric"] == "accuracy"]
-    for point, title in (("final", "last epoch"), ("best", "best epoch")):
-        means = []
-        errors = []
-        for _, own in rows[rows["point"] == point].groupby("data"):
-            accuracy = own.pivot(index="seed", columns="variant", values="value")
-            difference = accuracy["pe_plain"] - accuracy["shuffled_plain"]
-            means.append(difference.mean())
-            errors.append(difference.sem())
-        meta = random_effects(means, errors)
-        value = format_size(meta.mean, meta.low, meta.high, ACCURACY)
-        yield (
-            f"pe − shuffled, plain, mean over {len(means)} data sets, {title}",
-            value,
-            "shuffled_x_embedding",
-        )
+    study = "shuffled_x_embedding"
+    words = f"attnexp report outputs/published/{study} --baseline shuffled_plain --json"
+    rows = pd.DataFrame(json.loads(run_command(words))["differences"])
+    is_mean = rows["data"].str.startswith("mean over")
+    for row in rows[is_mean & (rows["variant"] == "pe_plain")].itertuples():
+        value = format_size(row.mean, (row.low, row.high), ACCURACY)
+        yield f"pe − shuffled, plain, {row.data} data sets, {TITLES[row.point]}", value, study
+
+
+def numbers_of_k() -> Numbers:
+    """How many of K's 40 numbers one more seed of each version of his code would give."""
+    (cells,) = compare_published("blog_cells").comparisons
+    for agreement in cells.agreements:
+        version = " ".join(agreement.unlike) or "as K ran it"
+        value = f"{agreement.num_inside} of {agreement.num_values}"
+        yield f"K's numbers inside, {version}", value, "blog_cells"
+
+
+MAKERS_OF_NUMBERS = (
+    falls,
+    numbers_of_k,
+    probes_of_blog,
+    shuffled_share,
+    losses_by_scaling,
+    shuffled_and_order,
+)
 
 
 def format_share(values: "pd.Series[float]") -> str:
@@ -248,6 +271,13 @@ def differences(*studies: str) -> Iterator[str]:
         place = "mean over data sets" if row.is_mean else row.data
         rows.append(row_of_difference(row, place))
     return table(rows)
+
+
+def probe(interventions: str) -> Iterator[str]:
+    """What interventions on the models of `blog` change."""
+    words = f"attnexp probe outputs/published/blog --do {interventions}"
+    printed = run_command(f"{words} --table differences --format markdown")
+    return (line for line in printed.splitlines() if line.startswith("|"))
 
 
 def studies(*names: str) -> Iterator[str]:
@@ -346,15 +376,6 @@ def has_values(rows: list[Row], column: str) -> bool:
     return any(getattr(row, column) != "–" for row in rows)
 
 
-def pieces() -> Iterator[str]:
-    """What a model can be made of."""
-    yield "| choice | what it is |"
-    yield "|---|---|"
-    for place in PLACES:
-        for name, text in describe()[place].items():
-            yield f"| `{place}={name}` | {text} |"
-
-
 @dataclass
 class Setting:
     """A row of the table of settings."""
@@ -441,6 +462,8 @@ def claims() -> Iterator[str]:
     yield "|---|---|---|---|---|---:|---|"
     document = json.loads(run_command("attnexp claims --all --json"))
     for record in document["claims"]:
+        if record["verdict"] == "by construction":
+            continue
         cells = []
         for name in ("id", "source", "claim", "refuted_by", "measured", "n", "verdict"):
             cell = str(record[name] or "")

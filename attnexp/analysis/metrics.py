@@ -6,6 +6,7 @@ from typing import Any
 
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
+from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import MetricSpec
 
 METRICS = (
@@ -22,6 +23,8 @@ METRICS = (
 
 ACCURACY = METRICS[0]
 
+BY_NAME = {metric.name: metric for metric in METRICS}
+
 METRIC_OF_COLUMN = {
     f"{prefix}{metric.name}": metric for prefix in ("", "train_", "val_") for metric in METRICS
 }
@@ -36,19 +39,25 @@ def choose_metric(
     have several, for an unknown metric, and for one with a unit of its own and no margin."""
     studies = [study for group in groups for study in group.studies]
     name = name or _agree([study.metric for study in studies], "metric") or ACCURACY.name
-    by_name = {metric.name: metric for metric in METRICS}
-    if name not in by_name:
-        raise UserError(f"Judge by {name}? Give --metric one of {', '.join(by_name)}.")
-    metric = by_name[name]
-    if margin is not None:
-        return replace(metric, margin=margin / 100 if metric.is_share else margin)
+    if name not in BY_NAME:
+        raise UserError(f"Judge by {name}? Give --metric one of {', '.join(BY_NAME)}.")
+    metric = BY_NAME[name]
+    if margin is None:
+        return replace(metric, margin=_planned_margin(metric, studies))
+    return replace(metric, margin=margin / 100 if metric.is_share else margin)
+
+
+def _planned_margin(metric: MetricSpec, studies: Iterable[Manifest]) -> float:
+    """The margin of the studies that judge in the unit of a metric, else its default one."""
     of_this_unit = [
-        study.margin for study in studies if by_name[study.metric].is_share == metric.is_share
+        study.margin for study in studies if BY_NAME[study.metric].is_share == metric.is_share
     ]
-    planned = _agree(of_this_unit, "margin")
+    planned: float | None = _agree(of_this_unit, "margin")
     if planned is None and not metric.is_share:
-        raise UserError(f"--margin is the smallest difference of {name} that matters, in its unit.")
-    return replace(metric, margin=planned or metric.margin)
+        raise UserError(
+            f"--margin is the smallest difference of {metric.name} that matters, in its unit."
+        )
+    return planned or metric.margin
 
 
 def _agree(values: list[Any], option: str) -> Any:

@@ -12,7 +12,7 @@ import stat
 import sys
 import sysconfig
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -149,7 +149,7 @@ def read_files(left_out: str | Path) -> dict[str, str]:
     return {name_of(path): _files[path].digest for path in paths if not path.startswith(outside)}
 
 
-def sources(names: Mapping[str, str]) -> dict[str, bytes]:
+def sources(names: Iterable[str]) -> dict[str, bytes]:
     """Content of the Python files among these, by name, as it was when they were read."""
     read = {name_of(path): file.source for path, file in _files.items() if path.endswith(".py")}
     return {name: read[name] for name in names if name in read}

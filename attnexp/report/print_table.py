@@ -24,8 +24,12 @@ def print_table(table: Table, console: Console) -> None:
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     shown.padding = WIDER_GAP if has_room else 0
     for name in cells:
-        side = "left" if name in TEXTS else "right"
-        shown.add_column(name, justify=side, overflow="fold", width=widths.get(name))
+        shown.add_column(
+            name,
+            justify="left" if name in TEXTS else "right",
+            overflow="fold",
+            width=widths.get(name),
+        )
     for row in cells.to_numpy():
         shown.add_row(*[Text(text, STYLES.get(text.split(" ")[0], "")) for text in row])
     console.print(table.title, shown, "", sep="\n")

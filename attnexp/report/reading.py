@@ -51,15 +51,13 @@ def as_line(reading: Reading, head: int | None) -> Text:
         received = attention.received
         largest = float(received.max(initial=0.0))
         styles = [_style(weight / (largest or 1.0)) for weight in received]
-        weights = [f"darkest: {largest:.3g}", describe_padding(attention.padding_share)]
-        remarks = [", ".join(filter(None, weights))]
+        remarks = [f"darkest: {largest:.3g}", describe_padding(attention.padding_share)]
     if reading.num_cut:
         remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
-    for remark in remarks:
-        line.append(f" ({remark})", "dim")
-    return line
+    listed = ", ".join(filter(None, remarks))
+    return line.append(f" ({listed})", "dim") if listed else line
 
 
 def _style(depth: float) -> str:

@@ -152,10 +152,8 @@ def test_a_terminal_gets_colours() -> None:
     console = Console(file=file, force_terminal=True, color_system="truecolor", width=200)
     console.print(as_line(replace(made_reading("a b", num_padding=6), num_cut=2), None))
     assert "\x1b[30;48;2;240;130;20m" in file.getvalue()  # the largest that is shown
-    assert (
-        "(darkest: 0.125, padding: 75 %, without 2 words beyond what training saw"
-        in file.getvalue()
-    )
+    assert "(darkest: 0.125, padding: 75 %" in file.getvalue()
+    assert "without 2 words beyond what training saw" in file.getvalue()
 
 
 def test_a_model_without_attention_reads_too(tmp_path: Path) -> None:
