@@ -62,9 +62,7 @@ def report(
     run_dirs = run or []
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
-    groups = load_groups(paths, left_out.append)
-    if baseline is not None:
-        groups = _choose_baseline(baseline, groups)
+    groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, [choose_metric(metric, margin, groups)])
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
@@ -95,8 +93,10 @@ def _check_options(
         raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
 
 
-def _choose_baseline(name: str, groups: "list[Group]") -> "list[Group]":
-    """The groups with another baseline. Raises `UserError` for a name that no variant has."""
+def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
+    """The groups with another baseline, if one is named. Raises `UserError` for an unknown name."""
+    if name is None:
+        return groups
     names = dict.fromkeys(variant for group in groups for variant in group.variants)
     if name not in names:
         raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
