@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from attnexp.api import compare, compose, judge, load_model, results, train_run
 else:
 
-    def __dir__() -> list[str]:
-        return [*__all__, "__version__"]
-
     def __getattr__(name: str) -> object:
         """What is named above, imported when it is first asked for: it needs torch."""
         if name not in __all__:

@@ -1,7 +1,6 @@
 """Functions for scripts and notebooks. What they return are data frames, which show themselves."""
 
 from collections.abc import Sequence
-from numbers import Real
 from os import PathLike
 from pathlib import Path
 
@@ -64,10 +63,8 @@ def compare(
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
     runs, or published files. margin, in percentage points, and metric: else those of the studies.
     Raises `UserError`."""
-    if margin is not None:
-        _check_type("margin", margin, Real, "a number")
-        if not 0 < margin <= 100:
-            raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
+    if margin is not None and not 0 < margin <= 100:
+        raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
     metrics = [choose_metric(metric, margin, groups)]
     return difference_frame(answer.compare(groups, metrics).differences)
@@ -86,8 +83,6 @@ def judge(
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
-    _check_type("lower", lower, bool, "True or False")
-    _check_type("margin", margin or 0, Real, "a number")
     groups, metrics = read_results(
         [source] if isinstance(source, str | PathLike) else source,
         metric,
@@ -99,9 +94,3 @@ def judge(
         dataset_column=dataset_column,
     )
     return difference_frame(answer.compare(groups, metrics).differences)
-
-
-def _check_type(name: str, value: object, wanted: type, description: str) -> None:
-    """Raise `TypeError` for a value of another type, such as a string in place of a number."""
-    if not isinstance(value, wanted):
-        raise TypeError(f"{name} is {value!r}, which is not {description}.")

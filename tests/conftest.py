@@ -55,17 +55,7 @@ def pytest_collection_finish() -> None:
         torch: Any = importlib.import_module("torch")
         torch.set_num_threads(1)  # several processes share the cores
         importlib.import_module("torch._dynamo")  # as the first optimizer would
-        _seed_the_cpu_alone()
     gc.freeze()
-
-
-def _seed_the_cpu_alone() -> None:
-    """Let `torch.manual_seed` skip absent accelerators, for each of which it formats the stack: a
-    millisecond under pytest, where some tests seed thousands of times."""
-    for name in ("cuda", "xpu", "mtia"):
-        accelerator: Any = importlib.import_module(f"torch.{name}")
-        if not accelerator.is_available():
-            accelerator.manual_seed_all = lambda seed: None
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Helpers that several rooms share: made-up runs, small models, commands."""
+"""Helpers that tests of several packages share: made-up runs, small models, commands."""
 
 import itertools
 from collections.abc import Callable, Sequence

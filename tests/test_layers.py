@@ -12,12 +12,12 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "attnexp"
 
-ROOMS = """base model statistics config data network runs training analysis inspect report sweeps
+PACKAGES = """base model statistics config data network runs training analysis inspect report sweeps
 claims cli""".split()
-"""Rooms from the bottom up. A room imports from its own modules and from the rooms before it."""
+"""Packages from the bottom up. Each imports from itself and from those before it."""
 
 TOP = {"api", "__main__"}
-"""Modules outside any folder; they belong to the room `cli`."""
+"""Modules outside any package; they stand with `cli`."""
 
 MODULES = {
     ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
@@ -52,15 +52,15 @@ def module_of(name: str) -> str:
     return rest
 
 
-def room(module: str) -> str:
+def package_of(module: str) -> str:
     name = module.split(".")[0]
     return "cli" if name in TOP else name
 
 
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_point_down(module: str) -> None:
-    below = ROOMS[: ROOMS.index(room(module)) + 1]
-    assert {room(name) for name in imported(MODULES[module])} <= {*below}
+    allowed = PACKAGES[: PACKAGES.index(package_of(module)) + 1]
+    assert {package_of(name) for name in imported(MODULES[module])} <= {*allowed}
 
 
 def test_no_two_modules_import_each_other() -> None:
@@ -75,7 +75,7 @@ def attnexp(*words, without):
     try: app(words, prog_name="attnexp")
     except SystemExit as stop: assert not stop.code, stop.code
     assert not without & set(sys.modules), (words, without & set(sys.modules))
-heavy = {"torch", "datasets", "torchtext", "pandas", "pyarrow", "numpy", "scipy"}
+heavy = {"torch", "datasets", "pandas", "pyarrow", "numpy", "scipy"}
 for words in (["--help"], ["train", "--help"]):
     attnexp(*words, without=heavy | {"hydra"})
 needless = {"torch._dynamo", "scipy", "datasets", "matplotlib", "attnexp.analysis"}

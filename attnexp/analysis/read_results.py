@@ -13,12 +13,11 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.options import did_you_mean
-from attnexp.data.read import kind_of, read_table
+from attnexp.data.read import read_table
 from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
 SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
-LARGEST = 1e150  # of a value; the squares of larger numbers are infinite
 
 
 def read_results(
@@ -47,9 +46,10 @@ def read_results(
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
     columns = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
-    columns["value"] = metric
     if metric == ACCURACY.name and "example" in cells:
         columns |= {"value": "correct", "example": "example"}
+    else:
+        columns["value"] = metric
     rows = _choose_columns(cells, columns)
     unused = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
@@ -74,12 +74,7 @@ def read_results(
 def _read_cells(results: "Sequence[str | PathLike[str]] | pd.DataFrame") -> pd.DataFrame:
     """All rows, numbered from 1, with their cells as texts without blanks around them."""
     if not isinstance(results, pd.DataFrame):
-        tables = []
-        for path in map(Path, results):
-            if path.suffix and not kind_of(path):
-                raise UserError(f"{path} is no csv, tsv, json, jsonl or parquet file.")
-            tables.append(read_table(path))
-        results = pd.concat(tables)
+        results = pd.concat([read_table(Path(path)) for path in results])
     cells = results.astype("string").fillna("")
     cells = cells.apply(lambda column: column.str.strip())
     cells.index = pd.RangeIndex(1, len(cells) + 1)
@@ -104,7 +99,7 @@ def _choose_columns(cells: pd.DataFrame, columns: dict[str, str]) -> pd.DataFram
     _refuse_rows(rows[(rows == "").any(axis=1)], "has an empty cell")
     values = rows["value"].str.lower().replace({"true": "1", "false": "0"})
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
-    is_number = numbers.abs() < LARGEST
+    is_number = numbers.abs() < math.inf
     _refuse_rows(rows[~is_number], f"has no number as {columns['value']}")
     seeds = rows["seed"].str.removesuffix(".0")  # pandas makes 1.0 of 1 beside empty cells
     return rows.assign(value=numbers, seed=seeds)
@@ -129,10 +124,10 @@ def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None)
     `accuracy` and `macro_f1` above 1 are per cent: they are shown in %, and their margin is in
     points, `MARGIN` if None. Others have a unit of their own. Raises `UserError`."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
-    is_higher_better = known.higher_is_better and not lower
+    more_is_better = known.higher_is_better and not lower
     values = rows["value"]
-    is_share = is_higher_better and bool(values.between(0, 1).all())
-    is_percent = is_higher_better and known.is_share and not is_share
+    is_share = more_is_better and bool(values.between(0, 1).all())
+    is_percent = more_is_better and known.is_share and not is_share
     if is_percent:
         is_wrong = ~values.between(0, 100) | values.between(0, 1, inclusive="right")
         _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
@@ -148,7 +143,7 @@ def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None)
         name=name,
         is_share=is_share,
         is_percent=is_percent,
-        higher_is_better=is_higher_better,
+        higher_is_better=more_is_better,
         margin=margin / 100 if is_share else margin,
     )
 

@@ -40,18 +40,14 @@ def heads_at_once_are_faster_than_a_loop() -> Finding:
 
 def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(K)) V, one head after the other, joined: (B, T, D) -> (B, T, H K)."""
+    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+    by_head = zip(*[part.weight.chunk(layer.num_heads) for part in projections], strict=True)
     outputs = []
-    for head in range(layer.num_heads):
-        projected = []
-        for projection in (layer.q_proj, layer.k_proj, layer.v_proj):
-            weights_by_head = projection.weight.chunk(layer.num_heads)
-            weight = weights_by_head[head]
-            projected.append(x @ weight.T)
-        q, k, v = projected
-        d_key = k.shape[-1]
-        scores = q @ k.mT / math.sqrt(d_key)
-        weights = scores.softmax(dim=-1)
-        outputs.append(weights @ v)
+    for w_q, w_k, w_v in by_head:
+        q = x @ w_q.T
+        k = x @ w_k.T
+        scores = q @ k.mT / math.sqrt(k.shape[-1])
+        outputs.append(scores.softmax(dim=-1) @ (x @ w_v.T))
     return torch.cat(outputs, dim=-1)
 
 

@@ -10,8 +10,8 @@ from attnexp.statistics.intervals import Interval
 
 
 class Finding(NamedTuple):
-    """Result of a check: holds or refuted; of experiments supported, not supported, undecided. A
-    claim of several parts may hold, or be supported, in part."""
+    """Result of a check. Its verdict is holds or refuted; of experiments, supported, not supported
+    or undecided. A claim of several parts may hold, or be supported, in part."""
 
     verdict: str
     measured: str
@@ -67,7 +67,7 @@ def max_abs_diff(*pairs: tuple[Tensor, Tensor]) -> float:
             return float("inf")
         difference = left.double() - right.double()
         differences.append(difference.abs().max())
-    return torch.stack(differences).max().item()  # of which a NaN is the largest
+    return torch.stack(differences).max().item()  # A NaN is the largest to torch.
 
 
 def judge_above(interval: Interval, bound: float = 0.0) -> str:

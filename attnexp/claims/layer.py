@@ -15,7 +15,7 @@ WIDTHS = (4, 16, 64)  # d_k at which the scaling of scores is checked
 
 
 @claim("C04", "M, K", "Attention is permutation-equivariant without PE, not with it")
-def attention_without_positions_is_blind_to_order() -> Finding:
+def attention_without_positions_is_equivariant() -> Finding:
     """Outputs that do not swap places when two tokens do; with PE a mean that stays the same."""
     layer = random_attention()
     order = [1, 0, 2, 3, 4, 5, 6]
@@ -79,8 +79,9 @@ def softmax_saturates_without_scaling() -> Finding:
 
 
 def measure_softmax(d_key: int, *, scale: bool) -> tuple[float, float, float]:
-    """Variance of the scores of N(0, 1) queries and keys; means over 400 rows of 50 scores of their
-    largest weight and of the norm of the gradient that they get from a random one of weights."""
+    """Measures of the scores of N(0, 1) queries and keys, in 400 rows of 50: their variance, the
+    mean of the largest weight of a row, and the mean norm of the gradient of a row, given a random
+    gradient of the weights."""
     shape = (20_000, 1, 1, d_key)
     q = draw_normal(*shape)
     k = draw_normal(*shape, seed=1)
@@ -88,8 +89,8 @@ def measure_softmax(d_key: int, *, scale: bool) -> tuple[float, float, float]:
     scores = score(q, k).view(400, 50)
     scores.requires_grad_()
     weights = attention_weights(scores)
-    of_weights = draw_normal(400, 50)
-    (gradient,) = torch.autograd.grad(weights, scores, of_weights)
+    gradient_of_weights = draw_normal(400, 50)
+    (gradient,) = torch.autograd.grad(weights, scores, gradient_of_weights)
     variance = scores.var().item()
     peaks = weights.amax(dim=-1)
     norms = gradient.norm(dim=-1)

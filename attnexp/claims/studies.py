@@ -44,13 +44,13 @@ class Evidence(NamedTuple):
 
 def judge_part(part: Evidence) -> str:
     """The verdict on a part of a claim."""
-    verdict = judge_above(part.interval, -part.within)
     if not part.within:
-        return verdict
-    n, mean, sd, low, high = part.interval
-    # With its sign turned above the lower bound: below the upper one, too.
-    turned = Interval(n, -mean, sd, -high, -low)
-    return join_verdicts([verdict, judge_above(turned, -part.within)])
+        return judge_above(part.interval)
+    low = part.interval.low
+    high = part.interval.high
+    if -part.within < low and high < part.within:
+        return "supported"
+    return "not supported" if high < -part.within or low > part.within else "undecided"
 
 
 def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
@@ -85,12 +85,13 @@ def find_group(
         weights |= contrast.weights
     variants = list(weights)
     for group in load_groups([study]):
-        if as_k_ran:  # of these variants K has published values
+        if as_k_ran:
+            # K has published values of these variants.
             published = set(group.published["variant"])
             as_k = {name for name in published if not settings_unlike_k(group.configs[name])}
             if not as_k.issuperset(variants):
                 continue
-        # differences are paired, so that only seeds of all variants count
+        # Differences are paired, so that only seeds of all variants count.
         accuracies = group.values("final", "accuracy")
         shared = accuracies.reindex(columns=variants).dropna()
         if group.data == "imdb" and len(shared) >= min_seeds:
@@ -163,7 +164,7 @@ def published_table_is_reproduced(study: Path) -> Finding:
     (agreement,) = [row for row in agreements if not row.unlike]
     inside = agreement.num_inside
     ours = agreement.ours
-    # K's rank among all seeds, its own included, as a permutation test counts
+    # K's seed counts among all seeds, as in a permutation test.
     at_most = [count for count in ours if count <= inside]
     rank = (1 + len(at_most)) / (1 + len(ours))
     measured = (

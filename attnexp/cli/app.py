@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+from attnexp import __version__
 from attnexp.base.errors import RunFailed, UserError, escape_controls
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except TyperException as error:
             error.message = error.message.removeprefix("Value error, ")  # by pydantic
-            if hasattr(error, "option_name"):
+            if hasattr(error, "possibilities"):  # of an unknown option
                 error.message += ". Settings have no dashes, as in train.epochs=3."
             raise
         except BrokenPipeError:
@@ -65,15 +67,13 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
+def _print_version(asked: bool) -> None:
     if asked:
-        from attnexp import __version__
-
-        emit(f"attnexp {__version__}")
+        print(f"attnexp {__version__}")
         raise typer.Exit
 
 
-def _config_dir(folders: list[Path] | None) -> None:
+def _add_config_dirs(folders: list[Path] | None) -> None:
     from attnexp.config import options
 
     options.own_dirs += folders or []
@@ -94,7 +94,10 @@ def _name_experiments(words: list[str] | None) -> list[str]:
 @app.callback()
 def _options_of_all(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
@@ -117,7 +120,10 @@ RunDir = Annotated[Path, run_argument]
 studies_argument = typer.Argument(metavar="DIR", help="Studies, runs, or folders with runs.")
 Folders = Annotated[list[Path], studies_argument]
 _config_dirs = typer.Option(
-    exists=True, callback=_config_dir, expose_value=False, help="Folder with options of your own."
+    exists=True,
+    callback=_add_config_dirs,
+    expose_value=False,
+    help="Folder with options of your own.",
 )
 ConfigDir = Annotated[list[Path] | None, _config_dirs]
 points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
@@ -127,22 +133,20 @@ AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or model
 Until = Literal["decided"] | None
 
 
-def _leave_stdout(context: typer.Context, as_json: bool) -> bool:
-    """Leave stdout to the document: what else is printed, by user code too, goes to stderr."""
+def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
+    """Keep stdout for the output of the command; with --json, all else that is printed, by user
+    code too, goes to stderr."""
     global _stdout
+    _stdout = sys.stdout
     if as_json:
-        _stdout, sys.stdout = sys.stdout, sys.stderr
-        context.call_on_close(_take_stdout_back)
+        context.with_resource(redirect_stdout(sys.stderr))
     return as_json
 
 
-def _take_stdout_back() -> None:
-    global _stdout
-    sys.stdout, _stdout = _stdout or sys.stdout, None
-
-
-_stdout: TextIO | None = None
-_as_json = typer.Option("--json", callback=_leave_stdout, help="Print one JSON document on stdout.")
+_stdout: TextIO = sys.stdout
+_as_json = typer.Option(
+    "--json", callback=_reserve_stdout, help="Print one JSON document on stdout."
+)
 AsJson = Annotated[bool, _as_json]
 
 
@@ -180,8 +184,8 @@ def stop(message: str, code: int) -> NoReturn:
     from attnexp.base.progress import console
 
     console.quiet = False
-    style = "bold yellow" if code == 130 else "bold red"
-    console.print("Interrupted:" if code == 130 else "Error:", style=style, end=" ")
+    title = "Interrupted:" if code == 130 else "Error:"
+    console.print(title, style="bold red", end=" ")
     console.print(message, soft_wrap=True)
     raise SystemExit(code)
 
@@ -196,5 +200,4 @@ def console() -> "Console":
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
     text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
-    stdout = _stdout or sys.stdout
-    stdout.write(f"{escape_controls(text)}\n")
+    _stdout.write(f"{escape_controls(text)}\n")

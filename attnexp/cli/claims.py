@@ -41,10 +41,10 @@ def claims(
             num_seeds = str(record["n"] or "")
             table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
         console().print(table)
-    failures = []
-    for verdict in ("refuted", MISSING):
-        ids_of_verdict = [record["id"] for record in records if record["verdict"] == verdict]
-        if ids_of_verdict:
-            failures.append(f"{verdict}: {', '.join(ids_of_verdict)}")
+    failures = [
+        f"{record['id']} {record['verdict']}"
+        for record in records
+        if record["verdict"] in ("refuted", MISSING)
+    ]
     if failures:
         stop("; ".join(failures), code=1)

@@ -44,6 +44,6 @@ def evaluate(
         for name, metrics in (("stored", stored), ("measured", measured)):
             accuracy = f"accuracy {metrics.accuracy:7.2%}"
             emit(f"{name:8}  {accuracy}   loss {metrics.loss:.6f}   n {metrics.n:,}")
-    # earlier runs have stored no macro-F1
+    # Runs of earlier versions have stored no macro-F1.
     if not overrides and stored != replace(measured, macro_f1=stored.macro_f1):
         stop("stored and measured differ: another processor or torch, else code or data.", code=1)

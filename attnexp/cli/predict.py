@@ -6,7 +6,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from attnexp.base.errors import UserError, join_names
+from attnexp.base.errors import UserError
 from attnexp.cli.app import AnyCode, AsJson, RunDir, TrustCode, app, console, emit
 
 
@@ -30,7 +30,7 @@ def predict(
 
     trained = load_model(run_dir, trust_code=trust_code, any_code=any_code)
     records = []
-    for number, line in read_lines(text, sys.stdin.buffer):
+    for number, line in read_texts(text, sys.stdin.buffer):
         reading = trained.read(line)
         if as_json:
             records.append({"line": number, **as_record(reading, head)})
@@ -40,25 +40,20 @@ def predict(
         emit({"texts": records})
 
 
-def read_lines(text: str | None, stdin: BinaryIO) -> Iterator[tuple[int, str]]:
-    """The text, or else each line of stdin, with its number from 1; a note says which hold nothing.
-    Raises `UserError` where none holds a text."""
+def read_texts(text: str | None, stdin: BinaryIO) -> Iterator[tuple[int, str]]:
+    """The text, or else each line of stdin that holds one, with its number from 1. Raises
+    `UserError` where none does."""
     from attnexp.base import progress
 
     if text is None and stdin.isatty():
         progress.note("Type a text and press Enter. Ctrl-D ends.")
     lines = stdin if text is None else [text.encode(errors="surrogateescape")]
-    num_texts = 0
-    blank_lines = []
+    has_text = False
     for number, line in enumerate(lines, 1):
-        # the mark at the start of a file of Windows is no word
+        # Files of Windows may start with a byte-order mark, which is no word.
         decoded = line.decode("utf-8-sig", errors="replace").strip()
         if decoded:
-            num_texts += 1
+            has_text = True
             yield number, decoded
-        else:
-            blank_lines.append(number)
-    if not num_texts:
+    if not has_text:
         raise UserError("There is no text to read. Give one that holds a word.")
-    if blank_lines:
-        progress.note(f"Lines without text: {join_names(blank_lines)}.")

@@ -62,15 +62,12 @@ def report(
     run_dirs = run or []
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
-    groups = load_groups(paths, left_out.append)
-    if baseline is not None:
-        _check_variant(baseline, groups)
-        groups = [group.with_baseline(baseline) for group in groups]
+    groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, [choose_metric(metric, margin, groups)])
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
     if has_file:
-        from attnexp.report import figures, page  # imports matplotlib
+        from attnexp.report import figures, page  # These import matplotlib.
 
         readers = page.load_readers(run_dirs, trust_code=trust_code, any_code=any_code)
         readings = [(name, read(text)) for name, read in readers]
@@ -84,29 +81,26 @@ def report(
         stop("\n".join([*left_out, "attnexp runs lists all runs."]), code=1)
 
 
-def _check_variant(name: str, groups: "list[Group]") -> None:
-    """Raise `UserError` for a name that no variant has."""
-    names = list(dict.fromkeys(variant for group in groups for variant in group.variants))
-    if name not in names:
-        raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
-
-
 def _check_options(
     run_dirs: list[Path], text: str, show: Show, html: Path | None, figure: Path | None
 ) -> None:
     """Raise `UserError` for options that would do nothing."""
-    is_of_run = show in ("attention", "positions")
-    missing = []
     if show != "curves" and figure is None:
-        missing.append("--figure FILE")
-    if is_of_run and not run_dirs:
-        missing.append("--run RUN_DIR, a finished run")
-    if missing:
-        raise UserError(f"--show {show} lacks what it draws: add {' and '.join(missing)}.")
+        raise UserError(f"--show {show} needs --figure FILE.")
     if text != SENTENCE and not run_dirs:
-        raise UserError("--text is a text for a model to read: add --run RUN_DIR.")
-    if run_dirs and html is None and not is_of_run:
+        raise UserError("--text needs --run RUN_DIR, the run that reads it.")
+    if run_dirs and html is None and show not in ("attention", "positions"):
         raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
+
+
+def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
+    """The groups with another baseline, if one is named. Raises `UserError` for an unknown name."""
+    if name is None:
+        return groups
+    names = dict.fromkeys(variant for group in groups for variant in group.variants)
+    if name not in names:
+        raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
+    return [group.with_baseline(name) for group in groups]
 
 
 def print_answer(

@@ -1,6 +1,7 @@
 """Commands about settings and data."""
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,21 +34,23 @@ def config(
     if groups and (cost or overrides):
         raise UserError("--groups lists all options. Use it without others.")
     if groups:
-        _emit_tree(options.describe(), {}, as_json)
+        _emit_tree(options.describe(), as_json)
         return
     config = compose(overrides or [])
     if cost:
         from attnexp.network.build import build_model
         from attnexp.network.cost import cost_of
 
-        _emit_tree(cost_of(build_model(config), config.data.max_len), {}, as_json)
+        _emit_tree(cost_of(build_model(config), config.data.max_len), as_json)
     else:
-        _emit_tree(to_dict(config), meanings(config), as_json)
+        _emit_tree(to_dict(config), as_json, meanings(config))
 
 
-def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) -> None:
-    """Print a tree as JSON, or as YAML with the meaning of each key beside it. What is wider than
-    the terminal goes on below, in its column."""
+def _emit_tree(
+    tree: dict[str, Any], as_json: bool, meanings: Mapping[str, str] | None = None
+) -> None:
+    """Print a tree as JSON, or as YAML with the meaning of each key beside it. Lines that are wider
+    than the terminal are wrapped within their column."""
     import yaml
 
     if as_json:
@@ -60,7 +63,7 @@ def _emit_tree(tree: dict[str, Any], meanings: dict[str, str], as_json: bool) ->
         depth = len(line) - len(line.lstrip())
         path[depth // 2 :] = [line.strip().partition(":")[0]]
         wrapper.subsequent_indent = " " * (depth + 4)
-        meaning = meanings.get(".".join(path))
+        meaning = (meanings or {}).get(".".join(path))
         if meaning:
             line = f"{line:40}  # {meaning}"
             wrapper.subsequent_indent = " " * 42 + "# "
@@ -79,7 +82,6 @@ def data(
 
     Example: attnexp data prepare data=trec,subj
     """
-    from attnexp.base import progress
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
@@ -91,7 +93,6 @@ def data(
         words = words[1:]
         if words and Path(words[0]).exists():
             words[:1] = ["data=files", f"data.path={words[0]}"]
-            progress.note(f"Reading {' '.join(words)}.")
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
     configs = [compose(point).data for point in itertools.product(*expand(words))]
@@ -99,7 +100,7 @@ def data(
         shown: dict[str, Any] = {"sets": [_describe(config) for config in configs]}
     else:
         shown = {config.title: str(locate_source(config)) for config in configs}
-    _emit_tree(shown, {}, as_json)
+    _emit_tree(shown, as_json)
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:

@@ -10,7 +10,6 @@ from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Overrides, Until, app, e
 if TYPE_CHECKING:
     from attnexp.sweeps.plan import Sweep
     from attnexp.sweeps.schedule import SweepEntry
-    from attnexp.sweeps.tuning import Tuning
 
 
 @app.command()
@@ -57,53 +56,44 @@ def sweep(
             progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return
     executors.warm_up(study.executor, study.jobs)
-    entries: list[SweepEntry] = []
+    of_search: list[SweepEntry] = []
     if search:
-        study, entries = _search_settings(search, any_code)
+        of_search = _run(choose_folder(search.search), None, any_code)
+        study, lines = tuning.choose_settings(search, of_search)
+        progress.note("\n".join(lines))
     study = choose_folder(study)
-    entries += _run_study(study, until, any_code, as_json)
-    _stop_at_failures(entries)
+    entries = _run(study, until, any_code)
+    _print_answer(study, entries, as_json)
+    _stop_at_failures([*of_search, *entries])
 
 
-def _search_settings(search: "Tuning", any_code: bool) -> "tuple[Sweep, list[SweepEntry]]":
-    """The study with the settings that a search chooses, and the runs of the search."""
-    from attnexp.base import progress
+def _run(study: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
+    """Run the runs of a study, with their progress on stderr."""
     from attnexp.sweeps.display import SweepDisplay
-    from attnexp.sweeps.folder import choose_folder
     from attnexp.sweeps.schedule import run_sweep
-    from attnexp.sweeps.tuning import choose_settings
+    from attnexp.sweeps.sequential import run_until_decided
 
+    run = run_until_decided if until else run_sweep
     display = SweepDisplay()
     with display.bar:
-        entries = run_sweep(choose_folder(search.search), any_code=any_code, observe=display.show)
-    study, lines = choose_settings(search, entries)
-    progress.note("\n".join(lines))
-    return study, entries
+        return run(study, any_code=any_code, observe=display.show)
 
 
-def _run_study(study: "Sweep", until: Until, any_code: bool, as_json: bool) -> "list[SweepEntry]":
-    """Run the runs that are judged, and print the answer of those that have finished."""
+def _print_answer(study: "Sweep", entries: "list[SweepEntry]", as_json: bool) -> None:
+    """Print the answer of the runs that have finished, if any has."""
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps
     from attnexp.runs.result import Run
-    from attnexp.sweeps import sequential
-    from attnexp.sweeps.display import SweepDisplay
-    from attnexp.sweeps.schedule import run_sweep
+    from attnexp.sweeps.sequential import answer_of_sweep
 
-    run = sequential.run_until_decided if until else run_sweep
-    display = SweepDisplay()
-    with display.bar:
-        entries = run(study, any_code=any_code, observe=display.show)
     results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
     note_few_steps(results)
     if results:
-        print_answer(
-            sequential.answer_of_sweep(study, entries), None, "json" if as_json else "table"
-        )
+        answer = answer_of_sweep(study, entries)
+        print_answer(answer, None, "json" if as_json else "table")
         if not as_json:
             report = shlex.join(["attnexp", "report", str(study.directory)])
             emit(f"Results: {study.directory}. More: {report} --html page.html")
-    return entries
 
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:

@@ -80,7 +80,7 @@ def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
 
 
 def note_few_steps(results: "Iterable[RunResult]") -> None:
-    """Print a line where a run has had few steps, and is nearer to chance than to 100 %."""
+    """Print a line for runs of few steps whose accuracy is nearer to chance than to 100 %."""
     from attnexp.base import progress
 
     fewest = FEWEST_STEPS
@@ -107,15 +107,15 @@ def next_commands(
     if opening and not foreign_code(to_dict(config)):  # Such a model would need --trust-code.
         yield _format_command("predict", run_dir, opening)
     key = "position" if config.has_pieces else "model"
+    first, second = ("none", "sinusoidal") if config.has_pieces else ("attention", "mean")
     piece = getattr(config, key)
-    choices = ["none", "sinusoidal"] if config.has_pieces else ["attention", "mean"]
     chosen = piece.name if str(piece.kind).startswith("attnexp.") else piece.kind
-    if chosen and chosen not in choices:
-        choices[1] = chosen
+    if chosen not in (None, first):
+        second = chosen
     kept = [word for word in words if key_of(word) not in (key, "seed")]
     # Settings of the choice made are unknown to the other one.
     if not any(key_of(word).startswith(f"{key}.") for word in kept):
-        yield _format_command("sweep", *kept, f"{key}={','.join(choices)}", "seed=range(6)")
+        yield _format_command("sweep", *kept, f"{key}={first},{second}", "seed=range(6)")
     yield _format_command("report", run_dir, "--html", "page.html")
 
 

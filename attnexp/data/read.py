@@ -59,13 +59,13 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
     if file.suffix and not kind_of(file):
         raise UserError(f"{file} is in no known format. Give {FORMATS}.")
     is_csv = kind in ("csv", "tsv")
+    content = pa.py_buffer(file.read_bytes())
     try:
         if not is_csv and not (has_header and has_quotes):
             raise ValueError("data.header and data.quotes are for csv and tsv")
         if kind == "parquet":
-            return convert_arrow(parquet.read_table(file, partitioning=None))
+            return convert_arrow(parquet.read_table(pa.BufferReader(content)))
         compression = COMPRESSIONS.get(file.suffix.lower())
-        content = pa.py_buffer(file.read_bytes())
         stream = pa.input_stream(content, compression=compression)
         text = _decode(stream.read())
         if is_csv:

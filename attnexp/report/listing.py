@@ -2,7 +2,6 @@
 
 import json
 import math
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +20,15 @@ SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 def list_runs(root: Path) -> pd.DataFrame:
     """The runs in or under a folder, oldest first: `SHOWN`, with the accuracy of the chosen epoch,
-    else of the last, then folder, and for a broken run reason and again, the command that repeats
-    it. Raises `UserError` if there are none."""
+    else of the last, then folder, and the reason why a run is broken. Raises `UserError` if there
+    are none."""
     root = manifest.check_folder(root)
     folders = _find_runs(root)
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)
     runs = [_describe_run(folder) for folder in folders]
-    columns = [*SHOWN, "folder", "reason", "again"]
+    columns = [*SHOWN, "folder", "reason"]
     return pd.DataFrame(runs, columns=columns, dtype=object)
 
 
@@ -71,8 +70,6 @@ def _describe_run(folder: Path) -> dict[str, Any]:
     if reasons:
         row["state"] = "broken"
         (row["reason"],) = reasons
-        experiment = f"experiment={folder / store.CONFIG}"
-        row["again"] = shlex.join(["attnexp", "train", experiment, "--again"])
     return row
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import PROGRAM, Command, Json, OwnModule, Patch, Refused
+from conftest import PROGRAM, PUBLISHED, Capture, Command, Json, OwnModule, Patch, Refused
 from samples import exit_code
 
 from attnexp.base import progress
+from attnexp.cli import app
 from attnexp.cli.train import next_commands
 from attnexp.config.compose import compose
 from attnexp.runs.result import Run
@@ -56,9 +57,7 @@ def test_a_run_of_ones_own_class_is_followed_by_its_name(own_module: OwnModule) 
     module = own_module("from attnexp.model.positions import *\nclass Turn(RotaryPosition): ...")
     words = [*SMOKE, f"position={module}:Turn"]
     sweep_line, _ = next_commands(Path("run"), words, compose(words), "a text")
-    sweep = shlex.split(sweep_line)
-    assert f"position=none,{module}:Turn" in sweep
-    assert len(plan(sweep[2:]).jobs) == 12
+    assert len(plan(shlex.split(sweep_line)[2:]).jobs) == 12
 
 
 def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_json: Json) -> None:
@@ -116,26 +115,33 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
 
 WRONG = {
     "train --jsno": "--json",
-    "train data=contrast out=EMPTY": "out=DIR",
+    "sweep data=contrast --metric f1": "Give --metric one of accuracy",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "predict /nowhere text": "/nowhere",
     "train --epochs 3": "train.epochs=3",
-    "report RUN --format latx": "'latx' is not one of 'table', 'csv'",
-    "judge r.csv --html nowhere/a.html": "No such file or directory: 'nowhere/a.html'",
+    "report BLOG --format latx": "'latx' is not one of 'table', 'csv'",
+    "report BLOG --margin 0": "--margin",
+    "report BLOG --table across": "No two variants, data sets",
+    "report BLOG --baseline none": "no variant none. There are no_pe, pe.",
+    "report BLOG --metric loss": "smallest difference of loss that matters",
+    "report BLOG --text good": "--text needs --run RUN_DIR",
+    "report BLOG --show forest": "needs --figure FILE",
+    "report BLOG --figure a.svg --show positions": "Give one with --run RUN_DIR",
+    "report BLOG --run outputs/runs/x": "--figure FILE with --show attention",
+    "report BLOG --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
+    "judge r.csv --table study --metric": "Option '--metric' requires an argument. ",
+    "judge nowhere.csv": "Error: [Errno 2] No such file or directory: 'nowhere.csv'",
+    "runs nowhere": "There is no folder nowhere",
     "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
-    "config --cost model.d_head=1000000000": "Memory does not suffice: ",
     "predict": "Missing argument 'RUN_DIR'",
     "claims C99": "C99",
 }
-"""One of each kind; the tests of each room have them all."""
+"""A wrong input of each kind."""
 
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_gets_one_message(refused: Refused, tmp_path: Path, words: str) -> None:
-    (tmp_path / "empty").write_bytes(b"")
-    rows = "a,0,0.5\na,1,0.6\nb,0,0.5\nb,1,0.6"
-    (tmp_path / "r.csv").write_text(f"variant,seed,accuracy\n{rows}\n")
-    assert WRONG[words] in refused(*words.replace("EMPTY", str(tmp_path / "empty")).split())
+    assert WRONG[words] in refused(*words.replace("BLOG", str(PUBLISHED / "blog")).split())
     assert not list(tmp_path.rglob("result.json"))
 
 
@@ -194,3 +200,11 @@ def test_an_error_of_the_program_keeps_its_traceback(here: Command, monkeypatch:
     monkeypatch.setattr("attnexp.analysis.read_runs.load_groups", fail)
     with pytest.raises(RuntimeError, match="a fault"):
         here("report", "outputs")
+
+
+def test_commands_are_completed(monkeypatch: Patch, capsys: Capture) -> None:
+    monkeypatch.setenv("_ATTNEXP_COMPLETE", "complete_zsh")
+    monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "attnexp swe")
+    with pytest.raises(SystemExit):
+        app(prog_name="attnexp")
+    assert '"sweep":"Train several models' in capsys.readouterr().out

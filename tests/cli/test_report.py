@@ -142,32 +142,6 @@ def test_judge_exits_with_1_where_it_is_undecided(here: Command, csv: str, tmp_p
     assert "not decided: b − a, c − a" in open_.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["report", BLOG, "--margin", "0"], "--margin"),
-        (["report", BLOG, "--table", "across"], "No two variants, data sets"),
-        (["report", BLOG, "--baseline", "none"], "no variant none. There are no_pe, pe."),
-        (["report", BLOG, "--metric", "loss"], "smallest difference of loss that matters"),
-        (["judge", "r.csv", "--table", "study"], "results of attnexp"),
-        (["report", BLOG, "--text", "good"], "add --run RUN_DIR"),
-        (["report", BLOG, "--show", "forest"], "add --figure FILE"),
-        (["report", BLOG, "--show", "attention"], "add --figure FILE and --run RUN_DIR"),
-        (["report", BLOG, "--html", "nowhere/a.html"], "file or directory: 'nowhere/a.html'"),
-        (["report", BLOG, "--html", "."], "Is a directory: '.'"),
-        (["report", BLOG, "--run", "outputs/runs/x"], "--figure FILE with --show attention"),
-        (["report", BLOG, "--figure", "a.svg", "--show", "positions"], "add --run RUN_DIR"),
-        (["judge", "nowhere.csv"], "nowhere.csv"),
-        (["judge", "r.xlsx"], "r.xlsx is no csv, tsv, json, jsonl or parquet file"),
-        (["judge", "r.csv", "--variant-column", "model"], "no column model"),
-        (["runs", "nowhere"], "There is no folder nowhere"),
-    ],
-)
-@pytest.mark.usefixtures("csv")
-def test_what_people_get_wrong(refused: Refused, words: list[str], said: str) -> None:
-    assert said in refused(*words)
-
-
 def test_a_config_of_another_program_is_no_run(refused: Refused, tmp_path: Path) -> None:
     config = tmp_path / "conf" / "config.yaml"
     write(config, "lr: 1")

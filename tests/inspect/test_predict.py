@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import attnexp
 from attnexp.base import SENTENCE
 from attnexp.cli import app
-from attnexp.cli.predict import read_lines
+from attnexp.cli.predict import read_texts
 from attnexp.config.compose import compose
 from attnexp.inspect import insight
 from attnexp.report.cells import describe_padding
@@ -129,7 +129,7 @@ def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
 
 def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capture) -> None:
     code, out, err = command("predict", run.path, stdin=f"{TEXT}\n\nthe cast was dreadful\n")
-    assert (code, err) == (0, "Lines without text: 2.")
+    assert (code, err) == (0, "")
     first, _ = out.splitlines()  # a line a text, without the empty one
     _, out, _ = command("predict", run.path, "--json", stdin=f"\n{TEXT}\n\n{TEXT}\n")
     assert [record["line"] for record in json.loads(out)["texts"]] == [2, 4]
@@ -143,7 +143,7 @@ def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capt
     code, _, _ = command("predict", run.path, f"{TEXT} \udcff")  # a byte that is no UTF-8
     assert code == 0
     terminal = type("Terminal", (io.BytesIO,), {"isatty": lambda self: True})
-    assert [*read_lines(None, terminal(b"good\n"))] == [(1, "good")]
+    assert [*read_texts(None, terminal(b"good\n"))] == [(1, "good")]
     assert "Ctrl-D" in capsys.readouterr().err
 
 
