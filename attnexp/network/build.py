@@ -53,6 +53,7 @@ def try_to_build(config: RunConfig) -> None:
         return
     code = foreign_code(to_dict(config))
     with torch.random.fork_rng(devices=[]), guard(code):
+        torch.manual_seed(0)  # What user code draws here and keeps is the same in every process.
         model = build_model(small)
         if code:
             ids = torch.randint(data.vocab_size, (3, data.max_len), dtype=torch.int32)
