@@ -17,9 +17,8 @@ from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
 PACKAGE = Path(attnexp.__file__).parent
 MOST_LISTED = 12
-SOFTWARE = "Software: attnexp {version} (commit {commit}), torch {torch}, Python {python}"
-UNUSED = ("=null", "=none", "=0", "=0.0")
-"""Values of settings that say that a part is not there."""
+ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
+"""Ends of settings that say that a part is not there; a remark leaves them out."""
 
 
 def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
@@ -32,7 +31,7 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
         )
-    shared = describe_settings(shared_settings(answer.groups))
+    shared = describe_settings(shared_settings(answer.groups), without=ABSENT)
     if shared:
         yield f"All variants: {shared}."
 
@@ -47,17 +46,28 @@ def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
     return shared
 
 
-def describe_settings(shared: dict[str, Any]) -> str:
-    """Settings by section of the config, but those that say that a part is not there: `data
-    max_len=80 ...; model attention d_model=128 ...; train blog epochs=5 ...`."""
+def describe_settings(shared: dict[str, Any], without: tuple[str, ...] = ()) -> str:
+    """Settings by section of the config: `data max_len=80 ...; model attention d_model=128 ...;
+    train blog epochs=5 ...`. without: ends of those that are left out."""
     sections: dict[str, list[str]] = {}
     for key, value in shared.items():
         word = as_word(key, value)
-        if not word.endswith(UNUSED):
-            section = key.partition(".")[0]
+        section = key.partition(".")[0]
+        if not word.endswith(without):
             setting = word.removeprefix(section).lstrip(".=")
-            sections.setdefault(section, []).append(setting)
-    return "; ".join(" ".join([section, *words]) for section, words in sections.items())
+            sections.setdefault(section, [section]).append(setting)
+    return "; ".join(" ".join(words) for words in sections.values())
+
+
+def describe_variants(group: Group) -> dict[str, str]:
+    """The settings of each variant that not all variants of its group share."""
+    shared = shared_settings([group])
+    words = {}
+    for variant, config in group.configs.items():
+        values = settings(config)
+        own = [as_word(key, values[key]) for key in values if key not in shared]
+        words[variant] = ", ".join(own)
+    return words
 
 
 def describe_comparisons(answer: Answer) -> Iterator[str]:
@@ -124,9 +134,9 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
     """The fields of a study as sentences."""
     protocol = study["protocol"]
     data = [f"{study['data']} (fingerprint {study['fingerprint']})"]
-    for split in ("train", "val", "test"):
-        if split != "val" or protocol != "blog":  # which validates on test
-            data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
+    splits = ("train", "test") if protocol == "blog" else ("train", "val", "test")
+    for split in splits:
+        data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
     seeds = study["seeds"]
     if len(seeds) > MOST_LISTED:
         seeds = [*seeds[:2], "...", seeds[-1]]
@@ -146,19 +156,16 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
         files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
         sentences.append(f"Own code (digests): {', '.join(files)}.")
     for made in study["made_by"]:
-        software = {key: value or "unknown" for key, value in made.items()}
-        machine = [made[key] for key in ("processor", "device", "platform") if made[key]]
-        sentences.append(", ".join([SOFTWARE.format(**software), *machine]) + ".")
-    sentences += [f"Command: {command}" for command in study["commands"]]
-    return sentences
+        parts = [f"{key} {value}" for key, value in made.items() if value]
+        sentences.append(f"Software: attnexp {', '.join(parts)}.")
+    return sentences + [f"Command: {command}" for command in study["commands"]]
 
 
 def _describe_judgement(study: dict[str, Any]) -> str:
     """How differences are judged."""
     kind = "anytime-valid" if study["anytime"] else "t"
-    confidence = 100 * (1 - study["alpha"])
     text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
-    text += f"{kind} intervals of {confidence:g} %"
+    text += f"{kind} intervals of 95 %"
     if study["m"] > 1:
         text += f", {study['m']} together (Bonferroni)"
     return f"{text}."

@@ -55,7 +55,7 @@ def test_the_golden_study() -> None:
     answer = published("contrast")
     document = rounded(formats.make_document(answer))
     assert document == json.loads((GOLDEN / "contrast.json").read_text())
-    text = formats.format_answer(answer, "markdown")
+    text = formats.format_answer(answer, None, "markdown")
     assert text == (GOLDEN / "contrast.md").read_text().strip()
 
 
@@ -78,25 +78,24 @@ def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_deci
     assert "undecided" not in listed
 
 
-def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_why() -> None:
+def test_intervals_end_where_a_difference_can_be_no_larger() -> None:
     frame = pd.DataFrame({"variant": [*"abab"], "seed": [*"0011"]})
     frame["accuracy"] = [0.4, 0.5, 0.5, 0.7]
-    rows = compare(*read_results(frame)).differences
-    table = tabulate_differences(rows)
-    assert list(table.cells["other seeds"]) == ["[-48.53, +78.53]"]
-    (wide,) = [replace(row, interval=row.interval._replace(low=-1.5)) for row in rows]
-    table = tabulate_differences([wide])
-    assert list(table.cells["other seeds"]) == ["[-100.00, +78.53]"]
-    assert table.title.endswith("cut at the largest possible: the data are too few")
+    (row,) = compare(*read_results(frame)).differences
+    wide = replace(row, interval=row.interval._replace(low=-1.5))
+    assert list(tabulate_differences([wide]).cells["other seeds"]) == ["[-100.00, +78.53]"]
     assert cells.size_of(wide) == "+15.00 [-100.00, +78.53]"
 
 
-def test_what_all_variants_share_is_said_from_their_configs() -> None:
-    for study, own in (("blog", {"max_len=80"}), ("blog_data", set())):
-        _, _, shared = printed(published(study)).partition("All variants: ")
-        words = {"d_model=128", "heads=8", "score.scale=false", "lr=0.001", *own}
-        assert words <= {*shared.split()}
-        assert ("max_len" in shared) is bool(own)
+def test_what_all_variants_share_is_said_without_what_is_not_there() -> None:
+    answer = published("blog")
+    _, _, shared = printed(answer).partition("All variants: ")
+    words = {"max_len=80", "d_model=128", "heads=8", "lr=0.001"}
+    absent = {"score.scale=false", "vectors=null", "warmup=0"}
+    assert words <= {*shared.split()}
+    assert not absent & {*shared.split()}
+    assert words | absent <= {*formats.format_answer(answer, "study", "markdown").split()}
+    assert "max_len" not in printed(published("blog_data")).partition("All variants: ")[2]
 
 
 def test_k_stands_beside_variants_that_k_trained_alone() -> None:
@@ -116,15 +115,14 @@ def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
     assert splits == {("chosen", "test"), ("final", "validation")}
 
 
-def test_the_title_has_the_margin_of_every_metric() -> None:
+def test_the_title_has_the_metric_and_its_margin() -> None:
     frame = pd.DataFrame({"variant": [*"ab"] * 4, "seed": [*"00112233"]})
     frame["accuracy"] = frame["loss"] = [0.5, 0.6, 0.6, 0.5] * 2
-    of_accuracy = compare(*read_results(frame)).differences
-    title = tabulate_differences(of_accuracy).title
-    assert "in points, margin ±0.25, 95 % intervals" in title
-    groups, (loss,) = read_results(frame, "loss", margin=0.01)
-    of_loss = compare(groups, [loss]).differences
-    assert "Difference in loss from a, margin ±0.01" in tabulate_differences(of_loss).title
+    title = tabulate_differences(compare(*read_results(frame)).differences).title
+    assert title == "Difference from a in points, margin ±0.25, 95 % intervals"
+    of_loss = compare(*read_results(frame, "loss", margin=0.01)).differences
+    title = tabulate_differences(of_loss).title
+    assert title == "Difference in loss from a, margin ±0.01, 95 % intervals"
 
 
 def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
@@ -156,11 +154,10 @@ def test_numbers_have_two_decimals_in_per_cent_and_four_digits_else() -> None:
 
 
 def test_a_difference_has_one_interval_wherever_it_is_shown() -> None:
-    """In `--table differences` and `within`, LaTeX and JSON."""
+    """In `--table differences`, LaTeX and JSON."""
     answer = published("position_x_scale")
     intervals = list(make_table("differences", answer).cells["other seeds"])
-    assert list(make_table("within", answer).cells["other seeds"]) == intervals
-    latex = formats.format_answer(answer, "latex").replace("$-$", "−")
+    latex = formats.format_answer(answer, None, "latex").replace("$-$", "−")
     assert all(interval in latex for interval in intervals)
     records = formats.make_document(answer)["differences"]
     bounds = [cells.format_interval((row["low"], row["high"]), ACCURACY) for row in records]
@@ -178,14 +175,15 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         predictions.save_arrays(tmp_path / str(seed) / predictions.FILE, arrays)
     runs = pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]})
     answer = made_answer(made_group("a", runs=runs))
-    assert tables.tabulate_classes(answer).cells.astype(str).to_numpy().tolist() == [
-        ["negative", "500", "16.67 ± 23.57", "50.00 ± 70.71", "25.00 ± 35.36", "50.00", "50.00"],
-        ["positive", "1,000", "33.33 ± 47.14", "50.00 ± 70.71", "40.00 ± 56.57", "50.00", "50.00"],
-        ["macro", "1,500", "25.00 ± 11.79", "50.00 ± 0.00", "32.50 ± 10.61", "–", "–"],
+    assert tables.tabulate_classes(answer).cells.to_numpy().tolist() == [
+        ["negative", "500", "16.67", "50.00", "25.00", "50.00", "50.00"],
+        ["positive", "1,000", "33.33", "50.00", "40.00", "50.00", "50.00"],
+        ["macro", "1,500", "25.00", "50.00", "32.50", "–", "–"],
     ]
     records = formats.make_document(answer, "classes")["classes"]
     macro_f1 = next(row for row in records if (row["class"], row["metric"]) == ("macro", "F1"))
     assert (macro_f1["n"], macro_f1["mean"]) == (2, pytest.approx(0.325))
+    assert macro_f1["sd"] == pytest.approx(0.1060660)
     with pytest.raises(UserError, match="a folder of runs"):
         tables.tabulate_classes(made_answer(made_group("a")))
 
@@ -213,18 +211,18 @@ def test_a_metric_that_only_some_results_have_is_a_dash_in_the_others() -> None:
 
 
 def test_latex_is_escaped_and_captioned() -> None:
-    text = formats.format_answer(published("blog"), "latex")
+    text = formats.format_answer(published("blog"), None, "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",
                  r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40"):  # fmt: skip
         assert part in text
-    study = formats.format_table(published("blog"), "study", "latex")
+    study = formats.format_answer(published("blog"), "study", "latex")
     assert r"no\_pe" in study
     assert "fingerprint" in study
 
 
 def test_csv_is_the_long_frame_without_formulas() -> None:
     answer = published("blog")
-    text = formats.format_answer(answer, "csv")
+    text = formats.format_answer(answer, None, "csv")
     frame = pd.read_csv(io.StringIO(text), dtype={"seed": str})
     columns = ["variant", "seed", "point", "metric", "value"]
     expected = answer.groups[0].endpoints[columns]
@@ -235,10 +233,10 @@ def test_csv_is_the_long_frame_without_formulas() -> None:
     assert all(line.endswith(",-1.5") for line in written)
 
 
-@pytest.mark.parametrize("name", ["differences", "within", "epochs", "metrics"])
+@pytest.mark.parametrize("name", ["differences", "epochs", "metrics"])
 def test_a_table_as_csv_holds_the_numbers_of_the_json_document(name: TableName) -> None:
     answer = published("position_x_scale")
-    frame = pd.read_csv(io.StringIO(formats.format_table(answer, name, "csv")))
+    frame = pd.read_csv(io.StringIO(formats.format_answer(answer, name, "csv")))
     assert {"mean", "sd", "n"} <= set(frame.select_dtypes("number"))
     if name in ("differences", "metrics"):
         document = formats.make_document(answer)
@@ -250,8 +248,8 @@ def test_a_table_as_csv_holds_the_numbers_of_the_json_document(name: TableName) 
 def test_means_over_data_sets_are_in_every_format_and_have_the_next_ones_interval() -> None:
     answer = published("blog_data")
     for format, title in (("markdown", "Mean difference from no_pe over"), ("latex", "tab:across")):
-        assert title in formats.format_answer(answer, format)
-    text = formats.format_table(answer, "across", "csv")
+        assert title in formats.format_answer(answer, None, format)
+    text = formats.format_answer(answer, "across", "csv")
     row = pd.read_csv(io.StringIO(text)).iloc[0]
     assert row[["variant", "baseline", "point", "metric", "n"]].to_list() == [
         "pe", "no_pe", "final", "accuracy", 6

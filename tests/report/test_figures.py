@@ -91,15 +91,6 @@ def test_curves_of_several_data_sets_are_drawn_each_with_its_name() -> None:
     assert [len(axes.lines) for axes in figure.axes] == [4, 4]
 
 
-def test_a_band_ends_at_0_and_100_per_cent() -> None:
-    group = made_group("none")
-    values = [0.0, 1.0, 0.0, 1.0] * 3
-    rows = group.epochs[group.epochs["metric"] == "val_accuracy"].sort_values("epoch")
-    (axes,) = curves(replace(group, epochs=rows.assign(value=values))).axes
-    low, high = axes.collections[0].get_datalim(axes.transData).get_points()[:, 1]
-    assert (low, high) == (0, 100)
-
-
 def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said() -> None:
     for num_padding, key in ((0, "key"), (6, "key (padding: 75 %)")):
         figure = figures.draw_attention(made_reading("a b", num_padding=num_padding))

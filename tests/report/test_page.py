@@ -33,7 +33,7 @@ def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path)
     text = written(tmp_path, *load_groups([PUBLISHED / "blog"]))
     assert len(text) <= 60_000
     parts = """<h1>pe against no_pe on imdb</h1>|helps by at least 0.25|+2.53 [+2.32, +2.73]|+2.18|
-        <img|<table|81.58 <span|Learning curves|<img|How to read this|position=sinusoidal"""
+        <img|<table|81.58 ±|Learning curves|<img|How to read this|position=sinusoidal"""
     place = 0
     for part in parts.split("|"):
         place = text.index(part.strip(), place + 1)
@@ -63,7 +63,7 @@ def test_data_sets_begin_with_their_mean_and_models_stand_side_by_side(tmp_path:
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
     rows = [as_rows(result("a", seed, [0.8])) for seed in (0, 1)]
-    assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1 (commit ccccc") == 1
+    assert written(tmp_path, *make_groups(rows, {})).count("attnexp version 0.1, commit ccccc") == 1
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import io
 from functools import cache
 from typing import Any, get_args
 
+import pandas as pd
 import pytest
 from conftest import PUBLISHED
 from made_up import made_answer, made_group
@@ -15,7 +16,7 @@ from attnexp.base.errors import UserError
 from attnexp.report import TableName
 from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.print_table import print_table
-from attnexp.report.table import Table, text_of
+from attnexp.report.table import Table
 from attnexp.report.tables import make_table, tabulate_means
 
 STUDIES = ["blog", "contrast", "blog_data", "blog_holdout", "position_x_scale"]
@@ -27,8 +28,7 @@ def published(study: str) -> Answer:
 
 
 def table_of(*rows: dict[str, Any]) -> Table:
-    columns = {name: text_of(name) for name in rows[0]}
-    return Table(title="Title", rows=rows, columns=columns)
+    return Table(title="Title", frame=pd.DataFrame(), lines=rows)
 
 
 def printed(table: Table, width: int) -> str:
@@ -39,7 +39,7 @@ def printed(table: Table, width: int) -> str:
 
 def broken_words(table: Table, width: int) -> set[str]:
     """Words of a table that a terminal does not show in one piece, or at all."""
-    texts = [*table.cells, *table.cells.astype(str).to_numpy().ravel()]
+    texts = [*table.cells, *table.cells.to_numpy().ravel()]
     text = printed(table, width)
     assert max(map(len, text.splitlines())) <= width
     return {*" ".join(texts).split()} - {*text.split()}
