@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from attnexp.analysis.contrasts import Bounds, Difference
+from attnexp.analysis.contrasts import NO_BOUNDS, Bounds, Difference
 from attnexp.statistics.verdict import MetricSpec
 
 NONE = "–"  # where there is no number
@@ -24,15 +24,18 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
 
 def format_span(numbers: Iterable[int]) -> str:
     """`25,000`, or `1,000 to 25,000`."""
-    distinct = sorted({*numbers})
-    smallest = f"{distinct[0]:,}"
-    return smallest if len(distinct) == 1 else f"{smallest} to {distinct[-1]:,}"
+    distinct = {*numbers}
+    bounds = sorted({min(distinct), max(distinct)})
+    return " to ".join(f"{number:,}" for number in bounds)
 
 
 def format_mean(row: dict[str, Any], metric: MetricSpec) -> str:
     """`81.58 ± 0.62`, or the mean alone of one seed."""
     mean = format_number(row["mean"], metric)
-    return mean if math.isnan(row["sd"]) else f"{mean} ± {format_number(row['sd'], metric)}"
+    if math.isnan(row["sd"]):
+        return mean
+    sd = format_number(row["sd"], metric)
+    return f"{mean} ± {sd}"
 
 
 def format_interval(bounds: Bounds | None, metric: MetricSpec) -> str:
@@ -55,14 +58,18 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, for other texts or for the next data set, cut
     where a difference can be no larger: at ±100 points of two variants, ±200 of an interaction.
     None where there is none, or one without ends."""
-    largest = row.metric.whole * sum(map(abs, row.contrast.weights.values())) / 2 or math.inf
+    weights = map(abs, row.contrast.weights.values())
+    largest = row.metric.whole * sum(weights) / 2 or math.inf
+    wider = row.next if row.is_mean else row.texts
     intervals: list[Bounds | None] = []
-    for bounds in (row.interval[-2:], row.next if row.is_mean else row.texts):
-        if bounds is None or not all(map(math.isfinite, bounds)):
-            intervals.append(None)
+    for bounds in (row.interval[-2:], wider):
+        low, high = bounds or NO_BOUNDS
+        if math.isfinite(low) and math.isfinite(high):
+            low = max(low, -largest)
+            high = min(high, largest)
+            intervals.append((low, high))
         else:
-            low, high = bounds
-            intervals.append((max(low, -largest), min(high, largest)))
+            intervals.append(None)
     return intervals
 
 

@@ -45,9 +45,7 @@ def _format_cells(row: Difference) -> dict[str, str]:
     texts = wider
     if 0 < row.texts_n < row.interval.n:
         texts += f", n = {row.texts_n}"
-    p = f"{row.p:.3f}"
-    if row.p < 0.001:
-        p = "<0.001"
+    p = "<0.001" if row.p < 0.001 else f"{row.p:.3f}"
     return {
         "data": row.data,
         "protocol": row.protocol,

@@ -80,12 +80,8 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     heights = [3.2 + 0.2 * len(comparison.group.variants) for comparison in panels]
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
-    column = all_axes[:, 0]
-    for comparison, axes in zip(panels, column, strict=True):
+    for comparison, axes in zip(panels, all_axes.flat, strict=True):
         _draw_curves_of(comparison, axes)
-        if len(panels) > 1:
-            name = _break_lines(comparison.group.data)
-            axes.set_ylabel(f"{name}: {axes.get_ylabel()}")
     return figure
 
 
@@ -102,12 +98,13 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         sd = 100 * ours["sd"]
         axes.fill_between(epochs, mean - sd, mean + sd, color=colour, **BAND_STYLE)
         look: dict[str, Any] = {"color": colour, "marker": marker}
+        name = _break_lines(variant)
         num_seeds = ours["n"].max()
-        label = f"{_break_lines(variant)}, n = {num_seeds}"
-        axes.plot(epochs, mean, label=label, zorder=3, **look)
+        axes.plot(epochs, mean, label=f"{name}, n = {num_seeds}", zorder=3, **look)
         k_run = group.k_run(variant)
+        k_epochs = k_run["epoch"]
         k_accuracies = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
+        axes.plot(k_epochs, k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
@@ -116,7 +113,8 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
     axes.grid(alpha=0.4)
     axes.set_xlabel("epoch")
     texts = "test" if group.protocol == "blog" else "held-out data"
-    axes.set_ylabel(f"accuracy on {texts}, %")
+    data = _break_lines(group.data)
+    axes.set_ylabel(f"{data}: accuracy on {texts}, %")
 
 
 @own_style
@@ -193,6 +191,5 @@ def draw_positions(table: NDArray[Any]) -> Figure:
 
 
 def _break_lines(text: str, width: int = 32) -> str:
-    """Text of users in lines, without characters that an svg cannot hold."""
-    printable = "".join(filter(str.isprintable, text))
-    return textwrap.fill(printable, width)
+    """Text of users in lines."""
+    return textwrap.fill(text, width)

@@ -16,7 +16,6 @@ from attnexp.report.tables import make_table, tabulate_means
 
 SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
-FORMULA = ("=", "+", "-", "@")  # beginnings of what a spreadsheet computes
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -78,17 +77,9 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame without its index, and with nothing where a number is infinite. What a spreadsheet
-    would compute has a quote in front."""
-    cells = frame.mask(frame.isin(EMPTY)).map(_quote_formula)
-    text = str(cells.to_csv(index=False))
-    return text.rstrip("\n")
-
-
-def _quote_formula(cell: Any) -> Any:
-    if isinstance(cell, str) and cell.startswith(FORMULA):
-        return f"'{cell}"
-    return cell
+    """The frame without its index, and with nothing where a number is infinite."""
+    cells = frame.mask(frame.isin(EMPTY))
+    return str(cells.to_csv(index=False)).rstrip("\n")
 
 
 def _format_table(table: Table, name: str, format: str) -> str:

@@ -50,13 +50,15 @@ def _encode_svg(figure: Figure) -> str:
 
 def _title(answer: Answer) -> str:
     """`pe against no_pe on imdb`."""
-    names = dict.fromkeys(variant for group in answer.groups for variant in group.variants)
-    baseline, *variants = names
-    if len(variants) > 1:
-        variants = [f"{len(variants)} variants"]
-    data = dict.fromkeys(group.data for group in answer.groups)
-    subject = " against ".join([*variants, baseline])
-    return f"{subject} on {', '.join(data)}"
+    variants: list[str] = []
+    for group in answer.groups:
+        variants += group.variants
+    baseline, *others = dict.fromkeys(variants)
+    if len(others) > 1:
+        others = [f"{len(others)} variants"]
+    subject = " against ".join([*others, baseline])
+    data = ", ".join(dict.fromkeys(group.data for group in answer.groups))
+    return f"{subject} on {data}"
 
 
 def load_readings(

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -31,9 +30,6 @@ OTHER_METRICS = {"flips": MetricSpec(name="flips")}
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
-
-VALIDATED = {"blog": "val_ on the test set, as K does", "holdout": "val_ on held-out data"}
-"""The texts on which each epoch is measured."""
 
 
 def make_table(name: TableName, answer: Answer) -> Table:
@@ -95,11 +91,10 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
         if not is_as_long or settings_unlike_k(group.configs[variant]):
             return pd.DataFrame()
         accuracies = k_run["val_accuracy"]
-        about: dict[str, Any] = {"data": group.data, "protocol": group.protocol, "variant": variant}
-        about |= {"metric": ACCURACY.name, "n": 1}
-        rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
-        rows.append(about | {"at": "K best", "mean": accuracies.max()})
-    return pd.DataFrame(rows)
+        rows.append((variant, "K final", accuracies.iloc[-1]))
+        rows.append((variant, "K best", accuracies.max()))
+    means = pd.DataFrame(rows, columns=["variant", "at", "mean"])
+    return means.assign(data=group.data, protocol=group.protocol, metric=ACCURACY.name, n=1)
 
 
 def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
@@ -123,9 +118,13 @@ def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str)
         title += f", {statistic} over {format_span(num_seeds)} seeds"
     else:
         title += ", one seed"
-    if len({group.protocol for group in answer.groups}) == 1:
-        title += PROTOCOLS[first.protocol]
-    return title
+    return title + _describe_protocol(answer)
+
+
+def _describe_protocol(answer: Answer) -> str:
+    """`, validated on test`; empty where protocols differ."""
+    protocols = {group.protocol for group in answer.groups}
+    return PROTOCOLS[protocols.pop()] if len(protocols) == 1 else ""
 
 
 def tabulate_epochs(answer: Answer) -> Table:
@@ -134,16 +133,14 @@ def tabulate_epochs(answer: Answer) -> Table:
     parts = [epochs[epochs["metric"].isin(K_METRICS)]]
     for group in answer.groups:
         if len(group.published):
-            k_run = group.published.assign(data=group.data, protocol=group.protocol)
+            k_run = group.published.assign(data=group.data, protocol=group.protocol, n=1)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt([*VARIANT, "epoch"], K_METRICS, "metric", "mean").assign(n=1))
+            keys = [*VARIANT, "epoch", "n"]
+            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
-    title = "Metrics by epoch: train_ as the mean while training"
-    protocols = rows["protocol"].unique()
-    if len(protocols) == 1:
-        title += f", {VALIDATED[protocols[0]]}"
+    title = "Metrics by epoch (train_: mean while training)" + _describe_protocol(answer)
     return _pivot(title, rows, [*VARIANT, "epoch"], METRIC_OF_COLUMN)
 
 

@@ -76,10 +76,9 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
     group = comparison.group
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
-    means = means.reindex(columns=group.variants).dropna(axis=1, how="all")
     figure = _make_figure(list(means.index), console.width)
     legend = []
-    for letter, variant in zip(LETTERS, means, strict=False):
+    for letter, variant in zip(LETTERS, group.variants, strict=False):
         legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")

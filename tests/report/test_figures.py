@@ -34,7 +34,7 @@ def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
     rows = group.epochs.query("metric == 'val_accuracy' and variant == 'none'")
     own = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])
     mean, of_k, pe, *_ = axes.lines
-    assert (mean.get_label(), axes.get_ylabel()) == ("none, n = 4", "accuracy on test, %")
+    assert (mean.get_label(), axes.get_ylabel()) == ("none, n = 4", "imdb: accuracy on test, %")
     assert mean.get_ydata() == pytest.approx(own["mean"])
     assert of_k.get_ydata() == pytest.approx([80, 70, 60])
     assert (mean.get_linestyle(), of_k.get_linestyle()) == ("-", "--")
@@ -118,7 +118,7 @@ def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
 DRAWN: dict[str, Callable[[], Figure]] = {
     "curves": lambda: curves(made_group("none", "$pe")),
     "forest": lambda: figures.draw_forest(made_answer(made_group("none", "$pe")).differences),
-    "attention": lambda: figures.draw_attention(made_reading("$pe <b> \x00c")),
+    "attention": lambda: figures.draw_attention(made_reading("$pe <b> c")),
     "positions": lambda: figures.draw_positions(np.zeros((3, 2))),
 }
 
