@@ -34,7 +34,7 @@ def choose_folder(sweep: Sweep) -> Sweep:
         difference = describe_other_plan(stored, planned)
         if not difference:
             break
-        reasons.append(f"{folder} holds another plan ({difference}).")
+        reasons.append(f"{folder} holds another plan (it differs in {difference}).")
         if sweep.is_named:
             raise UserError(f"{reasons[0]} Choose another name=NAME.")
         folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")
