@@ -75,12 +75,10 @@ def load_config(
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs, which change with its syntax and docstrings."""
     package = Path(__file__).parents[1]
-    digests = {}
-    for room in ("model", "network", "training", "data"):
-        for path in package.glob(f"{room}/**/*.py"):
-            name = path.relative_to(package).as_posix()
-            digests[name] = reads.digest(name, path.read_bytes())
-    return dict(sorted(digests.items()))
+    modules = ("model", "network", "training", "data")
+    paths = [path for module in modules for path in package.glob(f"{module}/**/*.py")]
+    names = sorted(path.relative_to(package).as_posix() for path in paths)
+    return {name: reads.digest(name, (package / name).read_bytes()) for name in names}
 
 
 def _digest(tree: Any) -> str:

@@ -37,8 +37,8 @@ class PlannedRun:
     run_id: str
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Key of runs that replace each other: same variant, settings and data, other code."""
+    def key(self) -> tuple[str, str]:
+        """Equal for runs that replace each other: same variant, settings and data, other code."""
         return self.variant, self.run_id.partition("-")[0]
 
 
@@ -98,7 +98,9 @@ def record_runs(folder: Path, planned: Manifest) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
-                raise UserError(f"{folder} holds another plan (it differs in {difference}). Give name=NAME.")
+                raise UserError(
+                    f"{folder} holds another plan (it differs in {difference}). Give name=NAME."
+                )
             planned = _merge(stored, planned, folder)
         with atomic_write(folder / FILE) as file:
             file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())
@@ -106,9 +108,9 @@ def record_runs(folder: Path, planned: Manifest) -> None:
 
 def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
     """The stored study with the runs of a new command of the same plan."""
-    replaced = {run.place for run in planned.runs}
+    replaced = {run.key for run in planned.runs}
     out = folder.absolute().parent
-    kept = [run for run in stored.runs if run.place not in replaced]
+    kept = [run for run in stored.runs if run.key not in replaced]
     if stored.commands[-1:] != planned.commands:  # --until decided plans repeatedly
         kept = [run for run in kept if store.has_finished(store.run_dir(out, run.run_id))]
     order = list(planned.variants)

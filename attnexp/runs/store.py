@@ -10,7 +10,6 @@ import itertools
 import json
 import re
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -160,21 +159,20 @@ def load_result(path: Path) -> RunResult:
 
 @contextmanager
 def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]:
-    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message."""
+    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message,
+    which names the path where that of a `UserError` does not."""
     try:
         yield
     except Exception as error:  # What is damaged, or another program's, may raise anything.
-        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-        left_out(f"left out: {path} ({kind}{on_one_line(error)})")
+        message = on_one_line(error)
+        if not isinstance(error, UserError):
+            message = f"{path} ({type(error).__name__}: {message})"
+        left_out(f"left out: {message}")
 
 
-def finished_by_settings(out: str | Path) -> defaultdict[str, list[Path]]:
-    """Folders of the finished runs under `out`, the newest first, by the settings in their ids:
-    those of one list differ in code alone."""
-    files = Path(out, RUNS).glob(f"*/{RESULT}")
-    newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    folders = defaultdict[str, list[Path]](list)
-    for file in newest_first:
-        digest, _, _ = file.parent.name.partition("-")
-        folders[digest].append(file.parent)
-    return folders
+def newest_finished(out: str | Path, settings: str) -> Path | None:
+    """Folder of the run that finished last under `out`, of those whose ids begin with these
+    settings, whatever their code; None without any."""
+    files = Path(out, RUNS).glob(f"{settings}-*/{RESULT}")
+    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
+    return newest.parent if newest else None

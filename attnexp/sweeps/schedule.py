@@ -50,15 +50,14 @@ def scan(
     entries: list[SweepEntry] = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
-    finished = store.finished_by_settings(sweep.directory.parent)
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        older = finished[identity.settings]
+        older = store.newest_finished(job.config.out, identity.settings)
         if older and not store.has_finished(path):
             changes[change or "attnexp changed"] += 1
             if any_code:
-                path = older[0]
+                path = older
         entries.append(SweepEntry(job, path, before=store.has_finished(path)))
     for change, number in changes.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")

@@ -152,13 +152,13 @@ def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
     assert f"{tmp_path / 'one' / manifest.FILE} cannot be read" in left_out[0]
 
 
-def test_the_newest_run_of_the_same_settings_comes_first(tmp_path: Path) -> None:
+def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:
     for time, code in enumerate("cab", start=1):
         path = store.run_dir(tmp_path, f"1-{code}")
         write(path)
         os.utime(path / store.RESULT, (time, time))
-    folders = store.finished_by_settings(tmp_path)["1"]
-    assert [folder.name for folder in folders] == ["1-b", "1-a", "1-c"]
+    assert store.newest_finished(tmp_path, "1") == store.run_dir(tmp_path, "1-b")
+    assert store.newest_finished(tmp_path, "2") is None
 
 
 def test_the_earliest_of_equal_epochs_is_the_best() -> None:
