@@ -85,9 +85,8 @@ def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
 
 def _plan_of(study: Manifest) -> tuple[object, ...]:
     """What is the same for all runs of a study. The baseline is the first of the variants."""
-    variants = list(study.variants.items())
-    others = sorted(variants[1:])
-    return variants[0], others, study.settings, study.seed_kind, study.metric, study.margin
+    baseline = next(iter(study.variants))
+    return baseline, study.variants, study.settings, study.seed_kind, study.metric, study.margin
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
@@ -111,7 +110,7 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
     replaced = {run.key for run in planned.runs}
     out = folder.absolute().parent
     kept = [run for run in stored.runs if run.key not in replaced]
-    if stored.commands[-1:] != planned.commands:  # --until decided plans repeatedly
+    if stored.commands[-1:] != planned.commands:  # Sweeps of one command may have begun at once.
         kept = [run for run in kept if store.has_finished(store.run_dir(out, run.run_id))]
     order = list(planned.variants)
     other_commands = [command for command in stored.commands if command not in planned.commands]
@@ -162,13 +161,12 @@ def list_folders(root: Path) -> list[Path]:
     study = load_manifest(root)
     if study is not None:
         return [store.run_dir(root.parent, run.run_id) for run in study.runs]
-    folders: set[Path] = set()
-    for name in (store.RESULT, store.CONFIG):
-        for file in glob.iglob(f"**/{name}", root_dir=root, recursive=True):
-            folder = (root / file).parent
-            if name == store.RESULT or store.RUN_ID.fullmatch(folder.name):
-                folders.add(folder)  # Other programs have files of the name of `CONFIG`, too.
-    return sorted(folders)
+    results, configs = (
+        {(root / file).parent for file in glob.iglob(f"**/{name}", root_dir=root, recursive=True)}
+        for name in (store.RESULT, store.CONFIG)
+    )
+    # Other programs have files of the name of `CONFIG`, too.
+    return sorted(results | {path for path in configs if store.RUN_ID.fullmatch(path.name)})
 
 
 def load_run(path: Path) -> Run:

@@ -66,18 +66,18 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
     """Which texts of the test set a run had right, by epoch (of a holdout run after the chosen one
     alone), and which are of its largest class, as bits (`numpy.packbits`). Empty where a run has no
     predictions; raises `UserError` if they cannot be read."""
-    right: dict[int, bytes] = {}
     if not (run.path / FILE).exists():
-        return right, b""
-    is_holdout = run.result.config["train"]["protocol"] == "holdout"
+        return {}, b""
     with reading(run.path / FILE, "Train again."):
         arrays = load_arrays(run, FILE)
-        labels = arrays[TEST_LABELS if is_holdout else VAL_LABELS].astype(int)
-        if is_holdout:
+        if TEST in arrays:
+            labels = arrays[TEST_LABELS]
             is_right = most_probable(arrays[TEST]) == labels
-            right[run.result.own_best.epoch] = np.packbits(is_right).tobytes()
-        for name, packed in arrays.items():
-            if name.startswith(CORRECT) and not is_holdout:
-                right[int(name.removeprefix(CORRECT))] = zlib.decompress(packed.tobytes())
-        is_largest = labels == np.bincount(labels).argmax()
+            right = {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
+        else:
+            labels = arrays[VAL_LABELS]
+            names = [name for name in arrays if name.startswith(CORRECT)]
+            packed = {int(name.removeprefix(CORRECT)): arrays[name].tobytes() for name in names}
+            right = {epoch: zlib.decompress(bits) for epoch, bits in packed.items()}
+        is_largest = labels == np.bincount(labels.astype(int)).argmax()
         return right, np.packbits(is_largest).tobytes()

@@ -6,7 +6,6 @@ checkpoint to go on from, and `result.json`, which is written last: a run has fi
 there.
 """
 
-import itertools
 import json
 import re
 import shutil
@@ -51,15 +50,16 @@ def has_finished(path: Path) -> bool:
 def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
     """The first of ID, ID-2, ... with no finished run, or with one whose files are as they were;
     and what has become of a file since the run before it finished, or nothing."""
+    path = run_dir(out, run_id)
+    number = 1
     change = ""
-    for number in itertools.count(1):
-        path = run_dir(out, run_id if number == 1 else f"{run_id}-{number}")
-        if not has_finished(path):
-            return path, change
+    while has_finished(path):
         change = reads.describe_change(load_result(path).read_files)
         if not change:
-            return path, ""
-    raise AssertionError
+            break
+        number += 1
+        path = run_dir(out, f"{run_id}-{number}")
+    return path, change
 
 
 @contextmanager
