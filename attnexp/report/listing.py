@@ -43,7 +43,7 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             config = result.config
             keys = result.departures
             row["state"] = "finished"
-            row["accuracy"] = result.accuracy
+            row["accuracy"] = result.test.accuracy
         else:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
             config = json.loads((folder / store.CONFIG).read_bytes())

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     variant = settings(tree)
     if config.vectors:
         variant["model.vectors"] = "given"  # the fingerprint says which
-    seeds = asdict(config.seeds)
-    for source, number in seeds.items():
-        if number is None and source != "resample":  # which does not follow `seed`
-            seeds[source] = config.seed
+    seeds: dict[str, int | None] = {"resample": config.seeds.resample}  # It follows no `seed`.
+    seeds |= {source: config.seed_of(source) for source in ("init", "order", "split")}
     digits = _digest([SCHEMA, fingerprint, variant, seeds])[:12]
     return Identity(settings=digits, code=_code_of_attnexp())
 

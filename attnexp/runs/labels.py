@@ -81,9 +81,8 @@ def default_settings(*words: str) -> Tree:
 
 def as_word(key: str, value: Any) -> str:
     """A setting as a user writes it: `position=rotary` instead of its class."""
-    section, _, last = key.rpartition(".")
-    if last == "kind":
-        return f"{section}={name_of(value)}"
+    if key.endswith(".kind"):
+        return f"{key.removesuffix('.kind')}={name_of(value)}"
     if key == "train.protocol":
         return f"train={value}"
     if not isinstance(value, str):

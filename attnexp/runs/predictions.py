@@ -51,9 +51,8 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`: none are
     stored at `best`. Raises `UserError` if they cannot be read."""
     logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
-    with reading(run.path / FILE, "Train again."):
-        arrays = load_arrays(run, FILE)
-        return arrays[logits], arrays[labels]
+    arrays = load_arrays(run, FILE)
+    return arrays[logits], arrays[labels]
 
 
 def most_probable(logits: Any) -> Any:

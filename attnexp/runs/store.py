@@ -146,8 +146,6 @@ def save_result(path: Path, result: RunResult) -> None:
 def load_result(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
-    if not file.exists():
-        raise UserError(f"{path} holds no finished run: there is no {RESULT}.")
     with reading(file, f"Delete {path}; train again."):
         tree = json.loads(file.read_bytes())
         if tree["schema"] != SCHEMA:
