@@ -48,7 +48,7 @@ def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatc
     assert exit_code(*report[:2]) == 0  # without its page
     assert report[2:] == ["--html", "page.html"]
     assert "position=none,rotary" in sweep
-    assert "11 runs to do" in here(*sweep, "--dry-run").stdout
+    assert "Runs to do: 11," in here(*sweep, "--dry-run").stdout
     stored = here("train", f"experiment={results}/config.json").stdout.partition("\nNext:\n")[2]
     assert "position=none,rotary" in stored
 
