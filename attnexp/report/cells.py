@@ -102,10 +102,4 @@ def name_of(row: Difference) -> str:
 
 def describe_padding(share: float) -> str:
     """`padding: 68 %`, the share of all attention that goes there; empty where none does."""
-    if share == 0:
-        return ""
-    if share < 0.005:
-        return "padding: below 1 %"
-    if share > 0.995:
-        return "padding: above 99 %"
-    return f"padding: {100 * share:.0f} %"
+    return f"padding: {100 * share:.0f} %" if share else ""
