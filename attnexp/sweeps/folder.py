@@ -17,7 +17,7 @@ from attnexp.runs.manifest import (
     load_manifest,
 )
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training.run import read_inputs
+from attnexp.training.inputs import read_inputs
 
 NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 """Settings that a study's runs may differ in: the place, the machine, the fast path."""

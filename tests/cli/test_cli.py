@@ -21,7 +21,7 @@ from attnexp.cli.train import next_commands
 from attnexp.config.compose import compose
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import plan
-from attnexp.training.run import load_data
+from attnexp.training.inputs import load_data
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
 

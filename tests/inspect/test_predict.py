@@ -21,7 +21,8 @@ from attnexp.inspect import insight
 from attnexp.report.reading import as_line
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
-from attnexp.training.run import load_data, train_run
+from attnexp.training.inputs import load_data
+from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
 SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".split()

@@ -17,7 +17,7 @@ from attnexp.sweeps.folder import choose_folder, manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
-from attnexp.training.run import last_read
+from attnexp.training.inputs import last_read
 
 AXIS = "position=none,sinusoidal"
 THREE = "seed=range(3)"
