@@ -48,12 +48,13 @@ def scan(
     entries: list[SweepEntry] = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
+    finished = store.newest_finished(sweep.directory.parent)
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
         before = store.has_finished(path)
-        older = None if before else store.newest_finished(job.config.out, identity.settings)
-        if older is not None:
+        older = finished.get(identity.settings)
+        if older and not before:
             changes[change or "attnexp changed"] += 1
             if any_code:
                 path = older
