@@ -81,11 +81,12 @@ def _add_config_dirs(folders: list[Path] | None) -> None:
 
 def _name_experiments(words: list[str] | None) -> list[str]:
     """Words in which a finished run is `experiment=` with its config."""
-    from attnexp.runs.manifest import NAME_OF_RUN, find_run
+    from attnexp.runs.manifest import find_run
+    from attnexp.runs.store import RUN_ID
 
     named = []
     for word in words or []:
-        if "=" not in word and (NAME_OF_RUN.fullmatch(word) or "/" in word):
+        if "=" not in word and (RUN_ID.fullmatch(word) or "/" in word):
             word = f"experiment={find_run(Path(word)) / 'config.json'}"
         named.append(word)
     return named

@@ -36,7 +36,8 @@ def train(
 
     words = overrides or []
     config = compose(words)  # The loop is imported later: a wrong word is answered at once.
-    from attnexp.training.run import load_data, train_run
+    from attnexp.training.inputs import load_data
+    from attnexp.training.run import train_run
 
     if config.data.name == "imdb" and config.data.path is None:
         progress.note("data=imdb: 50,000 reviews. Smaller: data=trec; without a download: contrast")

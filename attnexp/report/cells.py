@@ -90,5 +90,5 @@ def name_of(row: Difference) -> str:
 
 
 def describe_padding(share: float) -> str:
-    """`padding: 68.2 %`, the share of all attention that goes there; empty where none does."""
-    return f"padding: {100 * share:.3g} %" if share else ""
+    """`padding: 68 %`, the share of all attention that goes there; empty where none does."""
+    return f"padding: {100 * share:.0f} %" if share else ""

@@ -106,8 +106,7 @@ def measure_epoch(
     logits = predict(model, val, config.precision)
     if not np.isfinite(logits).all():
         raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
-    on_val = asdict(measure(logits, val.truth))
-    del on_val["n"]
+    on_val = measure(logits, val.truth)
     total_seconds = seconds + time.perf_counter() - started
     after = None
     if config.measure_train:
@@ -118,7 +117,11 @@ def measure_epoch(
         train_accuracy=accuracy,
         train_loss_after=after.loss if after else None,
         train_accuracy_after=after.accuracy if after else None,
-        **{f"val_{name}": value for name, value in on_val.items()},
+        val_loss=on_val.loss,
+        val_accuracy=on_val.accuracy,
+        val_brier=on_val.brier,
+        val_ece=on_val.ece,
+        val_macro_f1=on_val.macro_f1,
         seconds=total_seconds,
         examples_per_second=len(train) / seconds,
     )

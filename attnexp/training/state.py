@@ -55,25 +55,26 @@ class State:
 
 @dataclass(kw_only=True, slots=True)
 class History:
-    """What a run has measured so far, in this process and in those that were stopped."""
+    """What a run has measured so far, in this process and in those that were stopped. Arrays are
+    kept as tensors, since a checkpoint is loaded without pickles of numpy."""
 
     epochs: list[EpochRow] = field(default_factory=list)
-    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)  # of predictions.safetensors
+    predicted: dict[str, Tensor] = field(default_factory=dict)  # of predictions.safetensors
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # after the best epoch
-    read_files: dict[str, str] = field(default_factory=dict)  # by user code, stopped processes' too
+    read_files: dict[str, str] = field(default_factory=dict)  # by user code: digest by name
     resumed: list[str] = field(default_factory=list)  # states from which it went on
-    started: float = field(default_factory=time.perf_counter)
 
     def add(
         self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
-        self.predicted[predictions.FINAL] = logits
+        self.predicted[predictions.FINAL] = torch.from_numpy(logits)
         is_right = predictions.most_probable(logits) == truth
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
+        packed = torch.from_numpy(predictions.pack(is_right))
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = packed
         if best_epoch(self.epochs) == len(self.epochs) - 1:
-            self.predicted[predictions.BEST] = logits
+            self.predicted[predictions.BEST] = self.predicted[predictions.FINAL]
             self.best_weights = copy.deepcopy(model.state_dict())
 
 
@@ -83,9 +84,10 @@ class RunLog:
 
     folder: Path
     num_epochs: int
+    started: float = field(default_factory=time.perf_counter)  # less what stopped processes took
 
     def note(self, line: str) -> None:
-        """Tell the user a line, and write it to `run.log`."""
+        """Show the user a line, and write it to `run.log`."""
         progress.note(line)
         self.write(f"{line}\n")
 
@@ -95,7 +97,7 @@ class RunLog:
             file.write(text)
 
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
-        """Tell the user of the last epoch, and write all."""
+        """Show the user the last epoch, and write all to `metrics.jsonl`."""
         lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
         metrics = self.folder / store.METRICS
         metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
@@ -110,54 +112,49 @@ class RunLog:
         self.note(line)
 
 
-def save_checkpoint(file: Path, state: State, history: History) -> None:
-    """Write a checkpoint, whole or not at all."""
+def save_checkpoint(state: State, history: History, log: RunLog) -> None:
+    """Write the checkpoint of a run, whole or not at all."""
     saved = {
         "model": state.model.state_dict(),
         "optimizer": state.optimizer.state_dict(),
         "streams": state.streams(),
         "epoch": state.epoch,
         "running": state.running,
-        "epochs": [asdict(row) for row in history.epochs],
-        # A checkpoint is loaded without pickles of numpy, so arrays are kept as tensors.
-        "predicted": {name: torch.from_numpy(array) for name, array in history.predicted.items()},
-        "best_weights": history.best_weights,
-        "read_files": history.read_files,
-        "seconds": time.perf_counter() - history.started,
-        "resumed": [*history.resumed, str(state)],
+        "history": asdict(history),
+        "seconds": time.perf_counter() - log.started,
     }
     content = io.BytesIO()
     torch.save(saved, content)
-    with atomic_write(file) as opened:
-        opened.write(content.getbuffer())
+    with atomic_write(log.folder / store.CHECKPOINT) as file:
+        file.write(content.getbuffer())
 
 
-def resume(file: Path, state: State, history: History, log: RunLog) -> None:
-    """Go on from a checkpoint, if any: with as many threads, to the bit. Starts over where a file
-    that user code read has changed."""
+def resume(state: State, log: RunLog) -> History:
+    """Go on from the checkpoint of a run, if any: with as many threads, to the bit. Starts over
+    where it is damaged, or a file that user code read has changed."""
+    file = log.folder / store.CHECKPOINT
     if not file.exists():
-        return
+        return History()
     saved: dict[str, Any] = {}
-    with store.leaving_out(file, log.note):  # It may be damaged.
+    with store.leaving_out(file, log.note):
         saved = torch.load(file, weights_only=True, map_location="cpu")
     if not saved:
-        return
-    change = reads.describe_change(saved["read_files"])
+        return History()
+    history = History(**saved["history"])
+    change = reads.describe_change(history.read_files)
     if change:
         log.note(f"{change} since this run was stopped. Starts over.")
-        return
+        return History()
+    history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     state.model.load_state_dict(saved["model"])
     state.optimizer.load_state_dict(saved["optimizer"])
     state.set_streams(saved["streams"])
     state.epoch = saved["epoch"]
     state.running = saved["running"]
-    history.epochs = [EpochRow(**row) for row in saved["epochs"]]
-    history.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
-    history.best_weights = saved["best_weights"]
-    history.read_files = saved["read_files"]
-    history.resumed = saved["resumed"]
-    history.started -= saved["seconds"]
+    log.started -= saved["seconds"]
+    history.resumed.append(str(state))
     log.note(f"goes on from {state}")
+    return history
 
 
 def best_epoch(rows: Sequence[EpochRow]) -> int:

@@ -235,7 +235,8 @@ def damage(folder: Path, place: str, value: Any) -> None:
 def answers(num_texts: int) -> bytes:
     """A file of predictions, four of five right."""
     is_right = np.arange(num_texts) < 0.8 * num_texts
-    return safetensors.numpy.save({"correct.1": predictions.pack(is_right)})
+    arrays = {"correct.1": predictions.pack(is_right), "val_labels": np.zeros(num_texts)}
+    return safetensors.numpy.save(arrays)
 
 
 DAMAGED: list[tuple[str, list[Any]]] = [

@@ -117,13 +117,11 @@ def test_a_head_is_removed_alone() -> None:
     assert len({tuple(output.tolist()) for output in outputs}) == 5
     one_head = model_of("model.heads=1")
     assert len(set(logits(one_head, "no_head=1").tolist())) == 1  # the bias of the output
-    for number in ("0", "2"):
-        with pytest.raises(ValueError, match="has 1 heads"):
-            logits(one_head, f"no_head={number}")
+    with pytest.raises(ValueError, match="has 1 heads"):
+        logits(one_head, "no_head=2")
 
 
 def test_words_become_unknown_and_texts_are_cut() -> None:
-    assert torch.equal(changed_ids("unknown=0"), IDS)
     assert torch.equal(changed_ids("unknown=1"), IDS.clamp(max=2))
     assert torch.equal(changed_ids("last=9"), IDS)
     assert torch.equal(changed_ids("last=3")[:, -3:], IDS[:, -3:])
@@ -178,10 +176,10 @@ def changes(paths: list[Path], *do: str, limit: int | None = None) -> pd.DataFra
 
 
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> None:
-    with pytest.raises(ValueError, match="broken failed"):
+    with pytest.raises(ValueError, match="test_probe:broken failed: "):
         probe_studies([runs[0]], ["shuffle", "test_probe:broken"])
-    untouched, shuffled = load_rows(runs[0])
-    assert (shuffled["intervention"], shuffled["num_texts"]) == ("shuffle", 48)
+    (untouched,), (shuffled,) = load_rows(runs[0] / "probe_48.json").values()
+    assert (shuffled["name"], shuffled["num_texts"]) == ("shuffle", 48)
     assert untouched["accuracy"] == measure_again(runs[0]).metrics.accuracy
     found = changes([Path("outputs")], "shuffle", "attention")
     for run in runs:
@@ -191,7 +189,6 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> N
     (runs[0] / "hidden").rename(runs[0] / "model.safetensors")
     limited = changes(runs[:1], "shuffle", limit=10)
     assert limited["data"].str.endswith(", 10 texts").all()
-    assert {row["num_texts"] for row in load_rows(runs[0])} == {48, 10}
 
 
 def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path]) -> None:
@@ -210,10 +207,7 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     assert {(row.verdict, row.words) for row in blind} == {("", "the same texts are right")}
     entropies = group.values("result", "entropy")["position=none, head 2"]
     assert entropies.to_dict() == pytest.approx({"0": 1, "1": 1}, abs=0.05)
-    assert group.notes == [
-        "position=none, no_positions: the model has no position piece",
-        "Heads are averaged over seeds; the folder of a run gives those of one seed.",
-    ]
+    assert group.notes == ["position=none, no_positions: the model has no position piece"]
 
 
 def test_a_published_study_is_read_by_any_of_its_names(refused: Refused) -> None:
@@ -225,15 +219,15 @@ def test_a_published_study_is_read_by_any_of_its_names(refused: Refused) -> None
     for name in ("blog.parquet", "blog.probe.parquet"):
         again = changes([PUBLISHED / name], "shuffle", "no_head")
         pd.testing.assert_frame_equal(again, found)
-    said = refused("probe", PUBLISHED / "blog", "--do", "reverse")
-    assert "has none of reverse. It has shuffle" in said
+    assert "has none of reverse." in refused("probe", PUBLISHED / "blog", "--do", "reverse")
     assert "A published study holds no models." in refused("probe", PUBLISHED / "blog_cells")
 
 
 @pytest.mark.usefixtures("runs")
 def test_what_cannot_be_done_is_reported(here: Command, here_json: Json, refused: Refused) -> None:
     for word, message in {
-        "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
+        "shufle": "There is no 'shufle'. There are shuffle,",
+        "nowhere:f": "nowhere:f cannot be imported",
         "reverse=3": "no such number. Write reverse,", "last=0": "Write last, or as in last=9",
         "unknown=2": "unknown=0.1", "shuffle=nan": "no such number",
     }.items():  # fmt: skip

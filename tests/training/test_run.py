@@ -23,8 +23,9 @@ from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
 from attnexp.training.evaluate import list_errors, measure_again
+from attnexp.training.inputs import load_data, make_splits
 from attnexp.training.metrics import measure
-from attnexp.training.run import make_splits, train_run
+from attnexp.training.run import train_run
 
 Finished = tuple[RunConfig, Path, RunResult]
 
@@ -101,7 +102,7 @@ def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
     cpu = torch.device("cpu")
-    dataset = run.load_data(config_in(tmp_path).data)
+    dataset = load_data(config_in(tmp_path).data)
 
     def chance(*words: str) -> dict[str, Any]:
         config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
@@ -151,7 +152,7 @@ def test_threads_are_those_of_the_run_and_set_back_after_it(tmp_path: Path) -> N
 
 def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
     """Words of the file have its vectors, the others their own start; coverage is told."""
-    words = run.load_data(config_in(tmp_path).data).words
+    words = load_data(config_in(tmp_path).data).words
     file, known = tmp_path / "vectors.txt", words[::2]
     file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))
     given = [f"model.vectors={file}", "model.d_model=4", "model.freeze=true"]
@@ -175,7 +176,7 @@ def test_a_word_table_has_a_row_for_each_word(tmp_path: Path, monkeypatch: Patch
     monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
     whole, expected = train("whole")
     num_rows = len(weights["embedding.weight"])
-    assert num_rows == 4 + len(run.load_data(config_in(tmp_path).data).words)
+    assert num_rows == 4 + len(load_data(config_in(tmp_path).data).words)
     assert len(whole["embedding.weight"]) == 1000
     for name in weights:
         np.testing.assert_array_equal(weights[name], whole[name][:num_rows])

@@ -21,7 +21,8 @@ from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training import loop
 from attnexp.training.evaluate import measure_again
-from attnexp.training.run import load_data, train_run
+from attnexp.training.inputs import load_data
+from attnexp.training.run import train_run
 
 MODULE = """
 import pathlib, sqlite3, torch, torch.nn.functional as F
