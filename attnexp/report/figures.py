@@ -45,10 +45,19 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
-INTERVAL_STYLE: dict[str, Any] = {"color": "black", "solid_capstyle": "butt"}
+K_STYLE: dict[str, Any] = {
+    "linestyle": (0, (3, 2)),
+    "linewidth": 1.2,
+}
+INTERVAL_STYLE: dict[str, Any] = {
+    "color": "black",
+    "solid_capstyle": "butt",
+}
 INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
-BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "lw": 0}
+BAND_STYLE: dict[str, Any] = {
+    "alpha": 0.18,
+    "linewidth": 0,
+}
 
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
 
@@ -146,7 +155,8 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     axes.axvline(0, color="grey", lw=1, zorder=1)
     places = range(len(rows))
     axes.set_yticks(places, labels)
-    axes.secondary_yaxis("right").set_yticks(places, map(size_of, rows))
+    sizes = axes.secondary_yaxis("right")
+    sizes.set_yticks(places, map(size_of, rows))
     axes.set_ylim(len(rows) - 0.5, -0.5)
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")

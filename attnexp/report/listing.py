@@ -66,5 +66,5 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
         line["bytes"] = decimal(line["bytes"], precision=0)
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    title = f"Runs: {states}; {decimal(int(runs['bytes'].sum()))}"
-    return Table(title=title, frame=runs, lines=lines)
+    size = decimal(int(runs["bytes"].sum()))
+    return Table(title=f"Runs: {states}; {size}", frame=runs, lines=lines)

@@ -8,15 +8,14 @@ import attnexp
 from attnexp.analysis.answer import Answer
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.group import Group
-from attnexp.config.schema import foreign_code
+from attnexp.config.schema import ADAM_BETAS, foreign_code
 from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
 from attnexp.runs.labels import as_word, settings
 from attnexp.statistics.defaults import ALPHA
-from attnexp.statistics.verdict import UNDECIDED, MetricSpec
+from attnexp.statistics.verdict import UNDECIDED
 
 PACKAGE = Path(attnexp.__file__).parent
-MOST_LISTED = 12
 ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 """Ends of settings that say that a part is not there; a remark leaves them out."""
 
@@ -91,21 +90,28 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
 
 def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
     facts = list(group.facts.values())
-    sizes = {key: sorted({fact[key] for fact in facts}) for key in ("n_train", "n_val", "n_test")}
+    sizes = {}
+    for key in ("n_train", "n_val", "n_test"):
+        sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = [command for plan in group.studies for command in plan.commands]
     differences = [row for row in answer.measured if row.data == group.data]
+    shared = shared_settings([group])
+    metric = answer.metrics[0]
+    unit = " points" if metric.in_points else ""
     return {
         "data": group.data,
         "fingerprint": facts[0]["fingerprint"],
         **sizes,
         "protocol": group.protocol,
         "variants": group.variants,
-        "shared": shared_settings([group]),
+        "shared": shared,
+        "betas": ADAM_BETAS if "train.optimizer" in shared else (),
+        "parameters": {name: fact.get("parameters") for name, fact in group.facts.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
-        "metrics": [metric.name for metric in answer.metrics],
-        "margins": [describe_margin(metric) for metric in answer.metrics],
+        "metrics": [metric.name],
+        "margins": [f"±{metric.margin_text}{unit}"],
         "code": _list_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
@@ -124,12 +130,6 @@ def _list_own_code(group: Group) -> dict[str, str]:
     return own
 
 
-def describe_margin(metric: MetricSpec) -> str:
-    """`±0.25 points`, or `±0.01` of a metric that is not shown in %."""
-    unit = " points" if metric.in_points else ""
-    return f"±{metric.margin_text}{unit}"
-
-
 def describe_in_words(study: dict[str, Any]) -> list[str]:
     """The fields of a study as sentences."""
     protocol = study["protocol"]
@@ -137,21 +137,25 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
     splits = ("train", "test") if protocol == "blog" else ("train", "val", "test")
     for split in splits:
         data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
-    seeds = study["seeds"]
-    if len(seeds) > MOST_LISTED:
-        seeds = [*seeds[:2], "...", seeds[-1]]
     training = [
         *study["variants"],
         f"{format_span(study['epochs'])} epochs",
-        f"{len(study['seeds'])} seeds ({', '.join(seeds)})",
+        f"{len(study['seeds'])} seeds ({', '.join(study['seeds'])})",
         f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
+    shared = [describe_settings(study["shared"])]
+    if study["betas"]:
+        shared.append(f"betas of Adam {study['betas']}")
     sentences = [
         f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
-        f"All variants: {describe_settings(study['shared'])}.",
+        f"All variants: {'; '.join(shared)}.",
         _describe_judgement(study),
     ]
+    parameters = study["parameters"].items()
+    numbers = [f"{variant} {number:,}" for variant, number in parameters if number]
+    if numbers:
+        sentences.append(f"Parameters: {', '.join(numbers)}.")
     if study["code"]:
         files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
         sentences.append(f"Own code (digests): {', '.join(files)}.")

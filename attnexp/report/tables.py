@@ -61,9 +61,9 @@ def tabulate_by_data(answer: Answer) -> Table:
     label = answer.groups[0].points[0].label
     metric = answer.metrics[0]
     rows = _select_means(answer)
-    rows = rows[(rows["at"] == label) & (rows["metric"] == metric.name)]
-    title = _title_of_means(answer, rows["n"], f"at {label}, mean")
-    means = rows.assign(sd=math.nan)
+    is_shown = rows["at"].eq(label) & rows["metric"].eq(metric.name)
+    means = rows[is_shown].assign(sd=math.nan)
+    title = _title_of_means(answer, means["n"], f"at {label}, mean")
     return _pivot(title, means, ["variant"], {metric.name: metric}, "data")
 
 
