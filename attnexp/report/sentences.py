@@ -96,7 +96,6 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = [command for plan in group.studies for command in plan.commands]
     differences = [row for row in answer.measured if row.data == group.data]
-    shared = shared_settings([group])
     metric = answer.metrics[0]
     unit = " points" if metric.in_points else ""
     return {
@@ -105,8 +104,7 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         **sizes,
         "protocol": group.protocol,
         "variants": group.variants,
-        "shared": shared,
-        "betas": ADAM_BETAS if "train.optimizer" in shared else (),
+        "shared": shared_settings([group]),
         "parameters": {name: fact.get("parameters") for name, fact in group.facts.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
@@ -144,8 +142,8 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
         f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
     shared = [describe_settings(study["shared"])]
-    if study["betas"]:
-        shared.append(f"betas of Adam {study['betas']}")
+    if "train.optimizer" in study["shared"]:
+        shared.append(f"betas of Adam {ADAM_BETAS}")
     sentences = [
         f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
