@@ -102,7 +102,7 @@ def find_group(
 
 def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
     """Differences at `best` and `final`, or at `final` alone where that is the best epoch."""
-    answer = compare([group], [ACCURACY])
+    answer = compare([group], ACCURACY)
     differences: dict[str, list[Difference]] = {}
     for row in answer.differences:
         differences.setdefault(row.endpoint.name, []).append(row)
@@ -251,7 +251,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     """An interval below 0, over data sets, of what PE gives with embeddings times √d minus what it
     gives without."""
-    answer = compare(load_groups([study]), [ACCURACY])
+    answer = compare(load_groups([study]), ACCURACY)
     parts = []
     for row in answer.means:
         if row.contrast.variant != "pe_scaled − none_scaled":  # the interaction

@@ -40,7 +40,7 @@ def judge(
     from attnexp.analysis.answer import compare
     from attnexp.analysis.read_results import read_results
 
-    groups, metrics = read_results(
+    groups, spec = read_results(
         files,
         metric,
         lower=lower,
@@ -51,7 +51,7 @@ def judge(
         dataset_column=dataset_column,
         sequential=until is not None,
     )
-    answer = compare(groups, metrics)
+    answer = compare(groups, spec)
     if html is not None:
         from attnexp.report.page import write_page  # imports matplotlib
 

@@ -63,7 +63,7 @@ def report(
     _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
-    answer = compare(groups, [choose_metric(metric, margin, groups)])
+    answer = compare(groups, choose_metric(metric, margin, groups))
     has_file = html is not None or figure is not None
     print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
     if has_file:

@@ -171,7 +171,7 @@ def broken(ids: Tensor, model: nn.Module) -> Tensor:
 
 
 def changes(paths: list[Path], *do: str, limit: int | None = None) -> pd.DataFrame:
-    answer = compare(probe_studies(paths, do, limit=limit), [ACCURACY])
+    answer = compare(probe_studies(paths, do, limit=limit), ACCURACY)
     return difference_frame(answer.differences).set_index("variant")
 
 
@@ -195,7 +195,7 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     (group,) = probe_studies(
         [Path("outputs")], ["shuffle", "test_probe:nothing", "no_positions", "attention"]
     )
-    rows = compare([group], [ACCURACY]).differences
+    rows = compare([group], ACCURACY).differences
     assert [(row.contrast.name, row.m) for row in rows] == [
         ("shuffle − position=none", 2),
         ("test_probe:nothing − position=none", 2),
