@@ -89,7 +89,7 @@ def test_a_sweep_ends_with_the_answer(tmp_path: Path, pretend: Pretend, sweep: C
     pretend()
     assert json.loads(sweep(*words, "--json").stdout)["differences"]
     tuned = sweep(*words, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
-    assert "pe train.lr=0.05: held-out accuracy 90.05 % (final epoch)" in tuned.stderr
+    assert "pe train.lr=0.05: held-out accuracy 90.05 %" in tuned.stderr
     assert "pe, train.lr=0.05 of 2" in tuned.stdout
 
 

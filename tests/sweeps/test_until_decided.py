@@ -111,8 +111,7 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
     assert protocols == [("holdout", 7), ("holdout", 8)]
     study, lines = choose_settings(tuning, searched)
     assert [*study.variants] == ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
-    ends = [line for line in lines if "train.lr=0.05 is an end of its grid" in line]
-    assert (len(lines), len(ends)) == (6, 2)
+    assert len(lines) == 4
     runs = [(run.label[:5], run.result.seed) for run in finished(run_sweep(study))]
     assert runs == [("no_pe", 0), ("pe, t", 0), ("no_pe", 1), ("pe, t", 1)]
     assert {job.config.train.lr for job in study.jobs} == {0.05}
@@ -137,8 +136,7 @@ def test_the_best_mean_is_chosen(tmp_path: Path, template: Run, protocol: str, b
         entry.outcome = Run(path=entry.path, result=result)
         if (entry.job.config.seed, entry.job.config.train.lr) == (1001, 3e-2):
             entry.outcome = "the loss is nan"
-    study, lines = choose_settings(tuning, entries)
-    assert not any("end of its grid" in line for line in lines)
+    study, _ = choose_settings(tuning, entries)
     assert [*study.variants] == [f"{name}, train.lr={best} of 4" for name in ("no_pe", "pe")]
     assert {job.config.train.lr for job in study.jobs} == {float(best)}
     for entry in entries:
