@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base import progress, reads
-from attnexp.base.files import atomic_write
+from attnexp.base.files import atomic_write, reading
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 
@@ -33,24 +33,19 @@ class State:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
 
     def streams(self) -> list[Tensor]:
-        """States of the random streams: torch's on the CPU, the order's, torch's on a device."""
+        """States of the random streams: torch's on the CPU, the order's, torch's on the GPU."""
         streams = [torch.get_rng_state(), self.shuffle.get_state()]
-        device = self._device()
-        if device.type != "cpu":
-            streams.append(torch.get_device_module(device).get_rng_state())
+        if torch.cuda.is_initialized():
+            streams.append(torch.cuda.get_rng_state())
         return streams
 
     def set_streams(self, streams: Sequence[Tensor]) -> None:
         """Set the random streams to states that `streams` gave."""
-        cpu, shuffle, *on_device = streams
+        cpu, shuffle, *gpu = streams
         torch.set_rng_state(cpu)
         self.shuffle.set_state(shuffle)
-        device = self._device()
-        if device.type != "cpu" and on_device:
-            torch.get_device_module(device).set_rng_state(on_device[0])
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        for stream in gpu:
+            torch.cuda.set_rng_state(stream)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -106,9 +101,6 @@ class RunLog:
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
         line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
         line += f" {row.examples_per_second:,.0f} texts/s"
-        num_left = self.num_epochs - row.epoch
-        if num_left:
-            line += f", about {progress.duration(row.seconds * num_left)} left"
         self.note(line)
 
 
@@ -131,15 +123,12 @@ def save_checkpoint(state: State, history: History, log: RunLog) -> None:
 
 def resume(state: State, log: RunLog) -> History:
     """Go on from the checkpoint of a run, if any: with as many threads, to the bit. Starts over
-    where it is damaged, or a file that user code read has changed."""
+    where a file that user code read has changed. Raises `UserError` for a damaged checkpoint."""
     file = log.folder / store.CHECKPOINT
     if not file.exists():
         return History()
-    saved: dict[str, Any] = {}
-    with store.leaving_out(file, log.note):
+    with reading(file, "Delete it to start over."):
         saved = torch.load(file, weights_only=True, map_location="cpu")
-    if not saved:
-        return History()
     history = History(**saved["history"])
     change = reads.describe_change(history.read_files)
     if change:
