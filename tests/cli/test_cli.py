@@ -31,7 +31,8 @@ def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatc
     assert done.returncode == 0, done.stderr
     (results,) = re.findall("^Results: (.*)", done.stdout, re.MULTILINE)
     assert (tmp_path / results / "result.json").exists()
-    *epochs, note = done.stderr.splitlines()
+    read, *epochs, note = done.stderr.splitlines()
+    assert read.startswith("Read train: generated, ")
     assert [line.split()[:2] for line in epochs] == [["epoch", "1/2"], ["epoch", "2/2"]]
     assert note.startswith("Trained for ")
     assert max(map(len, done.stdout.partition("\nResults")[0].splitlines())) <= 80
