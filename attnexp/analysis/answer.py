@@ -52,13 +52,10 @@ class Answer:
     @property
     def notes(self) -> list[str]:
         """Sentences that a reader of the numbers must know."""
-        notes = []
-        for comparison in self.comparisons:
-            notes += comparison.notes
+        notes = [note for comparison in self.comparisons for note in comparison.notes]
         for row in self.measured:
             if self.means and not row.has_verdict:
-                reason = row.reason or row.verdict
-                notes.append(f"Not in the mean over data sets: {row.data} ({reason}).")
+                notes.append(f"Not in the mean over data sets: {row.data} ({row.words}).")
         return list(dict.fromkeys(notes))
 
     @property
@@ -79,8 +76,7 @@ class Answer:
     @property
     def endpoints(self) -> pd.DataFrame:
         """Means at the endpoints of all groups."""
-        frames = [comparison.endpoints for comparison in self.comparisons]
-        return pd.concat(frames)
+        return pd.concat(comparison.endpoints for comparison in self.comparisons)
 
     @property
     def undecided(self) -> list[str]:

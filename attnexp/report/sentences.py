@@ -65,8 +65,8 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
     if len(answer.groups) == 1:
         (group,) = answer.groups
         for point in group.points:
-            epochs = group.epochs_of(point.name)
-            if point.remark and epochs:
+            if point.remark:
+                epochs = group.epochs_of(point.name)
                 listed = [f"{variant}: {epoch}" for variant, epoch in epochs.items()]
                 yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
