@@ -1,4 +1,4 @@
-"""Training between two epochs: what the rest of it depends on, and the checkpoint that keeps it."""
+"""State of training between two epochs, what a run has measured, its log and its checkpoint."""
 
 import copy
 import io
@@ -32,21 +32,6 @@ class State:
     def __str__(self) -> str:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
 
-    def streams(self) -> list[Tensor]:
-        """States of the random streams: torch's on the CPU, the order's, torch's on the GPU."""
-        streams = [torch.get_rng_state(), self.shuffle.get_state()]
-        if torch.cuda.is_initialized():
-            streams.append(torch.cuda.get_rng_state())
-        return streams
-
-    def set_streams(self, streams: Sequence[Tensor]) -> None:
-        """Set the random streams to states that `streams` gave."""
-        cpu, shuffle, *gpu = streams
-        torch.set_rng_state(cpu)
-        self.shuffle.set_state(shuffle)
-        for stream in gpu:
-            torch.cuda.set_rng_state(stream)
-
 
 @dataclass(kw_only=True, slots=True)
 class History:
@@ -64,12 +49,11 @@ class History:
     ) -> None:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
+        is_right = predictions.pack(predictions.most_probable(logits) == truth)
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = torch.from_numpy(is_right)
         self.predicted[predictions.FINAL] = torch.from_numpy(logits)
-        is_right = predictions.most_probable(logits) == truth
-        packed = torch.from_numpy(predictions.pack(is_right))
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = packed
         if best_epoch(self.epochs) == len(self.epochs) - 1:
-            self.predicted[predictions.BEST] = self.predicted[predictions.FINAL]
+            self.predicted[predictions.BEST] = torch.from_numpy(logits)
             self.best_weights = copy.deepcopy(model.state_dict())
 
 
@@ -109,7 +93,9 @@ def save_checkpoint(state: State, history: History, log: RunLog) -> None:
     saved = {
         "model": state.model.state_dict(),
         "optimizer": state.optimizer.state_dict(),
-        "streams": state.streams(),
+        "stream": torch.get_rng_state(),
+        "stream_of_gpu": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
+        "stream_of_order": state.shuffle.get_state(),
         "epoch": state.epoch,
         "running": state.running,
         "history": asdict(history),
@@ -137,7 +123,10 @@ def resume(state: State, log: RunLog) -> History:
     history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     state.model.load_state_dict(saved["model"])
     state.optimizer.load_state_dict(saved["optimizer"])
-    state.set_streams(saved["streams"])
+    torch.set_rng_state(saved["stream"])
+    if saved["stream_of_gpu"] is not None:
+        torch.cuda.set_rng_state(saved["stream_of_gpu"])
+    state.shuffle.set_state(saved["stream_of_order"])
     state.epoch = saved["epoch"]
     state.running = saved["running"]
     log.started -= saved["seconds"]
