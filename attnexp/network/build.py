@@ -47,8 +47,9 @@ def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> A
 def try_to_build(config: RunConfig) -> None:
     """Build a model once, with few words, before a run that would fail; with user code twice, and
     check it. Raises `UserError` if that fails."""
-    data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
-    small = replace(config, seed=0, seeds=SeedsConfig(), data=data)
+    data = config.data
+    vocab_size = min(data.vocab_size, 1000)
+    small = replace(config.sized(vocab_size), seed=0, seeds=SeedsConfig())
     if repr(small) in _tried:
         return
     code = foreign_code(to_dict(config))
@@ -59,6 +60,6 @@ def try_to_build(config: RunConfig) -> None:
             fresh = build_model(small)
             check_start(model, fresh)
             if config.is_network:  # A baseline has no logits before it is fitted.
-                ids = torch.randint(data.vocab_size, (3, data.max_len), dtype=torch.int32)
+                ids = torch.randint(vocab_size, (3, data.max_len), dtype=torch.int32)
                 check_model(model, fresh, ids, 2)
     _tried.add(repr(small))

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from attnexp.analysis.contrasts import NO_BOUNDS, Bounds, Difference
+from attnexp.analysis.contrasts import NO_BOUNDS, Difference
+from attnexp.statistics.intervals import Bounds
 from attnexp.statistics.verdict import MetricSpec
 
 NONE = "–"  # where there is no number
@@ -62,7 +63,7 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
     largest = row.metric.whole * sum(weights) / 2 or math.inf
     wider = row.next if row.is_mean else row.texts
     intervals: list[Bounds | None] = []
-    for bounds in (row.interval[-2:], wider):
+    for bounds in (row.interval.bounds, wider):
         low, high = bounds or NO_BOUNDS
         if math.isfinite(low) and math.isfinite(high):
             low = max(low, -largest)

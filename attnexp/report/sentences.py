@@ -74,8 +74,8 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
     if len(answer.groups) == 1:
         (group,) = answer.groups
         for point in group.points:
-            epochs = group.epochs_of(point.name)
-            if point.remark and epochs:
+            if point.remark:
+                epochs = group.epochs_of(point.name)
                 listed = [f"{variant}: {epoch}" for variant, epoch in epochs.items()]
                 yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
@@ -96,8 +96,7 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = [command for plan in group.studies for command in plan.commands]
     differences = [row for row in answer.measured if row.data == group.data]
-    metric = answer.metrics[0]
-    unit = " points" if metric.in_points else ""
+    unit = " points" if answer.metric.in_points else ""
     return {
         "data": group.data,
         "fingerprint": facts[0]["fingerprint"],
@@ -108,12 +107,12 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "parameters": {name: fact.get("parameters") for name, fact in group.facts.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
-        "metrics": [metric.name],
-        "margins": [f"±{metric.margin_text}{unit}"],
+        "metrics": [answer.metric.name],
+        "margins": [f"±{answer.metric.margin_text}{unit}"],
         "code": _list_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
-        "anytime": any(row.sequential for row in differences),
+        "sequential": any(row.sequential for row in differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }
@@ -165,7 +164,7 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 
 def _describe_judgement(study: dict[str, Any]) -> str:
     """How differences are judged."""
-    kind = "anytime-valid" if study["anytime"] else "t"
+    kind = "anytime-valid" if study["sequential"] else "t"
     text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
     text += f"{kind} intervals of 95 %"
     if study["m"] > 1:

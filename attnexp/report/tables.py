@@ -49,7 +49,7 @@ def tabulate_means(answer: Answer) -> Table:
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
     headings = rows["at"] + " " + rows["metric"]
     headings = headings.str.removeprefix(f"{RESULT.label} ")
-    if {*rows["metric"], answer.metrics[0].name} == {ACCURACY.name}:
+    if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
         headings = headings.str.removesuffix(f" {ACCURACY.name}")
     rows["heading"] = headings
     title = _title_of_means(answer, rows["n"], "mean ± sd")
@@ -59,7 +59,7 @@ def tabulate_means(answer: Answer) -> Table:
 def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].points[0].label
-    metric = answer.metrics[0]
+    metric = answer.metric
     rows = _select_means(answer)
     is_shown = rows["at"].eq(label) & rows["metric"].eq(metric.name)
     means = rows[is_shown].assign(sd=math.nan)
@@ -69,7 +69,7 @@ def tabulate_by_data(answer: Answer) -> Table:
 
 def _select_means(answer: Answer) -> pd.DataFrame:
     """Means at the endpoints, as the default answer shows them: what is judged comes first."""
-    names = dict.fromkeys([answer.metrics[0].name, ACCURACY.name])
+    names = dict.fromkeys([answer.metric.name, ACCURACY.name])
     frames = []
     for comparison in answer.comparisons:
         rows = comparison.endpoints
@@ -99,20 +99,18 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
 
 def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
     """How metrics are shown; what is judged may be another trainer's."""
-    judged = answer.metrics[0]
-    return METRIC_OF_COLUMN | OTHER_METRICS | {judged.name: judged}
+    return METRIC_OF_COLUMN | OTHER_METRICS | {answer.metric.name: answer.metric}
 
 
 def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
     """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, validated on test`."""
-    metric = answer.metrics[0]
     first = answer.groups[0]
-    title = "Accuracy" if metric.name == ACCURACY.name else "Results"
+    title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
     if len(answer.groups) == 1:
         title += f" on {first.data}"
         if any("order_fraction" in config["data"] for config in first.configs.values()):
             title += " (synthetic)"
-    if metric.in_points:
+    if answer.metric.in_points:
         title += ", %"
     if num_seeds.max() > 1:
         title += f", {statistic} over {format_span(num_seeds)} seeds"

@@ -87,9 +87,8 @@ def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
     and 1.6 to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md)."""
     path = take_fast_path(model, config.precision) if config.fast else REFERENCE
     classifier: Any = model
-    products = "default"
-    if path == "pooled" and len(classifier.layers) == 1 and _take_onednn():
-        products = "oneDNN"
+    is_single = path == "pooled" and len(classifier.layers) == 1
+    products = "oneDNN" if is_single and _take_onednn() else "default"
     return {"path": path, "products": products}
 
 

@@ -107,15 +107,15 @@ def load_trained(
     load_weights(run, model)
     if has_other_texts:
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
-        return config, model, on_device(test, processor)
-    dataset = load_data(config.data, config.seeds.resample)
-    fingerprint = run.result.data["fingerprint"]
-    if dataset.fingerprint != fingerprint:
-        raise UserError(
-            f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
-            f"then {fingerprint}). Give the reviews of then as data.path=."
-        )
-    return config, model, on_device(dataset.test, processor)
+    else:
+        dataset = load_data(config.data, config.seeds.resample)
+        test = dataset.test
+        if dataset.fingerprint != run.result.data["fingerprint"]:
+            raise UserError(
+                f"{dataset.source} has changed since this run. Give the texts of then as "
+                f"data.path=."
+            )
+    return config, model, on_device(test, processor)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

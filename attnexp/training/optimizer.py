@@ -19,8 +19,8 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
         "fused": True,
     }
     if config.optimizer is Optimizer.adamw:
-        decay = {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
-        return EagerAdam(model.parameters(), **decay, **common)
+        common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
+        return EagerAdam(model.parameters(), **common)
     embedding: Any = getattr(model, "embedding", None)
     if getattr(model, "pools_words", False) and embedding.weight.requires_grad:
         return SparseAdam(model, embedding, **common)

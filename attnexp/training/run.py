@@ -237,10 +237,9 @@ def _write_files(
     """Write weights, predictions with the true labels, the vocabulary, and code of the user's."""
     dataset = inputs.dataset
     arrays = {name: tensor.numpy() for name, tensor in history.predicted.items()}
-    label_type = np.min_scalar_type(len(dataset.classes) - 1)
-    arrays[predictions.VAL_LABELS] = splits.val.truth.astype(label_type)
+    arrays[predictions.VAL_LABELS] = splits.val.truth.astype(np.uint16)
     if predictions.TEST in arrays:  # Otherwise the test set validates.
-        arrays[predictions.TEST_LABELS] = splits.test.truth.astype(label_type)
+        arrays[predictions.TEST_LABELS] = splits.test.truth.astype(np.uint16)
     weights = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
     predictions.save_arrays(folder / predictions.WEIGHTS, weights)
     predictions.save_arrays(folder / predictions.FILE, arrays)

@@ -1,4 +1,4 @@
-"""Training between two epochs: what the rest of it depends on, and the checkpoint that keeps it."""
+"""State of training between two epochs, what a run has measured, its log and its checkpoint."""
 
 import copy
 import io
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base import progress, reads
-from attnexp.base.files import atomic_write
+from attnexp.base.files import atomic_write, reading
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 
@@ -31,26 +31,6 @@ class State:
 
     def __str__(self) -> str:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
-
-    def streams(self) -> list[Tensor]:
-        """States of the random streams: torch's on the CPU, the order's, torch's on a device."""
-        streams = [torch.get_rng_state(), self.shuffle.get_state()]
-        device = self._device()
-        if device.type != "cpu":
-            streams.append(torch.get_device_module(device).get_rng_state())
-        return streams
-
-    def set_streams(self, streams: Sequence[Tensor]) -> None:
-        """Set the random streams to states that `streams` gave."""
-        cpu, shuffle, *on_device = streams
-        torch.set_rng_state(cpu)
-        self.shuffle.set_state(shuffle)
-        device = self._device()
-        if device.type != "cpu" and on_device:
-            torch.get_device_module(device).set_rng_state(on_device[0])
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
 
 
 @dataclass(kw_only=True, slots=True)
@@ -69,12 +49,11 @@ class History:
     ) -> None:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
+        is_right = predictions.pack(predictions.most_probable(logits) == truth)
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = torch.from_numpy(is_right)
         self.predicted[predictions.FINAL] = torch.from_numpy(logits)
-        is_right = predictions.most_probable(logits) == truth
-        packed = torch.from_numpy(predictions.pack(is_right))
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = packed
         if best_epoch(self.epochs) == len(self.epochs) - 1:
-            self.predicted[predictions.BEST] = self.predicted[predictions.FINAL]
+            self.predicted[predictions.BEST] = torch.from_numpy(logits)
             self.best_weights = copy.deepcopy(model.state_dict())
 
 
@@ -106,9 +85,6 @@ class RunLog:
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
         line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
         line += f" {row.examples_per_second:,.0f} texts/s"
-        num_left = self.num_epochs - row.epoch
-        if num_left:
-            line += f", about {progress.duration(row.seconds * num_left)} left"
         self.note(line)
 
 
@@ -117,7 +93,9 @@ def save_checkpoint(state: State, history: History, log: RunLog) -> None:
     saved = {
         "model": state.model.state_dict(),
         "optimizer": state.optimizer.state_dict(),
-        "streams": state.streams(),
+        "stream": torch.get_rng_state(),
+        "stream_of_gpu": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
+        "stream_of_order": state.shuffle.get_state(),
         "epoch": state.epoch,
         "running": state.running,
         "history": asdict(history),
@@ -131,15 +109,12 @@ def save_checkpoint(state: State, history: History, log: RunLog) -> None:
 
 def resume(state: State, log: RunLog) -> History:
     """Go on from the checkpoint of a run, if any: with as many threads, to the bit. Starts over
-    where it is damaged, or a file that user code read has changed."""
+    where a file that user code read has changed. Raises `UserError` for a damaged checkpoint."""
     file = log.folder / store.CHECKPOINT
     if not file.exists():
         return History()
-    saved: dict[str, Any] = {}
-    with store.leaving_out(file, log.note):
+    with reading(file, "Delete it to start over."):
         saved = torch.load(file, weights_only=True, map_location="cpu")
-    if not saved:
-        return History()
     history = History(**saved["history"])
     change = reads.describe_change(history.read_files)
     if change:
@@ -148,7 +123,10 @@ def resume(state: State, log: RunLog) -> History:
     history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     state.model.load_state_dict(saved["model"])
     state.optimizer.load_state_dict(saved["optimizer"])
-    state.set_streams(saved["streams"])
+    torch.set_rng_state(saved["stream"])
+    if saved["stream_of_gpu"] is not None:
+        torch.cuda.set_rng_state(saved["stream_of_gpu"])
+    state.shuffle.set_state(saved["stream_of_order"])
     state.epoch = saved["epoch"]
     state.running = saved["running"]
     log.started -= saved["seconds"]

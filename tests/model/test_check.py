@@ -10,7 +10,7 @@ import torch
 from conftest import OwnModule
 from samples import message_of
 from test_oracle import COMBINATIONS, SMALL, texts
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
@@ -125,25 +125,15 @@ def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Own) -> None:
     assert states() == before
 
 
-class Rounded(nn.Module):
-    def forward(self, ids: Tensor) -> Tensor:
-        return ids[:, 0] - 4.0 + 1e-7 * len(ids)
+IN_PLACE = [
+    (*BEFORE, "x * others[0].logical_not_()[..., None]"),
+    (*EMBED, "x.remainder_(3)[..., None].expand(-1, -1, 4).float()"),
+]
 
 
-def test_rounding_of_a_logit_near_zero_mixes_no_texts() -> None:
-    check_model(Rounded(), Rounded(), torch.tensor([[3], [4], [5]]), 2)
-
-
-@pytest.mark.parametrize(
-    "piece",
-    [
-        (*BEFORE, "x * others[0].logical_not_()[..., None]"),
-        (*EMBED, "x.remainder_(3)[..., None].expand(-1, -1, 4).float()"),
-    ],
-)
+@pytest.mark.parametrize("piece", IN_PLACE)
 def test_ids_and_masks_are_copies_for_pieces(piece: tuple[str, str, str], own: Own) -> None:
-    ids = texts()
-    masks: list[Tensor] = []
+    ids, masks = texts(), list[Tensor]()
     model: Any = build_model(own(*piece))
     model.pool.register_forward_pre_hook(lambda _, inputs: masks.append(inputs[1]))
     model(ids)

@@ -38,7 +38,10 @@ def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Mani
     [
         (None, "cannot be read: No such file"),
         (json.dumps({"schema": 0}), "it has schema 0"),
-        (json.dumps({"schema": SCHEMA}), "cannot be read .run_id: Field required"),
+        (
+            json.dumps({"schema": SCHEMA}),
+            "cannot be read .ValidationError: .* run_id Field required",
+        ),
     ],
 )
 def test_what_is_no_result_is_named(tmp_path: Path, content: str | None, message: str) -> None:

@@ -89,7 +89,7 @@ def test_a_sweep_ends_with_the_answer(tmp_path: Path, pretend: Pretend, sweep: C
     pretend()
     assert json.loads(sweep(*words, "--json").stdout)["differences"]
     tuned = sweep(*words, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
-    assert "pe train.lr=0.05: held-out accuracy 90.05 % (final epoch)" in tuned.stderr
+    assert "pe train.lr=0.05: held-out accuracy 90.05 %" in tuned.stderr
     assert "pe, train.lr=0.05 of 2" in tuned.stdout
 
 
@@ -104,9 +104,6 @@ def test_the_margin_is_of_the_plan(tmp_path: Path, here: Command, sweep: Command
     other = " ".join(here("report", f"{tmp_path}/s", "--margin", "1").stdout.split())
     assert "margin ±1" in other
     assert "Planned: accuracy ±2. This judges accuracy ±1." in other
-    refused = sweep(*words)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "s holds another plan (it differs in --margin=2)" in refused.stderr
     assert sweep(*words, "--margin", "2.0").returncode == 0
 
 

@@ -72,18 +72,23 @@ def look(executor: SlurmQueue) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "error"),
-    [("OUT_OF_MEMORY", JobKilled), ("TIMEOUT", JobKilled), ("CANCELLED", RuntimeError)],
+    ("answer", "error", "state"),
+    [
+        ("7|OUT_OF_MEMORY|None", JobKilled, "OUT_OF_MEMORY"),
+        ("7|TIMEOUT|None", JobKilled, "TIMEOUT"),
+        ("7|CANCELLED|None", RuntimeError, "CANCELLED"),
+        ("", JobKilled, "UNKNOWN"),  # Slurm has forgotten it.
+    ],
 )
 def test_a_job_that_slurm_ended_is_said_with_its_state_and_log(
-    tmp_path: Path, answers: Path, state: str, error: type[Exception]
+    tmp_path: Path, answers: Path, answer: str, error: type[Exception], state: str
 ) -> None:
     executor, future = start(tmp_path)
     for goes_on in ("RUNNING", "COMPLETED"):  # A result may come later.
         (answers / "squeue.txt").write_text(f"7|{goes_on}|None\n")
         look(executor)
         assert not future.done()
-    (answers / "squeue.txt").write_text(f"7|{state}|None\n")
+    (answers / "squeue.txt").write_text(answer)
     look(executor)
     with pytest.raises(error, match=f"job 7 ended: {state}. Its log: .*7_0_log.err") as raised:
         future.result(timeout=0)
@@ -92,23 +97,14 @@ def test_a_job_that_slurm_ended_is_said_with_its_state_and_log(
     assert executor.folder.exists()
 
 
-def test_a_job_is_given_up_when_slurm_knows_it_no_more(tmp_path: Path, answers: Path) -> None:
-    executor, future = start(tmp_path)
-    (answers / "squeue").write_text("#!/bin/sh\nexit 1\n")
-    look(executor)
-    assert executor.status == "squeue does not answer"
-    assert not future.done()
-    (answers / "squeue").write_text("#!/bin/sh\n")
-    look(executor)
-    with pytest.raises(JobKilled, match="7 ended: UNKNOWN"):
-        future.result(timeout=0)
-
-
 def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: Capture) -> None:
     executor, future = start(tmp_path)
     (answers / "squeue.txt").write_text("7|PENDING|Resources\n")
     look(executor)
     assert executor.status == "Slurm: 0 run, 1 wait (Resources)"
+    (answers / "squeue").write_text("exit 1")
+    look(executor)
+    assert executor.status == "squeue does not answer"
     result = executor.folder / "7_0_result.pkl"
     submitit.core.utils.cloudpickle_dump(("success", template), result)
     executor.wait([])
