@@ -38,38 +38,35 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
 class Cluster(Executor):
     """Takes runs one by one; each ends as `endings` says."""
 
-    def __init__(self, *endings: Outcome | Exception) -> None:
+    def __init__(self, *endings: Outcome | Exception, metrics: Path | None = None) -> None:
         super().__init__(ExecutorConfig(workers=1), [])
-        self.endings = [*endings]
-        self.num_epochs = 0  # that a run has done when it ends
-        self.folder = Path()
+        self.endings = iter(endings)
+        self.metrics = metrics  # file to which each run adds an epoch
 
     def submit(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
         print("words of a library")
         future = Future[Outcome]()
-        ending = self.endings.pop(0)
+        ending = next(self.endings)
         if isinstance(ending, Exception):
             future.set_exception(ending)
         else:
             future.set_result(ending)
-        if self.num_epochs:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / store.METRICS).write_text("{}\n" * self.num_epochs)
-            self.num_epochs += 1
+        if self.metrics:
+            with self.metrics.open("a") as file:
+                file.write("{}\n")
         return [future]
 
 
-Ends = Callable[..., Cluster]
+Ends = Callable[..., None]
 
 
 @pytest.fixture
 def ends(monkeypatch: Patch) -> Ends:
     """Let runs end as is said, on a cluster."""
 
-    def begin(*endings: Outcome | Exception) -> Cluster:
-        cluster = Cluster(*endings)
+    def begin(*endings: Outcome | Exception, metrics: Path | None = None) -> None:
+        cluster = Cluster(*endings, metrics=metrics)
         monkeypatch.setattr(schedule, "open_executor", lambda *_: cluster)
-        return cluster
 
     return begin
 
@@ -91,9 +88,8 @@ def test_a_killed_run_goes_on_while_it_gets_further(
     (entry,) = run_sweep(sweep)
     assert entry.outcome == "killed again before an epoch was done: its process was killed"
     assert "its process was killed. It goes on from epoch 0" in capsys.readouterr().err
-    cluster = ends(*kills, "the loss is nan")
-    cluster.folder = scan(sweep)[0].path
-    cluster.num_epochs = 1
+    entry.path.mkdir(parents=True)
+    ends(*kills, "the loss is nan", metrics=entry.path / store.METRICS)
     (entry,) = run_sweep(sweep)
     assert entry.outcome == "the loss is nan"
     assert "its process was killed. It goes on from epoch 4." in capsys.readouterr().err
