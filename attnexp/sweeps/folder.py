@@ -17,7 +17,7 @@ from attnexp.runs.manifest import (
     load_manifest,
 )
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training.run import read_inputs
+from attnexp.training.inputs import read_inputs
 
 NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 """Settings that a study's runs may differ in: the place, the machine, the fast path."""
@@ -34,7 +34,7 @@ def choose_folder(sweep: Sweep) -> Sweep:
         difference = describe_other_plan(stored, planned)
         if not difference:
             break
-        reasons.append(f"{folder} holds another plan ({difference}).")
+        reasons.append(f"{folder} holds another plan (it differs in {difference}).")
         if sweep.is_named:
             raise UserError(f"{reasons[0]} Choose another name=NAME.")
         folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")

@@ -48,16 +48,17 @@ def scan(
     entries: list[SweepEntry] = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
-    finished = store.finished_by_settings(sweep.directory.parent)
+    finished = store.newest_finished(sweep.directory.parent)
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        older = finished[identity.settings]
-        if older and not store.has_finished(path):
+        before = store.has_finished(path)
+        older = finished.get(identity.settings)
+        if older and not before:
             changes[change or "attnexp changed"] += 1
             if any_code:
-                path = older[0]
-        before = store.has_finished(path)
+                path = older
+                before = True
         entries.append(SweepEntry(job, identity.run_id, path, before))
     for change, number in changes.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")

@@ -38,7 +38,7 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     runs.sort(key=lambda run: order.index(run.label))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
     study = manifest_of(sweep, [(entry.job, "") for entry in entries])
-    return compare(make_groups(rows, {"": study}), [sweep.metric])
+    return compare(make_groups(rows, {"": study}), sweep.metric)
 
 
 def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:

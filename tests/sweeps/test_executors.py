@@ -18,7 +18,7 @@ from attnexp.runs import store
 from attnexp.sweeps import executors
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import open_executor
-from attnexp.training import run
+from attnexp.training.inputs import load_data
 
 
 def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
@@ -48,7 +48,7 @@ def test_processes_share_the_gpus_and_what_the_sweep_has_read(monkeypatch: Patch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.setattr(executors, "_work", name_place)
     jobs = plan([*SMOKE, "seed=range(5)"]).jobs
-    fingerprint = run.load_data(jobs[0].config.data).fingerprint
+    fingerprint = load_data(jobs[0].config.data).fingerprint
     executor = executors.SideBySide(ExecutorConfig(workers=5), jobs)
     futures = [*executor.submit(jobs)]
     while not all(future.done() for future in futures):

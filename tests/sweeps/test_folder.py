@@ -17,7 +17,7 @@ from attnexp.sweeps.folder import choose_folder, manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
-from attnexp.training.run import last_read
+from attnexp.training.inputs import last_read
 
 AXIS = "position=none,sinusoidal"
 THREE = "seed=range(3)"
@@ -44,7 +44,7 @@ def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Cap
     for _ in range(2):  # repeated, each resumes its own
         for name, words in commands.items():
             assert finish(small(tmp_path, AXIS, THREE, *words)).directory == tmp_path / name
-    reason = "sweep_position holds another plan (there: train.epochs=1; here: "
+    reason = "sweep_position holds another plan (it differs in "
     assert capsys.readouterr().err.count(reason) == 4
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", *commands}
     assert all(len(stored_study(tmp_path / name).runs) == 6 for name in commands)
@@ -57,7 +57,7 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     assert study.settings["position=sinusoidal"]["contrast"]["train.epochs"] == 1
     more = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
     assert {entry.seed for entry in more.runs} == set("01234")
-    with pytest.raises(UserError, match=r"mine holds another plan \(.*; here: train\.lr=1\)"):
+    with pytest.raises(UserError, match=r"mine holds another plan \(.*train\.lr=1\)"):
         choose_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
 
@@ -100,7 +100,7 @@ def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None
     other = finish(small(tmp_path, *words, THREE))
     assert other.directory.name == "sweep_position-2"
     said = capsys.readouterr().err
-    assert "sweep_position holds another plan (of the same command, with other data" in said
+    assert "sweep_position holds another plan (it differs in data, files" in said
 
 
 def test_metric_and_margin_are_of_the_plan(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_metric_and_margin_are_of_the_plan(tmp_path: Path) -> None:
     study = stored_study(finish(other).directory)
     assert (study.metric, study.margin) == ("macro_f1", 0.02)
     assert study.commands[0].endswith("name=mine --metric=macro_f1 --margin=2")
-    with pytest.raises(UserError, match=r"\(there: --metric=macro_f1 --margin=2; here: nothing"):
+    with pytest.raises(UserError, match=r"\(it differs in --margin=2 --metric=macro_f1\)"):
         choose_folder(sweep)
 
 
