@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 from conftest import Command, Json, Patch
 from rich.console import Console
-from samples import stored_study
 from sweeping import SMOKE, Pretend
 
 from attnexp.base import progress
@@ -90,22 +88,3 @@ def test_a_sweep_ends_with_the_answer_that_report_gives(
     tuned = sweep(*words, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
     assert "pe train.lr=0.05: held-out accuracy 90.05 %" in tuned.stderr
     assert "pe, train.lr=0.05 of 2" in tuned.stdout
-
-
-def test_runs_on_one_data_set_are_not_missing_in_another(
-    tmp_path: Path, sweep: Command, here: Command
-) -> None:
-    """Each data set has a variant of its own; the folder of a run on one of them is deleted."""
-    rows = [f"word{n},{'pos' if n % 2 else 'neg'}\n" for n in range(40)]
-    (tmp_path / "my.csv").write_text(f"text,label\n{''.join(rows)}")
-    own = f"[data=files, data.path={tmp_path}/my.csv, data.limit_train=null, data.limit_test=null]"
-    (tmp_path / "s.yaml").write_text(f"baseline: a\nvariants: {{a: [], b: {own}}}")
-    done = sweep(f"study={tmp_path}/s.yaml", "seed=range(3)", "train.epochs=1", f"out={tmp_path}")
-    assert (done.returncode, "Missing" in done.stdout) == (0, False), done.stderr
-    runs = stored_study(tmp_path / "s").runs
-    (deleted,) = [run.run_id for run in runs if (run.variant, run.seed) == ("b", "2")]
-    shutil.rmtree(tmp_path / "runs" / deleted)
-    report = here("report", f"{tmp_path}/s")
-    assert report.returncode == 1
-    assert report.stdout.count("Missing: ") == 1
-    assert "Missing: b, 1 of 3 planned (seed 2)." in report.stdout
