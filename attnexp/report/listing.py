@@ -23,27 +23,13 @@ def list_runs(root: Path) -> pd.DataFrame:
     else of the last, then folder, and the reason why a run is broken. Raises `UserError` if there
     are none."""
     root = manifest.check_folder(root)
-    folders = _find_runs(root)
+    folders = list(filter(Path.is_dir, manifest.list_folders(root)))
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)
     runs = [_describe_run(folder) for folder in folders]
     columns = [*SHOWN, "folder", "reason"]
     return pd.DataFrame(runs, columns=columns, dtype=object)
-
-
-def _find_runs(root: Path) -> list[Path]:
-    """Folders of the runs of a study, or of those below another folder."""
-    study = manifest.load_manifest(root)
-    if study is not None:
-        paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
-        return [path for path in paths if path.is_dir()]
-    folders = {file.parent for file in root.rglob(store.RESULT)}
-    for file in root.rglob(store.CONFIG):  # a name that files of other programs have, too
-        folder = file.parent
-        if store.RUN_ID.fullmatch(folder.name):
-            folders.add(folder)
-    return list(folders)
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:
@@ -57,7 +43,7 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             config = result.config
             keys = result.departures
             row["state"] = "finished"
-            row["accuracy"] = result.accuracy
+            row["accuracy"] = result.test.accuracy
         else:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
             config = json.loads((folder / store.CONFIG).read_bytes())

@@ -55,11 +55,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
 
 
 class JobKilled(RuntimeError):
-    """A job was ended before it had an outcome; the message says how."""
-
-
-class TimeLimitReached(JobKilled):
-    """A cluster's time limit, which the message names, has ended a job."""
+    """A job was ended before it had an outcome, say by a time limit; the message says how."""
 
 
 class Executor:

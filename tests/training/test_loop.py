@@ -208,7 +208,7 @@ def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
         ("model.pooling=last model.scale_embedding=true", "words SparseAdam"),
         ("train.warmup=5 train.schedule=cosine train.clip=0.01", "words SparseAdam"),
         ("model.freeze=true", "words KerasAdam"),
-        ("train.optimizer=adamw", "words AdamW"),
+        ("train.optimizer=adamw", "words EagerAdam"),
         ("position=rotary", "pooled KerasAdam"),
         ("position=relative model.layers=2", "pooled KerasAdam"),
         ("model.attention_dropout=0.3", "pooled KerasAdam"),

@@ -187,8 +187,8 @@ def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refuse
 
 def test_a_plan_with_user_code_trains_nothing_in_its_process(own: Make) -> None:
     """Neither the baseline, nor where no job with user code is missing."""
-    theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
-    ours = Job(config=own(), label="ours", parts=(), factors={})
+    theirs = Job(config=own("position=own:Scaled"), label="theirs")
+    ours = Job(config=own(), label="ours")
     one_worker = ExecutorConfig(workers=1)
     assert isinstance(open_executor(one_worker, [ours], [theirs, ours]), executors.SideBySide)
     assert isinstance(open_executor(one_worker, [ours], [ours]), executors.OneByOne)
