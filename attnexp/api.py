@@ -66,8 +66,8 @@ def compare(
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
-    metrics = [choose_metric(metric, margin, groups)]
-    return difference_frame(answer.compare(groups, metrics).differences)
+    spec = choose_metric(metric, margin, groups)
+    return difference_frame(answer.compare(groups, spec).differences)
 
 
 def judge(
@@ -83,7 +83,7 @@ def judge(
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
-    groups, metrics = read_results(
+    groups, spec = read_results(
         [source] if isinstance(source, str | PathLike) else source,
         metric,
         lower=lower,
@@ -93,4 +93,4 @@ def judge(
         seed_column=seed_column,
         dataset_column=dataset_column,
     )
-    return difference_frame(answer.compare(groups, metrics).differences)
+    return difference_frame(answer.compare(groups, spec).differences)

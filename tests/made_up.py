@@ -40,7 +40,7 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
 
 
 def made_answer(*groups: Group) -> Answer:
-    return compare(groups, [ACCURACY])
+    return compare(groups, ACCURACY)
 
 
 def made_reading(text: str, *, num_padding: int = 0) -> Reading:

@@ -102,7 +102,7 @@ def find_group(
 def compare_at_endpoints(group: Group) -> list[Difference]:
     """Differences at `best` and then at `final`, or at `final` alone where that is the best
     epoch."""
-    differences = compare([group], [ACCURACY]).differences
+    differences = compare([group], ACCURACY).differences
     return sorted(differences, key=lambda row: row.endpoint.name)
 
 
@@ -238,7 +238,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     """An interval below 0, over data sets, of what PE gives with embeddings times √d minus what it
     gives without."""
-    means = compare(load_groups([study]), [ACCURACY]).means
+    means = compare(load_groups([study]), ACCURACY).means
     interactions = [row for row in means if row.contrast.variant == "pe_scaled − none_scaled"]
     parts = [Evidence(row.endpoint.name, row.interval) for row in interactions]
     if not parts:

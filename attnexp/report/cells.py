@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from attnexp.analysis.contrasts import Bounds, Difference
+from attnexp.analysis.contrasts import Difference
+from attnexp.statistics.intervals import Bounds
 from attnexp.statistics.verdict import MetricSpec
 
 NONE = "–"  # where there is no number
@@ -63,8 +64,7 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 
 def bounds_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one: for other texts, or for the next data set."""
-    interval = row.interval
-    return [(interval.low, interval.high), row.next if row.is_mean else row.texts]
+    return [row.interval.bounds, row.next if row.is_mean else row.texts]
 
 
 def clip_interval(row: Difference, bounds: Bounds | None) -> Bounds | None:
@@ -102,10 +102,4 @@ def name_of(row: Difference) -> str:
 
 def describe_padding(share: float) -> str:
     """`padding: 68 %`, the share of all attention that goes there; empty where none does."""
-    if share == 0:
-        return ""
-    if share < 0.005:
-        return "padding: below 1 %"
-    if share > 0.995:
-        return "padding: above 99 %"
-    return f"padding: {100 * share:.0f} %"
+    return f"padding: {100 * share:.0f} %" if share else ""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
-from attnexp.analysis.contrasts import Bounds, Difference
+from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
@@ -16,6 +16,7 @@ from attnexp.report.cells import (
     is_cut,
 )
 from attnexp.report.table import Table
+from attnexp.statistics.intervals import Bounds
 from attnexp.statistics.verdict import MetricSpec
 
 COLUMNS: dict[str, Callable[[Difference], str]] = {
@@ -28,8 +29,8 @@ COLUMNS: dict[str, Callable[[Difference], str]] = {
     "data sets": lambda row: str(row.interval.n),
     "mean": lambda row: format_number(row.interval.mean, row.metric, "+"),
     "sd": lambda row: format_number(row.interval.sd, row.metric),
-    "other seeds": lambda row: _format_bounds(row, row.interval[3:]),
-    "95 %": lambda row: _format_bounds(row, row.interval[3:]),
+    "other seeds": lambda row: _format_bounds(row, row.interval.bounds),
+    "95 %": lambda row: _format_bounds(row, row.interval.bounds),
     "other texts too": lambda row: _format_texts(row),
     "next data set": lambda row: _format_bounds(row, row.next),
     "p": lambda row: _format_p(row.p),

@@ -65,8 +65,8 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
     if len(answer.groups) == 1:
         (group,) = answer.groups
         for point in group.points:
-            epochs = group.epochs_of(point.name)
-            if point.remark and epochs:
+            if point.remark:
+                epochs = group.epochs_of(point.name)
                 listed = [f"{variant}: {epoch}" for variant, epoch in epochs.items()]
                 yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
@@ -94,12 +94,12 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "shared": shared_settings([group]),
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
-        "metrics": [metric.name for metric in answer.metrics],
-        "margins": [describe_margin(metric) for metric in answer.metrics],
+        "metrics": [answer.metric.name],
+        "margins": [describe_margin(answer.metric)],
         "code": _list_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
-        "anytime": any(row.sequential for row in differences),
+        "sequential": any(row.sequential for row in differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }
@@ -155,7 +155,7 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 
 def _describe_judgement(study: dict[str, Any]) -> str:
     """How differences are judged."""
-    kind = "anytime-valid" if study["anytime"] else "t"
+    kind = "anytime-valid" if study["sequential"] else "t"
     confidence = 100 * (1 - study["alpha"])
     text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
     text += f"{kind} intervals of {confidence:g} %"

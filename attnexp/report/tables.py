@@ -56,7 +56,7 @@ def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them. Of
     other trainers, and of `probe`, every metric."""
     rows = _select_means(answer)
-    num_metrics = len({*rows["metric"], *(metric.name for metric in answer.metrics)})
+    num_metrics = len({*rows["metric"], answer.metric.name})
     num_seeds = rows.groupby(VARIANT)["n"].max()
 
     def heading(row: Any) -> str:
@@ -73,7 +73,7 @@ def tabulate_means(answer: Answer) -> Table:
 def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].points[0].label
-    metric = answer.metrics[0]
+    metric = answer.metric
     rows = _select_means(answer)
     rows = rows[(rows["at"] == label) & (rows["metric"] == metric.name)]
     title = _title_of_means(answer, rows["n"], f"at {label}, mean")
@@ -83,7 +83,7 @@ def tabulate_by_data(answer: Answer) -> Table:
 
 def _select_means(answer: Answer) -> pd.DataFrame:
     """Means at the endpoints, as the default answer shows them: what is judged comes first."""
-    names = dict.fromkeys([*(metric.name for metric in answer.metrics), ACCURACY.name])
+    names = dict.fromkeys([answer.metric.name, ACCURACY.name])
     frames = []
     for comparison in answer.comparisons:
         rows = comparison.endpoints
@@ -114,20 +114,19 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
 
 def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
     """How metrics are shown; what is judged may be another trainer's."""
-    judged = {metric.name: metric for metric in answer.metrics}
-    return METRIC_OF_COLUMN | OTHER_METRICS | judged
+    return METRIC_OF_COLUMN | OTHER_METRICS | {answer.metric.name: answer.metric}
 
 
 def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
     """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, validated on test`."""
-    is_accuracy = all(metric.name == ACCURACY.name for metric in answer.metrics)
+    is_accuracy = answer.metric.name == ACCURACY.name
     title = "Accuracy" if is_accuracy else "Results"
     first = answer.groups[0]
     if len(answer.groups) == 1:
         title += f" on {first.data}"
         if any("order_fraction" in config["data"] for config in first.configs.values()):
             title += " (synthetic)"
-    if all(metric.in_points for metric in answer.metrics):
+    if answer.metric.in_points:
         title += ", %"
     if num_seeds.max() > 1:
         title += f", {statistic} over {format_span(num_seeds)} seeds"

@@ -168,9 +168,9 @@ def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]
         left_out(f"left out: {message}")
 
 
-def newest_finished(out: str | Path, settings: str) -> Path | None:
-    """Folder of the run that finished last under `out`, of those whose ids begin with these
-    settings, whatever their code; None without any."""
-    files = Path(out, RUNS).glob(f"{settings}-*/{RESULT}")
-    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
-    return newest.parent if newest else None
+def newest_finished(out: str | Path) -> dict[str, Path]:
+    """Folders of finished runs under `out`, by the settings with which their ids begin; of several,
+    whatever their code, the one that finished last."""
+    files = Path(out, RUNS).glob(f"*/{RESULT}")
+    in_order = sorted(files, key=lambda file: file.stat().st_mtime)
+    return {file.parent.name.partition("-")[0]: file.parent for file in in_order}

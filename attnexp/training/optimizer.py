@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from attnexp.config.schema import Optimizer, Schedule, TrainConfig
-from attnexp.training.adam import KerasAdam, SparseAdam
+from attnexp.training.adam import EagerAdam, KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -19,7 +19,8 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
         "fused": True,
     }
     if config.optimizer is Optimizer.adamw:
-        return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
+        common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
+        return EagerAdam(model.parameters(), **common)
     embedding: Any = getattr(model, "embedding", None)
     if getattr(model, "pools_words", False) and embedding.weight.requires_grad:
         return SparseAdam(model, embedding, **common)

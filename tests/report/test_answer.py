@@ -122,8 +122,8 @@ def test_the_title_has_the_margin_of_every_metric() -> None:
     of_accuracy = compare(*read_results(frame)).differences
     title = tabulate_differences(of_accuracy).title
     assert "in points, margin ±0.25, 95 % intervals" in title
-    groups, (loss,) = read_results(frame, "loss", margin=0.01)
-    of_loss = compare(groups, [loss]).differences
+    groups, loss = read_results(frame, "loss", margin=0.01)
+    of_loss = compare(groups, loss).differences
     assert "Difference in loss from a, margin ±0.01" in tabulate_differences(of_loss).title
 
 

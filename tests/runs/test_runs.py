@@ -158,8 +158,7 @@ def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:
         path = store.run_dir(tmp_path, f"1-{code}")
         write(path)
         os.utime(path / store.RESULT, (time, time))
-    assert store.newest_finished(tmp_path, "1") == store.run_dir(tmp_path, "1-b")
-    assert store.newest_finished(tmp_path, "2") is None
+    assert store.newest_finished(tmp_path) == {"1": store.run_dir(tmp_path, "1-b")}
 
 
 def test_the_earliest_of_equal_epochs_is_the_best() -> None:

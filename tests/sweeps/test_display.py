@@ -40,7 +40,7 @@ def test_each_run_is_told_in_a_line(tmp_path: Path, template: Run, monkeypatch: 
         f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before ({count})",
         f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s ({count})",
         f"no_pe on contrast, seed 1: failed: the loss is nan ({count})",
-        f"{count}; Slurm: 3 wait (Resources)",  # once a minute
+        f"{count}; Slurm: 3 wait (Resources)",  # once
     ]
 
 
@@ -49,23 +49,20 @@ def sweep(here: Command) -> Command:
     return partial(here, "sweep", *SMOKE, "executor.workers=1")
 
 
-def test_a_dry_run_lists_runs_and_what_slurm_gets(tmp_path: Path, sweep: Command) -> None:
+def test_a_dry_run_lists_runs(tmp_path: Path, sweep: Command) -> None:
     words = [f"out={tmp_path}", "position=none,sinusoidal", "seed=0,1", "--dry-run"]
     done = sweep(*words)
     assert done.stdout.splitlines() == [
-        "position=none on contrast: 2 runs, 0 finished",
-        "position=sinusoidal on contrast: 2 runs, 0 finished",
-        "4 runs to do, executor=local, 1 at a time.",
+        "position=none on contrast: 0 of 2 runs finished",
+        "position=sinusoidal on contrast: 0 of 2 runs finished",
+        "Runs to do: 4, executor=local, 1 at a time.",
     ]
     assert "A verdict takes three seeds" in done.stderr
     tuned = sweep(*words, "tune=train.lr=1e-3,1e-2")
-    assert "12 runs to do, " in tuned.stdout
+    assert "Runs to do: 12, " in tuned.stdout
     assert "After this search: 4 runs" in tuned.stderr
     sequential = sweep(*words, "seed=range(7)", "--until", "decided")
-    assert "14 runs to do at most, " in sequential.stdout
-    pytest.importorskip("submitit")
-    slurm = ["executor=slurm", "executor.slurm={qos: long}"]
-    assert "#SBATCH --qos=long" in sweep(*words, *slurm).stdout
+    assert "Runs to do: at most 14, " in sequential.stdout
     assert not [*tmp_path.iterdir()]
 
 
@@ -74,7 +71,7 @@ def test_a_dry_run_counts_what_has_finished(sweep: Command, here_json: Json) -> 
     words = ["study=blog", "executor.workers=1"]
     assert sweep(*words, "seed=range(3)").returncode == 0
     lines = sweep(*words, "seed=range(4)", "--dry-run").stdout.splitlines()
-    assert lines[0] == "no_pe on contrast: 4 runs, 3 finished"
+    assert lines[0] == "no_pe on contrast: 3 of 4 runs finished"
     document = here_json("sweep", *SMOKE, *words, "seed=range(4)", "--dry-run")
     assert (document["runs"], document["to_do"], document["at_a_time"]) == (8, 2, 1)
     assert document["variants"]["pe on contrast"] == {"runs": 4, "finished": 3}
@@ -92,7 +89,7 @@ def test_a_sweep_ends_with_the_answer(tmp_path: Path, pretend: Pretend, sweep: C
     pretend()
     assert json.loads(sweep(*words, "--json").stdout)["differences"]
     tuned = sweep(*words, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
-    assert "pe train.lr=0.05: held-out accuracy 90.05 % (final epoch)" in tuned.stderr
+    assert "pe train.lr=0.05: held-out accuracy 90.05 %" in tuned.stderr
     assert "pe, train.lr=0.05 of 2" in tuned.stdout
 
 
@@ -107,9 +104,6 @@ def test_the_margin_is_of_the_plan(tmp_path: Path, here: Command, sweep: Command
     other = " ".join(here("report", f"{tmp_path}/s", "--margin", "1").stdout.split())
     assert "margin ±1" in other
     assert "Planned: accuracy ±2. This judges accuracy ±1." in other
-    refused = sweep(*words)
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "s holds another plan (it differs in --margin=2)" in refused.stderr
     assert sweep(*words, "--margin", "2.0").returncode == 0
 
 

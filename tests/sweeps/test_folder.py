@@ -17,7 +17,7 @@ from attnexp.sweeps.folder import choose_folder, manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
-from attnexp.training.run import last_read
+from attnexp.training.inputs import last_read
 
 AXIS = "position=none,sinusoidal"
 THREE = "seed=range(3)"
@@ -123,29 +123,20 @@ def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:
 
 
 def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
+    """Its seeds are not added after its answer, unless it had a fixed number of them before."""
     first = until_decided(tmp_path, 8)
     later = finish(small(tmp_path, AXIS, "seed=range(9)"))
     assert later.directory == first.directory
     assert later.sequential
     study = stored_study(later.directory)
     assert (study.sequential, study.added_seeds) == (True, [])
-
-
-def test_a_study_of_an_earlier_version_stays_sequential(tmp_path: Path) -> None:
-    file = until_decided(tmp_path, 8).directory / manifest.FILE
+    file = first.directory / manifest.FILE
     tree = json.loads(file.read_text())
     del tree["sequential"], tree["margin"]
-    declaration = {"metric": "final", "margin": 0.02, "alpha": 0.05, "g": 0.25}
-    file.write_text(json.dumps(tree | {"declaration": declaration}))
-    study = stored_study(file.parent)
-    assert (study.sequential, study.margin) == (True, 0.02)
-    file.write_text(json.dumps(tree | {"declaration": None}))
-    study = stored_study(file.parent)
-    assert (study.sequential, study.margin) == (False, 0.0025)
-
-
-def test_a_complete_study_that_adds_seeds_says_which(tmp_path: Path) -> None:
-    run(tmp_path, AXIS, THREE)
-    study = stored_study(until_decided(tmp_path, 8).directory)
-    assert study.sequential
-    assert study.added_seeds == ["3", "4", "5", "6", "7"]
+    for declaration, expected in (({"margin": 0.02}, (True, 0.02)), (None, (False, 0.0025))):
+        file.write_text(json.dumps(tree | {"declaration": declaration}))  # by an earlier version
+        study = stored_study(first.directory)
+        assert (study.sequential, study.margin) == expected
+    run(tmp_path / "fixed", AXIS, THREE)
+    study = stored_study(until_decided(tmp_path / "fixed", 8).directory)
+    assert (study.sequential, study.added_seeds) == (True, ["3", "4", "5", "6", "7"])
