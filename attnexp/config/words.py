@@ -25,10 +25,9 @@ def parse(word: str) -> Override:
     try:
         override = OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
-        message, *_ = str(error).splitlines()
         raise UserError(
-            f"'{word}' is not understood: {message}. Settings are written key=value, such as "
-            f"seed=1; a text with spaces or signs takes quotes: 'out=\"a b\"'"
+            f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
+            f"data.path=FILE; a text with spaces or signs takes quotes: 'out=\"a b\"'"
         ) from error
     if override.is_sweep_override() and override.key_or_group in ("data.text", "data.label"):
         raise UserError(f"{word}: one column is read; pairs of texts are not. Join the two first.")
