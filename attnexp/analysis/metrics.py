@@ -55,7 +55,7 @@ def _planned_margin(metric: MetricSpec, studies: Iterable[Manifest]) -> float:
     planned: float | None = _agree(of_this_unit, "margin")
     if planned is None and not metric.is_share:
         raise UserError(
-            f"--margin is the smallest difference of {metric.name} that matters, in its unit."
+            f"Give --margin, the smallest difference of {metric.name} that matters, in its unit."
         )
     return planned or metric.margin
 
