@@ -58,10 +58,10 @@ def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     from rich import box
     from rich.table import Table
 
-    measured = "validated on the test set, as K does"
+    measured = "the test set"
     test = ""
     if config.train.protocol == "holdout":
-        measured = f"validated on {result.data['n_val']:,} texts held out"
+        measured = f"{result.data['n_val']:,} texts held out"
         epoch = result.own_best.epoch
         test = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
@@ -75,7 +75,7 @@ def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
             f"{row.val_loss:.4f}",
             f"{row.val_accuracy:.2%}",
         )
-    title = f"{result.label}: running means in training, {measured}"
+    title = f"{result.label}: train_ is the running mean in training, val_ is on {measured}"
     console().print(title, table, test, sep="\n")
 
 
