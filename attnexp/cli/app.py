@@ -108,7 +108,7 @@ def _options_of_all(
 
 _settings = typer.Argument(
     metavar="OVERRIDES",
-    help="Settings as key=value, or a finished run for its own.",
+    help="Settings as key=value; a finished run's folder stands for its settings.",
     callback=_name_experiments,
 )
 Overrides = Annotated[list[str] | None, _settings]

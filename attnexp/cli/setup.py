@@ -77,8 +77,8 @@ def data(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print where data sets are read from; `prepare` reads those of OVERRIDES and describes them.
-    A FILE stands for data=files data.path=FILE.
+    """Print where data sets are read from; `prepare` reads those of OVERRIDES and describes them;
+    after it, FILE stands for data=files data.path=FILE.
 
     Example: attnexp data prepare data=trec,subj
     """
