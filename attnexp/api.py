@@ -35,10 +35,8 @@ def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
         for variant, config in group.configs.items():
             row = {"data": group.data, "protocol": group.protocol, "variant": variant}
             for key, value in settings(config).items():
-                if key.endswith(".kind"):  # `position.kind` becomes `position`
-                    key = key.removesuffix(".kind")
-                    value = name_of(value)
-                row[key] = value
+                is_kind = key.endswith(".kind")  # `position.kind` becomes `position`.
+                row[key.removesuffix(".kind")] = name_of(value) if is_kind else value
             rows.append(row)
     table = pd.DataFrame(rows)
     texts = table.drop(columns=VARIANT_KEYS).astype(str)
@@ -66,8 +64,8 @@ def compare(
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
-    metrics = [choose_metric(metric, margin, groups)]
-    return difference_frame(answer.compare(groups, metrics).differences)
+    spec = choose_metric(metric, margin, groups)
+    return difference_frame(answer.compare(groups, spec).differences)
 
 
 def judge(
@@ -83,7 +81,7 @@ def judge(
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
     files or a data frame. The options are the command's. Raises `UserError`."""
-    groups, metrics = read_results(
+    groups, spec = read_results(
         [source] if isinstance(source, str | PathLike) else source,
         metric,
         lower=lower,
@@ -93,4 +91,4 @@ def judge(
         seed_column=seed_column,
         dataset_column=dataset_column,
     )
-    return difference_frame(answer.compare(groups, metrics).differences)
+    return difference_frame(answer.compare(groups, spec).differences)

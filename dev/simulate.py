@@ -338,7 +338,7 @@ def _rates_of_means(tau: float, k: int) -> str:
     means = rng.normal(0, np.hypot(1, tau), (STUDIES_OF_TEXTS, 12, k))
     rates = []
     for m in (12, 1):
-        intervals = [random_effects(own, np.ones(k), m) for study in means for own in study]
+        intervals = [random_effects(own, np.ones(k), m)[0] for study in means for own in study]
         misses = [interval.low > 0 or interval.high < 0 for interval in intervals]
         rates.append(np.reshape(misses, (STUDIES_OF_TEXTS, 12)).any(axis=1).mean())
     return " / ".join(map(percent, rates))

@@ -252,7 +252,7 @@ def format_share(values: "pd.Series[float]") -> str:
 
 def compare_published(*studies: str) -> Answer:
     """The answer of published studies."""
-    return compare(load_groups([PUBLISHED / study for study in studies]), [ACCURACY])
+    return compare(load_groups([PUBLISHED / study for study in studies]), ACCURACY)
 
 
 def find_difference(answer: Answer, point: str, variant: str = "") -> Difference:

@@ -1,8 +1,8 @@
 """The answer of a command: everything that is computed of results, once, for whoever shows it."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 import pandas as pd
 
@@ -15,11 +15,12 @@ from attnexp.analysis.contrasts import (
 )
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
+from attnexp.analysis.metrics import planned_metric
+from attnexp.base.errors import join_names
 from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
 ENDPOINT_FIELDS = [*ENDPOINT_KEYS, "n", "mean", "sd"]  # of the JSON document
-MOST_LISTED = 8  # seeds that are listed as missing
 EPOCH_KEYS = ["data", "protocol", "variant", "epoch", "metric"]
 
 
@@ -45,19 +46,16 @@ class Answer:
     """Everything that a command shows of results."""
 
     comparisons: list[Comparison]
-    metrics: Sequence[MetricSpec]  # those that are judged
+    metric: MetricSpec  # that is judged
     means: list[Difference]  # over data sets
 
     @property
     def notes(self) -> list[str]:
         """Sentences that a reader of the numbers must know."""
-        notes = []
-        for comparison in self.comparisons:
-            notes += comparison.notes
+        notes = [note for comparison in self.comparisons for note in comparison.notes]
         for row in self.measured:
             if self.means and not row.has_verdict:
-                reason = row.reason or row.verdict
-                notes.append(f"Not in the mean over data sets: {row.data} ({reason}).")
+                notes.append(f"Not in the mean over data sets: {row.data} ({row.words}).")
         return list(dict.fromkeys(notes))
 
     @property
@@ -78,8 +76,7 @@ class Answer:
     @property
     def endpoints(self) -> pd.DataFrame:
         """Means at the endpoints of all groups."""
-        frames = [comparison.endpoints for comparison in self.comparisons]
-        return pd.concat(frames)
+        return pd.concat(comparison.endpoints for comparison in self.comparisons)
 
     @property
     def undecided(self) -> list[str]:
@@ -99,13 +96,13 @@ class Answer:
         return replace(self, comparisons=comparisons, means=means)
 
 
-def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
-    """Compare the variants of each group by these metrics, and their differences over data sets."""
+def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
+    """Compare the variants of each group by a metric, and their differences over data sets."""
     comparisons = []
     for group in groups:
         contrasts = contrasts_with_m(group.families)
         differences = []
-        for endpoint, metric in product(group.points, metrics):
+        for endpoint in group.points:
             above_chance = variants_above_chance(group, endpoint, metric)
             for contrast, m in contrasts:
                 row = judge_contrast(group, contrast, endpoint, metric, m, above_chance)
@@ -117,10 +114,10 @@ def compare(groups: Sequence[Group], metrics: Sequence[MetricSpec]) -> Answer:
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
             differences=differences,
             agreements=agreements_with_k(group),
-            notes=[*_describe_what_is_missing(group, metrics), *group.notes],
+            notes=[*_describe_what_is_missing(group, metric), *group.notes],
         )
         comparisons.append(comparison)
-    answer = Answer(comparisons=comparisons, metrics=metrics, means=[])
+    answer = Answer(comparisons=comparisons, metric=metric, means=[])
     return replace(answer, means=_average_over_data(answer.measured))
 
 
@@ -142,37 +139,28 @@ def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
 
 def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
     """Means of differences that have a verdict, over data sets, each by its first cut alone."""
-    by_key: dict[tuple[str, ...], dict[str, Difference]] = {}
+    by_contrast: defaultdict[tuple[str, ...], dict[str, Difference]] = defaultdict(dict)
     for row in differences:
         if row.has_verdict:
-            pair = (row.contrast.variant, row.contrast.baseline)
-            key = (row.protocol, row.endpoint.name, row.metric.name, *pair)
-            by_source = by_key.setdefault(key, {})
-            by_source.setdefault(row.source, row)
-    several = [list(by_source.values()) for by_source in by_key.values() if len(by_source) > 1]
+            key = (row.protocol, row.endpoint.name, row.contrast.variant, row.contrast.baseline)
+            by_contrast[key].setdefault(row.source, row)
+    several = [list(rows.values()) for rows in by_contrast.values() if len(rows) > 1]
     return [average_differences(rows) for rows in several]
 
 
-def _describe_what_is_missing(group: Group, metrics: Sequence[MetricSpec]) -> Iterator[str]:
-    """Notes on metrics and seeds that were planned and are not there, or the other way round."""
-    measured = set(group.endpoints["metric"])
-    judged = {(metric.name, metric.margin) for metric in metrics}
-    listed = ", ".join(f"{metric.name} ±{metric.margin_text}" for metric in metrics)
+def _describe_what_is_missing(group: Group, metric: MetricSpec) -> Iterator[str]:
+    """Notes on what was planned and is not there, or the other way round."""
     for study in group.studies:
-        if (study.metric, study.margin) not in judged:
-            planned = MetricSpec(name=study.metric, margin=study.margin)
-            yield f"Planned: {planned.name} ±{planned.margin_text}. This judges {listed}."
+        planned = planned_metric(study)
+        if planned != metric:
+            yield f"Planned: {planned}. This judges {metric}."
         if study.added_seeds:
             yield f"Seeds added after a first answer: {', '.join(study.added_seeds)}."
-    for metric in metrics:
-        if metric.name not in measured:
-            yield f"{group.data}: these results hold no {metric.name}."
-    seeds = group.endpoints.groupby("variant")["seed"].agg(frozenset)
-    if seeds.nunique() > 1:
+    if metric.name not in set(group.endpoints["metric"]):
+        yield f"{group.data}: these results hold no {metric.name}."
+    seeds_of = group.endpoints.groupby("variant")["seed"].agg(frozenset)
+    if seeds_of.nunique() > 1:
         yield "A difference leaves out seeds that one of its variants lacks; means do not."
-    for variant, missing in group.missing().items():
-        num_planned = len(group.planned[variant])
-        seeds = ", ".join(missing[:MOST_LISTED])
-        if len(missing) > MOST_LISTED:
-            seeds += ", ..."
-        yield f"Missing: {variant}, {len(missing)} of {num_planned} planned (seed {seeds})."
+    for variant, seeds in group.missing().items():
+        number = f"{len(seeds)} of {len(group.planned[variant])} planned"
+        yield f"Missing: {variant}, {number} (seed {join_names(seeds)})."

@@ -16,18 +16,14 @@ def variants_above_chance(group: Group, endpoint: Endpoint, metric: MetricSpec) 
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
-    values = group.values(endpoint.name, metric.name)
+    by_text = group.guess if metric.name == ACCURACY.name else None
     above = set()
-    for variant in values:
-        by_seed = values[variant].dropna()
+    for variant, values in group.values(endpoint.name, metric.name).items():
+        by_seed = values.dropna()
         keys = [(variant, seed, endpoint.name) for seed in by_seed.index]
         answers = [group.right[key] for key in keys if key in group.right]
-        if (
-            metric.name == ACCURACY.name
-            and group.guess is not None
-            and len(answers) >= FEWEST_SEEDS
-        ):
-            bound = bound_by_answers(np.array(answers, dtype=float) - group.guess)
+        if by_text is not None and len(answers) >= FEWEST_SEEDS:
+            bound = bound_by_answers(np.array(answers, dtype=float) - by_text)
         else:
             bound = bound_by_means(by_seed.to_numpy(), guess, group.num_texts[endpoint.name])
         if bound > 0:

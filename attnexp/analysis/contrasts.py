@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +16,18 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics import intervals
 from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.defaults import FEWEST_SEEDS
-from attnexp.statistics.intervals import Interval
+from attnexp.statistics.intervals import Bounds, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
 from attnexp.statistics.verdict import (
     NOT_ABOVE_CHANCE,
     SAME_ANSWERS,
-    TOO_FEW,
     UNDECIDED,
     MetricSpec,
     Verdict,
     judge_interval,
 )
 
-Bounds = tuple[float, float]
 NO_BOUNDS = (math.nan, math.nan)
 
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
@@ -74,7 +72,7 @@ class Difference:
     @property
     def has_verdict(self) -> bool:
         """Whether the seeds and the accuracies allow for a verdict, be it undecided."""
-        return self.verdict not in ("", TOO_FEW)
+        return not self.reason and self.interval.n >= FEWEST_SEEDS
 
     @property
     def words(self) -> str:
@@ -138,7 +136,11 @@ def judge_contrast(
         crossing = crossed(answers, m=m)
     texts = widen(crossing, interval) if crossing else None
     reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
-    difference = Difference(
+    if_as_measured = at_most = None
+    if reason != NOT_ABOVE_CHANCE:
+        if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
+        at_most = seeds_at_most(sd, metric.margin, m, sequential=sequential)
+    return Difference(
         data=group.data,
         source=group.source,
         protocol=group.protocol,
@@ -154,13 +156,8 @@ def judge_contrast(
         p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
         judgement=judge_interval(interval, metric, texts),
         reason=reason,
-    )
-    if reason == NOT_ABOVE_CHANCE:
-        return difference
-    return replace(
-        difference,
-        seeds_if_as_measured=seeds_if_as_measured(interval.mean, sd, m, anytime=sequential),
-        seeds_at_most=seeds_at_most(sd, metric.margin, m, anytime=sequential),
+        seeds_if_as_measured=if_as_measured,
+        seeds_at_most=at_most,
     )
 
 
@@ -170,8 +167,7 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
     first = rows[0]
     m = max(row.m for row in rows)
     means = [row.interval.mean for row in rows]
-    mean = random_effects(means, [row.error for row in rows], m)
-    interval = Interval(len(rows), mean.mean, mean.tau, mean.low, mean.high)
+    interval, next_bounds = random_effects(means, [row.error for row in rows], m)
     return Difference(
         data=f"mean over {len(rows)}",
         source=first.source,
@@ -180,10 +176,10 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
         endpoint=first.endpoint,
         metric=first.metric,
         interval=interval,
-        next=(mean.next_low, mean.next_high),
+        next=next_bounds,
         m=m,
         # Data sets are drawn with their texts, so no second interval can say otherwise.
-        judgement=judge_interval(interval, first.metric, (mean.low, mean.high)),
+        judgement=judge_interval(interval, first.metric, interval.bounds, counted="data sets"),
     )
 
 
@@ -204,10 +200,10 @@ def _weigh_answers(
     sums = []
     for seed in seeds:
         keys = [(variant, seed, endpoint.name) for variant in contrast.weights]
-        if all(key in group.right for key in keys):
+        if group.right.keys() >= set(keys):
             answers = np.array([group.right[key] for key in keys])  # (variants, texts)
             sums.append(weights @ answers)
-    return np.array(sums) if sums else np.empty((0, 0))
+    return np.array(sums)
 
 
 def _why_no_verdict(
@@ -225,6 +221,6 @@ def _why_no_verdict(
         return f"{n} of {num_planned} seeds finished"
     if above_chance.isdisjoint(contrast.weights):
         return NOT_ABOVE_CHANCE
-    if answers.size and len(answers) == n and not answers.any():
+    if len(answers) == n and not answers.any():
         return SAME_ANSWERS
     return ""

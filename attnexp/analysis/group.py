@@ -72,13 +72,10 @@ class Group:
         return self.published[self.published["variant"] == variant]
 
     def epochs_of(self, point: str) -> dict[str, int]:
-        """Epoch of an endpoint by variant; empty where it differs between seeds or is not known."""
-        rows = self.endpoints[self.endpoints["point"] == point].dropna(subset="epoch")
-        epochs = rows.drop_duplicates(["variant", "epoch"]).set_index("variant")["epoch"]
-        if not epochs.index.is_unique:
-            return {}
-        epoch_of: dict[str, int] = epochs.astype(int).to_dict()
-        return epoch_of
+        """Epoch of an endpoint by variant, where all seeds have the same."""
+        rows = self.endpoints[self.endpoints["point"] == point]
+        epochs = rows.groupby("variant", sort=False)["epoch"].first()
+        return dict(epochs.astype(int))
 
     def step(self, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""

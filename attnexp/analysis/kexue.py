@@ -63,14 +63,15 @@ def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    compared = {}
-    for key, value in settings.items():
-        is_k_value = key in DEPARTURES and DEPARTURES[key] == value
-        if key in FREE or is_k_value:
-            continue  # the stored settings have our default in place of K's value
-        compared[key] = value
-    pairs = compared.items()
-    alike = [position for position, values in k_settings.items() if pairs <= values.items()]
+    k_values = DEPARTURES.items()  # The stored settings have our defaults in place of these.
+    compared = {
+        key: value
+        for key, value in settings.items()
+        if key not in FREE and (key, value) not in k_values
+    }
+    alike = [
+        position for position, values in k_settings.items() if compared.items() <= values.items()
+    ]
     return table[table["position"].isin(alike)]
 
 
@@ -82,30 +83,26 @@ def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """One agreement for each set of settings in which variants that K ran differ from K's."""
+    """One agreement for each set of settings in which variants that K ran differ from K's, where
+    three of our seeds or more have all its values."""
     if group.published.empty:
         return []
-    published = group.published.melt(["variant", "epoch"], METRICS, var_name="metric")
-    unlike = published["variant"].map(lambda variant: settings_unlike_k(group.configs[variant]))
-    agreements = []
-    for words, rows in published.groupby(unlike, sort=False):
-        agreement = _compare_with_k(group, rows, words)
-        if agreement.n >= FEWEST_SEEDS:
-            agreements.append(agreement)
-    return agreements
-
-
-def _compare_with_k(group: Group, published: pd.DataFrame, unlike: tuple[str, ...]) -> Agreement:
-    """K's values of some variants beside ours. published: variant, epoch, metric, value."""
     keys = ["variant", "epoch", "metric"]
     ours = group.epochs.pivot(index="seed", columns=keys, values="value")
-    k_values = published.set_index(keys)["value"]
-    k_values = k_values[k_values.index.isin(ours.columns)]
-    runs = ours[k_values.index].dropna().to_numpy()
-    return Agreement(
-        n=len(runs),
-        unlike=unlike,
-        num_inside=count_inside(k_values.to_numpy(), runs),
-        num_values=len(k_values),
-        ours=inside_by_the_others(runs) if len(runs) > FEWEST_SEEDS else [],
-    )
+    published = group.published.melt(["variant", "epoch"], METRICS, "metric")
+    configs = published["variant"].map(group.configs.get)
+    published = published.assign(unlike=configs.map(settings_unlike_k)).set_index(keys)
+    published = published[published.index.isin(ours.columns)]
+    agreements = []
+    for words, rows in published.groupby("unlike", sort=False):
+        runs = ours[rows.index].dropna().to_numpy()
+        if len(runs) >= FEWEST_SEEDS:
+            agreement = Agreement(
+                n=len(runs),
+                unlike=words,
+                num_inside=count_inside(rows["value"].to_numpy(), runs),
+                num_values=len(rows),
+                ours=inside_by_the_others(runs) if len(runs) > FEWEST_SEEDS else [],
+            )
+            agreements.append(agreement)
+    return agreements

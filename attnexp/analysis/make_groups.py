@@ -12,12 +12,13 @@ from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import k_rows_like
 from attnexp.analysis.metrics import METRICS
 from attnexp.analysis.naming import name_variants
-from attnexp.analysis.rows import MADE_BY, RunRows, Setup
+from attnexp.analysis.rows import RunRows, Setup
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]
 """What tells the runs of a group apart."""
+ABOUT = ["data", "protocol", *RUN, "run_id"]
 
 
 def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> list[Group]:
@@ -76,7 +77,9 @@ def _make_group(
         k_rows_like(setup.settings, first.facts).assign(variant=variant)
         for variant, setup in setups.items()
     ]
-    versions = dict.fromkeys(made for run in runs.values() for made in run.made_by)
+    made_by = [made for run in runs.values() for made in run.made_by]
+    largest_classes = [run.largest_class for run in runs.values() if run.largest_class]
+    num_texts = first.facts["n_test"]
     return Group(
         data=named["data"].iloc[0],
         source=first.facts["name"],
@@ -88,15 +91,15 @@ def _make_group(
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
         configs={variant: setup.config for variant, setup in setups.items()},
-        right=_unpack_answers(endpoints, points, runs),
+        right=_unpack_answers(endpoints, points, runs, num_texts),
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
-        made_by=[dict(zip(MADE_BY, made, strict=True)) for made in versions],
+        made_by=list({str(made): made for made in made_by}.values()),
         code={variant: setup.code for variant, setup in setups.items()},
         facts={variant: setup.facts for variant, setup in setups.items()},
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
         chance=_describe_guess(first.facts),
-        guess=_unpack_guess(runs),
+        guess=_unpack(largest_classes[0], num_texts) if largest_classes else None,
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
@@ -106,7 +109,7 @@ def _collect_values(runs: Mapping[str, RunRows], named: pd.DataFrame) -> pd.Data
     """Columns data, protocol, variant, seed, run_id, epoch, metric and value of all runs."""
     rows = [(run_id, *row) for run_id, run in runs.items() for row in run.values]
     values = pd.DataFrame(rows, columns=["run_id", "epoch", "metric", "value"])
-    return named[["data", "protocol", *RUN, "run_id"]].merge(values.dropna(), on="run_id")
+    return named[ABOUT].merge(values.dropna(), on="run_id")
 
 
 def _list_planned(
@@ -155,43 +158,35 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
 def _measure_endpoints(
     values: pd.DataFrame, points: Sequence[Endpoint]
 ) -> tuple[list[Endpoint], pd.DataFrame]:
-    """The endpoints that runs have, and values there. An endpoint at the same epochs as the one
+    """The endpoints of a protocol, and values there. An endpoint at the same epochs as the one
     before it, on the same texts, is left out."""
+    by_epoch = values.pivot(index=["run_id", "epoch"], columns="metric", values="value")
+    runs = values[ABOUT].drop_duplicates()
+    epochs = runs.merge(by_epoch.reset_index(), on="run_id")
     parts: dict[Endpoint, pd.DataFrame] = {}
     selections: list[tuple[str, dict[Any, int]]] = []
     for point in points:
         assert point.select is not None
-        accuracies = values[values["metric"] == f"{point.measured}_accuracy"]
-        epochs = point.select(accuracies.pivot(index=RUN, columns="epoch", values="value"))
-        selection = (point.measured, epochs.to_dict())
-        if epochs.empty or selection in selections:
-            continue
-        selections.append(selection)
-        chosen = epochs.rename("epoch").reset_index()
-        parts[point] = _measure_endpoint(values.merge(chosen, on=[*RUN, "epoch"]), point)
-    order = {metric.name: place for place, metric in enumerate(METRICS)}
-    endpoints = pd.concat(parts.values())
-    endpoints = endpoints[endpoints["metric"].isin(order)]
-    endpoints = endpoints.sort_values("metric", key=lambda names: names.map(order), kind="stable")
-    return list(parts), endpoints.reset_index(drop=True)
+        accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
+        chosen = point.select(accuracies).rename("epoch")
+        selection = (point.measured, chosen.to_dict())
+        if selection not in selections:
+            selections.append(selection)
+            at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
+            parts[point] = _measure_endpoint(at_point, point)
+    names = [metric.name for metric in METRICS]
+    endpoints = pd.concat(parts.values()).melt([*ABOUT, "epoch", "point"], names, "metric")
+    return list(parts), endpoints.dropna(subset="value").reset_index(drop=True)
 
 
-def _measure_endpoint(values: pd.DataFrame, point: Endpoint) -> pd.DataFrame:
-    """Values at an endpoint, of values of its epochs; the gap is accuracy on train after the epoch
-    minus accuracy."""
-    prefix = f"{point.measured}_"
-    measured = values[values["metric"].str.startswith(prefix)]
-    measured = measured.assign(metric=measured["metric"].str.removeprefix(prefix))
-    after = values.loc[values["metric"] == "train_accuracy_after", [*RUN, "value"]]
-    gap = measured[measured["metric"] == "accuracy"].assign(metric="gap")
-    gap = gap.merge(after, on=RUN, suffixes=("_measured", ""))
-    gap["value"] -= gap.pop("value_measured")
-    return pd.concat([measured, gap]).assign(point=point.name)
-
-
-def _answer_same_texts(runs: Mapping[str, RunRows]) -> bool:
-    """Whether all runs have the same test set: not where each seed draws its own."""
-    return len({run.setup.record["resample"] for run in runs.values()}) == 1
+def _measure_endpoint(epochs: pd.DataFrame, point: Endpoint) -> pd.DataFrame:
+    """Metrics at an endpoint, of its epochs; the gap is accuracy on train after the epoch minus
+    accuracy."""
+    names = {f"{point.measured}_{metric.name}": metric.name for metric in METRICS}
+    measured = epochs.reindex(columns=[*ABOUT, "epoch", "train_accuracy_after", *names])
+    measured = measured.rename(columns=names).assign(point=point.name)
+    measured["gap"] = measured["train_accuracy_after"] - measured["accuracy"]
+    return measured
 
 
 def _unpack(packed: bytes, num_texts: int) -> Bits:
@@ -200,18 +195,19 @@ def _unpack(packed: bytes, num_texts: int) -> Bits:
 
 
 def _unpack_answers(
-    endpoints: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows]
+    endpoints: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows], num_texts: int
 ) -> dict[tuple[str, str, str], Bits]:
-    """Which test texts are right, where all runs answer the same ones."""
+    """Which test texts are right, by variant, seed and endpoint, where all runs have the same test
+    set: not where each seed draws its own. Answers of another accuracy than the run's are not used.
+    """
     answers: dict[tuple[str, str, str], Bits] = {}
-    if not _answer_same_texts(runs):
+    if len({run.setup.record["resample"] for run in runs.values()}) > 1:
         return answers
     on_test = [point.name for point in points if point.split == "test"]
     rows = endpoints[(endpoints["metric"] == "accuracy") & endpoints["point"].isin(on_test)]
     for row in rows.itertuples():
-        run = runs[row.run_id]
-        if row.epoch in run.correct:
-            bits = _unpack(run.correct[row.epoch], run.setup.facts["n_test"])
+        bits = _unpack(runs[row.run_id].correct.get(row.epoch, b""), num_texts)
+        if abs(bits.sum() - row.value * num_texts) < 0.5:
             answers[row.variant, row.seed, row.point] = bits
     return answers
 
@@ -221,11 +217,3 @@ def _describe_guess(facts: dict[str, Any]) -> dict[str, float]:
     if "largest_class" not in facts:
         return {}
     return guesses(facts["largest_class"], len(facts["classes"]))
-
-
-def _unpack_guess(runs: Mapping[str, RunRows]) -> Bits | None:
-    """Which test texts always answering the largest class has right; None where not known."""
-    stored = [run for run in runs.values() if run.largest_class]
-    if not stored or not _answer_same_texts(runs):
-        return None
-    return _unpack(stored[0].largest_class, stored[0].setup.facts["n_test"])

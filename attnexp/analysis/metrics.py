@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from attnexp.analysis.group import Group
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, join_names
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import MetricSpec
 
@@ -31,39 +30,30 @@ METRIC_OF_COLUMN = {
 """How columns of endpoints and epochs are shown."""
 
 
+def planned_metric(study: Manifest) -> MetricSpec:
+    """The metric and margin of a study."""
+    return replace(BY_NAME[study.metric], margin=study.margin)
+
+
 def choose_metric(
     name: str | None, margin: float | None, groups: Iterable[Group] = ()
 ) -> MetricSpec:
-    """The metric of this name with a margin in points, or in its own unit as that of loss; else
-    those of the studies, else accuracy and the default margin. Raises `UserError` where studies
-    have several, for an unknown metric, and for one with a unit of its own and no margin."""
+    """The metric of this name with a margin in points, or in its own unit as that of loss; what is
+    not given is that of the studies, else accuracy and the default margin. Raises `UserError` where
+    studies differ, for an unknown metric, and for one with a unit of its own and no margin."""
     studies = [study for group in groups for study in group.studies]
-    name = name or _agree([study.metric for study in studies], "metric") or ACCURACY.name
+    plans = list(dict.fromkeys(map(planned_metric, studies))) or [ACCURACY]
+    if len(plans) > 1 and None in (name, margin):
+        raise UserError(f"These studies judge {join_names(plans)}. Give --metric and --margin.")
+    plan = plans[0]
+    name = name or plan.name
     if name not in BY_NAME:
         raise UserError(f"Judge by {name}? Give --metric one of {', '.join(BY_NAME)}.")
     metric = BY_NAME[name]
-    if margin is None:
-        return replace(metric, margin=_planned_margin(metric, studies))
-    return replace(metric, margin=margin / 100 if metric.is_share else margin)
-
-
-def _planned_margin(metric: MetricSpec, studies: Iterable[Manifest]) -> float:
-    """The margin of the studies that judge in the unit of a metric, else its default one."""
-    of_this_unit = [
-        study.margin for study in studies if BY_NAME[study.metric].is_share == metric.is_share
-    ]
-    planned: float | None = _agree(of_this_unit, "margin")
-    if planned is None and not metric.is_share:
-        raise UserError(
-            f"--margin is the smallest difference of {metric.name} that matters, in its unit."
-        )
-    return planned or metric.margin
-
-
-def _agree(values: list[Any], option: str) -> Any:
-    """The value that all studies have; None without studies. Raises `UserError` for several."""
-    distinct = sorted(set(values))
-    if len(distinct) > 1:
-        listed = ", ".join(map(str, distinct))
-        raise UserError(f"These studies have several {option}s ({listed}). Give --{option}.")
-    return distinct[0] if distinct else None
+    if margin is not None:
+        return replace(metric, margin=margin / 100 if metric.is_share else margin)
+    if metric.is_share == plan.is_share:
+        return replace(metric, margin=plan.margin)
+    if metric.is_share:
+        return metric
+    raise UserError(f"--margin is the smallest difference of {name} that matters, in its unit.")

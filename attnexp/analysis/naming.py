@@ -30,18 +30,17 @@ def name_variants(runs: pd.DataFrame, settings_of: Mapping[str, Tree]) -> pd.Dat
     num_results = firsts.groupby([identity, "seed"])["run_id"].transform("nunique")
     identity += firsts["run_id"].where(num_results > 1, "")
 
-    names = _name_identities(firsts.assign(identity=identity), settings_of)
-    firsts["variant"] = identity.map(names)
+    variants = firsts.assign(identity=identity).drop_duplicates("identity")
+    firsts["variant"] = identity.map(_name_identities(variants, settings_of))
     return firsts[["run_id", "variant"]].merge(runs, on="run_id")
 
 
-def _name_identities(runs: pd.DataFrame, settings_of: Mapping[str, Tree]) -> dict[str, str]:
+def _name_identities(variants: pd.DataFrame, settings_of: Mapping[str, Tree]) -> dict[str, str]:
     """Names by identity: the label, and the settings that differ from variants of this label."""
-    firsts = runs.drop_duplicates("identity")
     names: dict[str, str] = {}
-    # Runs that vary `seed` take a name before those of other kinds that have the same.
-    for run in sorted(firsts.itertuples(), key=lambda run: run.seed_kind != "seed"):
-        namesakes = [settings_of[key] for key in firsts.loc[firsts["label"] == run.label, "key"]]
+    # Variants that vary `seed` take a name before those of other kinds that have the same.
+    for run in sorted(variants.itertuples(), key=lambda run: run.seed_kind != "seed"):
+        namesakes = variants.loc[variants["label"] == run.label, "key"].map(settings_of)
         words = [run.label] if run.label else []
         for key, value in settings_of[run.key].items():
             # A setting that components of namesakes do not have says no more than these do.

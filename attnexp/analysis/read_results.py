@@ -31,7 +31,7 @@ def read_results(
     seed_column: str = "seed",
     dataset_column: str = "dataset",
     sequential: bool = False,
-) -> tuple[list[Group], list[MetricSpec]]:
+) -> tuple[list[Group], MetricSpec]:
     """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame, one for each data set, and
     the metric that is judged.
 
@@ -46,10 +46,9 @@ def read_results(
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
     columns = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
+    columns["value"] = metric
     if metric == ACCURACY.name and "example" in cells:
         columns |= {"value": "correct", "example": "example"}
-    else:
-        columns["value"] = metric
     rows = _choose_columns(cells, columns)
     unused = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
@@ -57,9 +56,8 @@ def read_results(
     _refuse_rows(rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {listed}")
     spec = _make_spec(metric, rows, lower, margin)
     first = baseline or rows["variant"].iloc[0]
-    groups = []
-    for data, of_data in rows.groupby("data", sort=False):
-        groups.append(_make_group(str(data), of_data, spec, first, sequential))
+    by_data = rows.groupby("data", sort=False)
+    groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
     notes = groups[0].notes
     listed = _list_differing(unused, rows[["data", "variant"]])
     if listed:
@@ -68,7 +66,7 @@ def read_results(
         notes.append(f"Left out: {len(cells) - len(rows):,} rows with an empty {metric}.")
     if spec.higher_is_better and metric not in METRIC_OF_COLUMN:
         notes.append(f"More of {metric} is better, unless you add --lower.")
-    return groups, [spec]
+    return groups, spec
 
 
 def _read_cells(results: "Sequence[str | PathLike[str]] | pd.DataFrame") -> pd.DataFrame:
@@ -129,7 +127,7 @@ def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None)
     is_share = more_is_better and bool(values.between(0, 1).all())
     is_percent = more_is_better and known.is_share and not is_share
     if is_percent:
-        is_wrong = ~values.between(0, 100) | values.between(0, 1, inclusive="right")
+        is_wrong = ~values.between(1, 100)
         _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
     smallest = 0.0
     unit = "in its unit"
@@ -137,7 +135,7 @@ def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None)
         smallest = SMALLEST_MARGIN
         unit = "in points (half a point is 0.5)"
         margin = 100 * MARGIN if margin is None else margin
-    if margin is None or not smallest < margin < math.inf:
+    if margin is None or margin <= smallest:
         raise UserError(f"--margin is the smallest difference of {name} that matters, {unit}.")
     return MetricSpec(
         name=name,
@@ -149,18 +147,18 @@ def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None)
 
 
 def _make_group(
-    data: str, rows: pd.DataFrame, metric: MetricSpec, baseline: str, sequential: bool
+    data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
     wide = rows.pivot_table("value", "seed", "variant", sort=False)
     if baseline not in wide:
         raise UserError(f"{data}: there is no {baseline}. There are {join_names(wide)}.")
-    variants = [baseline, *wide.columns.drop(baseline)]
+    others = list(wide.columns.drop(baseline))
     num_pairs = wide.dropna(subset=baseline).count()
-    alone = [name for name in variants[1:] if not num_pairs[name]]
-    if alone == variants[1:]:
-        listed = join_names(variants)
-        raise UserError(f"{data}: {baseline} and another of {listed} must share a seed.")
+    alone = [name for name in others if not num_pairs[name]]
+    if alone == others:
+        raise UserError(f"{data}: {baseline} and another of {join_names(wide)} must share a seed.")
+    variants = [baseline, *others]
     answers = {}
     num_texts = {}
     if "example" in rows:
@@ -172,7 +170,7 @@ def _make_group(
         answers = {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}
         num_texts = {RESULT.name: len(by_run)}
     means = rows.groupby(["data", "variant", "seed"], sort=False)["value"].mean().reset_index()
-    endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric.name)
+    endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
         data=data,
         source=data,

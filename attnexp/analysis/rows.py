@@ -1,7 +1,6 @@
 """A run as the analysis reads it, whether it lies on disk or in a published file."""
 
 import json
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -9,16 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attnexp.base.files import reading
 from attnexp.runs import predictions
 from attnexp.runs.labels import replicate, settings
 from attnexp.runs.result import Run
 
 MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
-"""What made a run, in this order."""
+"""What made a run."""
 
-Value = tuple[int, str, float]
-"""Epoch, metric and value."""
+Value = tuple[int, str, float | None]
+"""Epoch, metric and value; None where it was not measured."""
 
 NAMES = """run_id label study seed sequential default_label num_departures folder command""".split()
 """Fields of a run that its record holds as they are."""
@@ -29,7 +27,7 @@ class Setup:
     """What the runs of a variant have in common."""
 
     config: dict[str, Any]
-    facts: dict[str, Any]  # of the data
+    facts: dict[str, Any]  # of the data, and of a run on disk the number of parameters
     code: dict[str, str]
 
     @cached_property
@@ -69,7 +67,7 @@ class RunRows:
     values: Sequence[Value]
     correct: Mapping[int, bytes]  # bits of the test texts that are right, by epoch
     largest_class: bytes = b""  # bits of the test texts of the largest class, if known
-    made_by: list[tuple[Any, ...]]  # values of `MADE_BY`
+    made_by: list[dict[str, Any]]  # values by `MADE_BY`
     sequential: bool = False  # whether its study adds seeds because of results
     default_label: str = ""
     num_departures: int = 0  # settings that are not the default ones
@@ -81,17 +79,6 @@ class RunRows:
         """What tells runs apart, and what belongs together."""
         return {name: getattr(self, name) for name in NAMES} | self.setup.record
 
-    def check_answers(self) -> None:
-        """Raise `ValueError` where the answers of an epoch do not have its accuracy."""
-        name = "val_accuracy" if self.setup.protocol == "blog" else "test_accuracy"
-        accuracies = {epoch: value for epoch, metric, value in self.values if metric == name}
-        num_texts = self.setup.facts["n_test"]
-        for epoch, bits in self.correct.items():
-            num_right = int.from_bytes(bits).bit_count()
-            is_cut = len(bits) != math.ceil(num_texts / 8)
-            if is_cut or abs(num_right - accuracies[epoch] * num_texts) > 0.5:
-                raise ValueError(f"the answers of epoch {epoch} do not have its accuracy")
-
 
 def as_rows(run: Run, study: str = "") -> RunRows:
     """A finished run on disk. study: key of the manifest that planned it, or empty. Raises
@@ -99,30 +86,34 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     result = run.result
     values = []
     for row in result.epochs:
-        values += [(row.epoch, name, value) for name, value in vars(row).items()]
+        metrics = vars(row).copy()
+        epoch = metrics.pop("epoch")
+        values += [(epoch, name, value) for name, value in metrics.items()]
     if result.config["train"]["protocol"] == "holdout":
         epoch = result.own_best.epoch
         values += [(epoch, f"test_{name}", value) for name, value in asdict(result.test).items()]
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
-    own = RunRows(
+    correct, largest_class = predictions.read_answers(run)
+    return RunRows(
         run_id=result.run_id,
         label=run.label,
         study=study,
         seed=replicate(result.config),
-        setup=Setup(config=result.config, facts={**result.data}, code=result.code | python),
-        values=[row for row in values if row[-1] is not None],
-        correct=predictions.right_by_epoch(run),
-        largest_class=predictions.largest_class(run),
-        made_by=[tuple(result.provenance.get(key) for key in MADE_BY)],
+        setup=Setup(
+            config=result.config,
+            facts=result.data | {"parameters": result.parameters},
+            code=result.code | python,
+        ),
+        values=values,
+        correct=correct,
+        largest_class=largest_class,
+        made_by=[{key: result.provenance.get(key) for key in MADE_BY}],
         sequential=run.sequential,
         default_label=result.label,
         num_departures=len(result.departures),
         folder=run.path,
         command=shlex.join(result.provenance.get("argv", ())),
     )
-    with reading(run.path / predictions.FILE, "Train again."):
-        own.check_answers()
-    return own
 
 
 def kind_of_seeds(config: dict[str, Any]) -> str:

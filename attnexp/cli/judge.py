@@ -9,16 +9,18 @@ from attnexp.cli.app import AsJson, Until, app, stop
 from attnexp.cli.report import Format, Html, Table, print_answer
 
 Column = typer.Option(metavar="NAME", help="Name of a column.")
-Margin = typer.Option(metavar="NUMBER", help="Smallest difference that matters.")
-Lower = typer.Option("--lower", help="Less is better, as it is for loss anyway.")
 
 
 @app.command()
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A csv, jsonl or parquet.")],
     metric: Annotated[str, typer.Option(metavar="NAME", help="Column to judge.")] = "accuracy",
-    lower: Annotated[bool, Lower] = False,
-    margin: Annotated[float | None, Margin] = None,
+    lower: Annotated[
+        bool, typer.Option("--lower", help="Less is better, as it is for loss anyway.")
+    ] = False,
+    margin: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="Smallest difference that matters.")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
     variant_column: Annotated[str, Column] = "variant",
     seed_column: Annotated[str, Column] = "seed",
@@ -40,7 +42,7 @@ def judge(
     from attnexp.analysis.answer import compare
     from attnexp.analysis.read_results import read_results
 
-    groups, metrics = read_results(
+    groups, spec = read_results(
         files,
         metric,
         lower=lower,
@@ -51,12 +53,12 @@ def judge(
         dataset_column=dataset_column,
         sequential=until is not None,
     )
-    answer = compare(groups, metrics)
+    answer = compare(groups, spec)
     if html is not None:
         from attnexp.report.page import write_page  # imports matplotlib
 
         write_page(html, answer)
-    print_answer(answer, table, "json" if as_json else format, only_if_asked=html is not None)
+    print_answer(answer, table, "json" if as_json else format)
     if until and answer.undecided:
         names = ", ".join(answer.undecided)
         stop(f"not decided: {names}. Add a seed to each variant and judge again.", code=1)

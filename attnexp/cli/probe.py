@@ -31,4 +31,4 @@ def probe(
 
     words = do.split(",") if do else []
     groups = probe_studies(folders, words, limit=limit, trust_code=trust_code, any_code=any_code)
-    print_answer(compare(groups, [ACCURACY]), table, "json" if as_json else format)
+    print_answer(compare(groups, ACCURACY), table, "json" if as_json else format)

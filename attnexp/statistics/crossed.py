@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from attnexp.statistics.defaults import ALPHA
-from attnexp.statistics.intervals import Interval
+from attnexp.statistics.intervals import Bounds, Interval
 
 
 class Crossed(NamedTuple):
@@ -59,6 +59,6 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     return Crossed(mean - half, mean + half, se, satterthwaite_df)
 
 
-def widen(texts: Crossed, seeds: Interval) -> tuple[float, float]:
+def widen(texts: Crossed, seeds: Interval) -> Bounds:
     """Bounds for other seeds and texts, never narrower than those for other seeds alone."""
     return min(texts.low, seeds.low), max(texts.high, seeds.high)

@@ -10,30 +10,24 @@ and Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009).
 """
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from attnexp.statistics.intervals import t_factor
+from attnexp.statistics.intervals import Bounds, Interval, t_factor
 
 
-class Meta(NamedTuple):
-    """The difference over data sets."""
+def random_effects(
+    differences: ArrayLike, errors: ArrayLike, m: int = 1
+) -> tuple[Interval, Bounds]:
+    """Combine the differences of k data sets, two or more, with their standard errors.
 
-    mean: float
-    low: float  # of the interval of the mean over data sets like these
-    high: float
-    next_low: float  # of the prediction interval of the next true difference; NaN below three
-    next_high: float
-    tau: float  # standard deviation of the true differences between data sets
-
-
-def random_effects(differences: ArrayLike, errors: ArrayLike, m: int = 1) -> Meta:
-    """Combine the difference of each data set with its standard error; two data sets or more. m:
-    comparisons that are judged together. Data sets without a verdict should be left out: their
-    differences say nothing of the effect."""
+    Returns the interval of the mean over data sets like these, whose n is k and whose sd is τ, and
+    the prediction interval of the next true difference, NaN below three data sets. m: comparisons
+    that are judged together. Data sets without a verdict should be left out: their differences say
+    nothing of the effect.
+    """
     y = np.asarray(differences, dtype=float)
     variances = np.asarray(errors, dtype=float) ** 2
     variances = np.maximum(variances, 1e-18)  # the error of equal differences may be 0
@@ -58,11 +52,5 @@ def random_effects(differences: ArrayLike, errors: ArrayLike, m: int = 1) -> Met
     if k > 2:
         next_se = math.sqrt(tau2 + se**2)
         next_half = t_factor(k - 1, m) * next_se
-    return Meta(
-        mean=mean,
-        low=mean - half,
-        high=mean + half,
-        next_low=mean - next_half,
-        next_high=mean + next_half,
-        tau=math.sqrt(tau2),
-    )
+    interval = Interval(k, mean, math.sqrt(tau2), mean - half, mean + half)
+    return interval, (mean - next_half, mean + next_half)

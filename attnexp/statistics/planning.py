@@ -17,39 +17,32 @@ MOST_SEEDS = 10_000  # largest number of seeds that is proposed
 
 
 def seeds_if_as_measured(
-    mean: float, sd: float, m: int = 1, *, anytime: bool = False
+    mean: float, sd: float, m: int = 1, *, sequential: bool = False
 ) -> int | None:
     """Fewest seeds whose interval leaves out 0 in four of five studies, if the true difference and
     its standard deviation are as measured; None above 10,000, or where sd is 0 or NaN. m:
-    comparisons judged together. anytime: for the anytime-valid interval."""
+    comparisons judged together. sequential: for the anytime-valid interval."""
     if math.isnan(sd) or sd == 0:
         return None
-    factor = anytime_factor if anytime else t_factor
+    factor = anytime_factor if sequential else t_factor
     effect = abs(mean) / sd
 
     def is_enough(n: int) -> bool:
-        difference = effect * math.sqrt(n)
-        return _has_power(difference, n, factor(n, m))
+        # The mean in standard errors follows the noncentral t distribution.
+        share_missed = nctdtr(n - 1, effect * math.sqrt(n), factor(n, m))
+        # scipy returns NaN for some shares below 1e-60.
+        return bool(np.nan_to_num(share_missed) <= 1 - POWER)
 
     return _fewest_seeds(is_enough)
 
 
-def _has_power(difference: float, n: int, factor: float) -> bool:
-    """Whether n seeds find a difference in four of five studies. difference: in standard errors;
-    factor: half-width of the interval, in standard errors as well."""
-    # the mean in standard errors follows the noncentral t distribution
-    share_missed = nctdtr(n - 1, difference, factor)
-    # scipy returns NaN for some shares below 1e-60
-    return bool(np.nan_to_num(share_missed) <= 1 - POWER)
-
-
-def seeds_at_most(sd: float, margin: float, m: int = 1, *, anytime: bool = False) -> int | None:
+def seeds_at_most(sd: float, margin: float, m: int = 1, *, sequential: bool = False) -> int | None:
     """Fewest seeds with (t(n, m) + 1.28) sd ≤ margin √n; None above 10,000, or where sd is NaN.
 
     With so many seeds a true difference of 0 is found equivalent in four of five studies, and a
     difference of one margin gets some verdict more often than that.
     """
-    factor = anytime_factor if anytime else t_factor
+    factor = anytime_factor if sequential else t_factor
 
     def is_enough(n: int) -> bool:
         half = (factor(n, m) + Z_90) * sd

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from attnexp.statistics.defaults import FEWEST_SEEDS, MARGIN
-from attnexp.statistics.intervals import Interval
+from attnexp.statistics.intervals import Bounds, Interval
 
 HELPS = "helps"
 HURTS = "hurts"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
-TOO_FEW = "too few seeds"
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
 # reasons for no verdict: guessing may do as well as either side; no answer differs
 NOT_ABOVE_CHANCE = "neither is shown to be above chance"
@@ -49,6 +48,10 @@ class MetricSpec:
         margin = 100 * self.margin if self.is_share else self.margin
         return f"{margin:.4g}"
 
+    def __str__(self) -> str:
+        """The metric with its margin: `accuracy ±0.25`."""
+        return f"{self.name} ±{self.margin_text}"
+
 
 class Verdict(NamedTuple):
     """What an interval allows to say of a difference."""
@@ -58,10 +61,10 @@ class Verdict(NamedTuple):
 
 
 def judge_interval(
-    interval: Interval, metric: MetricSpec, texts: tuple[float, float] | None = None
+    interval: Interval, metric: MetricSpec, texts: Bounds | None = None, *, counted: str = "seeds"
 ) -> Verdict:
     """The verdict of where the interval for other seeds lies: equivalent within ± margin, helps or
-    hurts beyond 0, else undecided; with fewer than three seeds, too few seeds.
+    hurts beyond 0, else undecided; with n below three, too few of what n counts.
 
     texts: the interval for other seeds and texts. Where it is not known, or lies elsewhere, "on
     these texts" is added. Words of helps and hurts add "by at least 0.25 points" if the interval
@@ -69,16 +72,17 @@ def judge_interval(
     texts only.
     """
     if interval.n < FEWEST_SEEDS:
-        return Verdict(TOO_FEW, TOO_FEW)
-    low = interval.low
-    high = interval.high
-    word = _locate(low, high, metric)
+        too_few = f"too few {counted}"
+        return Verdict(too_few, too_few)
+    bounds = interval.bounds
+    word = _locate(bounds, metric)
     if word == UNDECIDED:
         return Verdict(UNDECIDED, UNDECIDED)
     suffix = f" {ON_THESE_TEXTS}"
-    if texts is not None and _locate(*texts, metric) == word:
-        low, high = texts
+    if texts is not None and _locate(texts, metric) == word:
+        bounds = texts
         suffix = ""
+    low, high = bounds
     size = ""
     if low >= metric.margin or high <= -metric.margin:
         unit = " points" if metric.in_points else ""
@@ -91,8 +95,9 @@ def is_decided(words: str) -> bool:
     return words.startswith((HELPS, HURTS, EQUIVALENT))
 
 
-def _locate(low: float, high: float, metric: MetricSpec) -> str:
+def _locate(bounds: Bounds, metric: MetricSpec) -> str:
     """The verdict of an interval alone."""
+    low, high = bounds
     if -metric.margin < low and high < metric.margin:
         return EQUIVALENT
     if low <= 0 <= high:

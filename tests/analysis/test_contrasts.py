@@ -54,7 +54,7 @@ def table(**values: Sequence[float]) -> str:
 
 
 def differences(*groups: Group, metric: MetricSpec = ACCURACY) -> dict[str, Difference]:
-    return {row.contrast.variant: row for row in compare(groups, [metric]).differences}
+    return {row.contrast.variant: row for row in compare(groups, metric).differences}
 
 
 def test_a_difference_is_paired_by_the_seeds_that_both_have() -> None:
@@ -175,7 +175,7 @@ def crossed_group() -> Group:
 
 
 def test_crossed_factors_are_one_family_of_simple_effects_and_interactions() -> None:
-    rows = compare([crossed_group()], [ACCURACY]).differences
+    rows = compare([crossed_group()], ACCURACY).differences
     assert [row.contrast.name for row in rows] == [
         "pe − none within raw",
         "pe − none within big",
@@ -216,7 +216,7 @@ def test_a_difference_of_two_studies_has_the_wider_of_their_intervals() -> None:
     small = [difference("pe", "none")]
     large = [difference(name, "none") for name in ("pe", "rotary")]
     for families in ([small, large], [large, small]):
-        rows = compare([replace(group(), families=families)], [ACCURACY]).differences
+        rows = compare([replace(group(), families=families)], ACCURACY).differences
         assert sorted((row.contrast.variant, row.m) for row in rows) == [("pe", 2), ("rotary", 2)]
 
 
@@ -236,18 +236,18 @@ def mean_of_pe(answer: Answer) -> Any:
 def test_the_mean_over_data_sets_is_a_difference_in_the_family_of_its_study() -> None:
     groups = three_data_sets()
     rows = [differences(one)["pe"] for one in groups]
-    answer = compare(groups, [ACCURACY])
+    answer = compare(groups, ACCURACY)
     row = mean_of_pe(answer)
     means = [row.interval.mean for row in rows]
-    expected = random_effects(means, [row.error for row in rows], m=2)
+    interval, next_bounds = random_effects(means, [row.error for row in rows], m=2)
     assert row.m == 2
-    assert row.interval == pytest.approx((3, expected.mean, expected.tau, *expected[1:3]))
-    assert row.next == pytest.approx(expected[3:5])
+    assert row.interval == pytest.approx(interval)
+    assert row.next == pytest.approx(next_bounds)
     frame = difference_frame(answer.differences)
     assert [*frame["data"].unique()] == ["set0", "set1", "set2", "mean over 3"]
-    assert compare(groups[:1], [ACCURACY]).means == []
+    assert compare(groups[:1], ACCURACY).means == []
     cut = replace(groups[1], data="set0 (100 + 200 texts)", source="set0")  # the texts of the first
-    assert compare([groups[0], cut], [ACCURACY]).means == []
+    assert compare([groups[0], cut], ACCURACY).means == []
 
 
 def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() -> None:
@@ -256,6 +256,7 @@ def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() ->
     few = replace(third, endpoints=third.endpoints[third.endpoints["seed"].isin(["0", "1"])])
     reasons = {"neither is shown to be above chance": at_chance, "too few seeds": few}
     for reason, left_out in reasons.items():
-        answer = compare([one, other, left_out], [ACCURACY])
-        assert mean_of_pe(answer).interval.n == 2
+        answer = compare([one, other, left_out], ACCURACY)
+        row = mean_of_pe(answer)
+        assert (row.interval.n, row.verdict) == (2, "too few data sets")
         assert f"Not in the mean over data sets: set2 ({reason})." in answer.notes

@@ -90,20 +90,20 @@ def test_answers_by_example_make_an_accuracy() -> None:
         for v, n in (("a", 5), ("b", 8)) for s in range(3) for e in range(10)
     ]  # fmt: skip
     frame = pd.DataFrame(rows)
-    (group,), metrics = read_results(frame)
+    (group,), metric = read_results(frame)
     assert group.values("result", "accuracy").to_numpy().tolist() == [[0.5, 0.8]] * 3
     assert group.num_texts == {"result": 10}
     assert [*group.values("result", "accuracy").index] == ["0", "1", "2"]  # not 0.0
-    assert compare([group], metrics).differences[0].texts is not None
+    assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
     assert "1 or 0" in message_of(read_results, frame.replace("True", "0.3"))
 
 
 def test_a_variant_without_a_pair_is_named() -> None:
     third = FRAME[FRAME["variant"] == "a"].assign(variant="c", seed=range(4, 8))
-    groups, metrics = read_results(pd.concat([FRAME, third]))
+    groups, metric = read_results(pd.concat([FRAME, third]))
     assert groups[0].notes == ["c shares no seed with a, so no difference."]
-    assert compare(groups, metrics).undecided == ["c − a"]
+    assert compare(groups, metric).undecided == ["c − a"]
 
 
 def test_columns_that_differ_within_a_variant_are_named_as_not_used() -> None:
@@ -134,7 +134,7 @@ def test_rows_with_an_empty_cell_are_left_out_with_a_note() -> None:
 def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
     frame: pd.DataFrame, options: dict[str, Any], unit: str, margin: float
 ) -> None:
-    (group,), (metric,) = read_results(frame, **options)
+    (group,), metric = read_results(frame, **options)
     units = {"share": metric.is_share, "per cent": metric.is_percent, "own": not metric.in_points}
     assert [name for name, is_unit in units.items() if is_unit] == [unit]
     assert metric.margin == pytest.approx(margin)

@@ -148,9 +148,6 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     write(here / "conf/experiment/heir.yaml", heir)
     write(here / "conf/model/deep.yaml", "kind: attnexp.model.attention:Attention\nbefore: cnn")
     write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
-    write(here / "conf/data/half.yaml", "name: contrast\norder_fraction: 0.5")
-    with pytest.raises(UserError, match="Two different runs are called"):
-        plan(["data=contrast,half", "position=none,rotary"])
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
     config = compose("experiment=mine", "position.scale=3")

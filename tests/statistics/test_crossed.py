@@ -65,18 +65,20 @@ def test_equal_errors_give_the_t_interval_over_data_sets() -> None:
     d = [0.01, 0.03, -0.02, 0.05]
     mean = np.mean(d)
     sd = np.std(d, ddof=1)
-    meta = random_effects(d, [0.001] * 4)
-    assert (meta.low, meta.high) == pytest.approx(stats.t.interval(0.95, 3, mean, sd / 2))
-    assert meta.tau**2 == pytest.approx(sd**2 - 0.001**2)
-    half = stats.t.ppf(0.975, 2) * (meta.tau**2 + sd**2 / 4) ** 0.5
-    assert (meta.next_low, meta.next_high) == pytest.approx((mean - half, mean + half))
+    interval, next_bounds = random_effects(d, [0.001] * 4)
+    assert interval.bounds == pytest.approx(stats.t.interval(0.95, 3, mean, sd / 2))
+    assert interval.sd**2 == pytest.approx(sd**2 - 0.001**2)
+    half = stats.t.ppf(0.975, 2) * (interval.sd**2 + sd**2 / 4) ** 0.5
+    assert next_bounds == pytest.approx((mean - half, mean + half))
 
 
 def test_differences_closer_than_their_errors_have_no_spread_between_data_sets() -> None:
-    meta = random_effects([0.01, 0.011, 0.012], [0.02, 0.02, 0.02])
-    assert meta.tau == 0
-    assert meta.high - meta.low == pytest.approx(2 * stats.t.ppf(0.975, 2) * 0.02 / 3**0.5)
-    assert math.isnan(random_effects([0.01, 0.02], [0.001, 0.001]).next_low)
+    interval, _ = random_effects([0.01, 0.011, 0.012], [0.02, 0.02, 0.02])
+    assert interval.sd == 0
+    width = interval.high - interval.low
+    assert width == pytest.approx(2 * stats.t.ppf(0.975, 2) * 0.02 / 3**0.5)
+    _, next_bounds = random_effects([0.01, 0.02], [0.001, 0.001])
+    assert np.isnan(next_bounds).all()
 
 
 @given(
@@ -85,11 +87,11 @@ def test_differences_closer_than_their_errors_have_no_spread_between_data_sets()
 )
 def test_a_shift_of_all_moves_all_alike(rows: list[tuple[float, float]], shift: float) -> None:
     d, errors = zip(*rows, strict=True)
-    meta = random_effects(d, errors)
-    shifted = random_effects([value + shift for value in d], errors)
-    assert shifted.mean == pytest.approx(meta.mean + shift, abs=1e-6)
-    assert min(d) - 1e-6 <= meta.mean <= max(d) + 1e-6
-    assert meta.next_low <= meta.low
+    interval, next_bounds = random_effects(d, errors)
+    shifted, _ = random_effects([value + shift for value in d], errors)
+    assert shifted.mean == pytest.approx(interval.mean + shift, abs=1e-6)
+    assert min(d) - 1e-6 <= interval.mean <= max(d) + 1e-6
+    assert next_bounds[0] <= interval.low
 
 
 def test_means_of_a_family_hold_together() -> None:
@@ -99,7 +101,7 @@ def test_means_of_a_family_hold_together() -> None:
     missed = {12: 0, 1: 0}
     for m in missed:
         for study in studies:
-            intervals = [random_effects(d, np.ones(7), m) for d in study]
+            intervals = [random_effects(d, np.ones(7), m)[0] for d in study]
             missed[m] += any(mean.low > 0 or mean.high < 0 for mean in intervals)
     assert missed[12] <= 0.06 * 200
     assert missed[1] > 0.3 * 200

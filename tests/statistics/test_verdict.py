@@ -43,9 +43,13 @@ def test_it_is_where_the_intervals_lie(row: str) -> None:
     of_seeds = interval(float(low), float(high), 3)
     assert judge_interval(of_seeds, MetricSpec(), of_texts) == (name, words)
     assert is_decided(words) is (words != "undecided")
-    few = judge_interval(of_seeds._replace(n=2), MetricSpec(), of_texts)
-    assert few == ("too few seeds", "too few seeds")
-    assert not any(map(is_decided, ("too few seeds", "")))
+
+
+@pytest.mark.parametrize("counted", ["seeds", "data sets"])
+def test_two_of_what_n_counts_are_too_few(counted: str) -> None:
+    few = judge_interval(interval(0.1, 0.2, 2), MetricSpec(), counted=counted)
+    assert few == (f"too few {counted}", f"too few {counted}")
+    assert not any(map(is_decided, (few.words, "")))
 
 
 def test_less_of_a_loss_helps() -> None:
