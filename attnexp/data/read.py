@@ -5,7 +5,6 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -228,30 +227,16 @@ def _find_files(path: Path, data: DataConfig) -> Splits:
 
 
 def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, str]:
-    """Names of the splits for train, test and val. Raises `UserError` for one that is not there,
-    one whose files are no whole, unless it is named as its file, and two with a file in common."""
+    """Names of the splits for train, test and val. Raises `UserError` for one that is not there or
+    not whole, and where two have a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
     chosen = {key: name for key, name in names.items() if name}
-    all_files: list[str] = []
+    files: list[str] = []
     for key, name in chosen.items():
-        if name not in splits:
-            listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
-            raise UserError(
-                f"{path} has no split {name}; it holds {join_names(listed) or 'nothing'}. Name a "
-                f"split, data.{key}_split=NAME, or another data.path. What can be read is "
-                f"{FORMATS}."
-            )
-        files = list(splits[name])
-        if name not in files and not _are_whole(files):
-            raise UserError(
-                f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
-                f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), "
-                f"or name a file: data.{key}_split=FILE."
-            )
-        all_files += files
-    if len(set(all_files)) < len(all_files):
+        files += _list_split(path, splits, key, name)
+    if len(set(files)) < len(files):
         raise UserError(
             f"{path}: two of the splits {join_names(chosen.values())} have a file in common. Name "
             f"others: data.train_split, data.test_split, data.val_split."
@@ -259,11 +244,32 @@ def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, st
     return chosen
 
 
-def _are_whole(files: Sequence[str]) -> bool:
+def _list_split(path: Path, splits: Splits, key: str, name: str) -> list[str]:
+    """Names of the files of a split. Raises `UserError` where it is not there, and where its files
+    are no whole, unless it is named as its file."""
+    if name not in splits:
+        listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
+        raise UserError(
+            f"{path} has no split {name}; it holds {join_names(listed) or 'nothing'}. Name a "
+            f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
+        )
+    files = list(splits[name])
+    if name not in files and not _are_whole(files):
+        raise UserError(
+            f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
+            f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
+            f"name a file: data.{key}_split=FILE."
+        )
+    return files
+
+
+def _are_whole(files: list[str]) -> bool:
     """Whether these are one file, or all shards of one."""
     shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
-    totals = {int(total) for _, total in shards} or {1}
-    return totals == {len(files)} and len(shards or files) == len(files)
+    if not shards:
+        return len(files) == 1
+    totals = {int(total) for _, total in shards}
+    return totals == {len(files)} and len(shards) == len(files)
 
 
 def _read_texts(folder: Path) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, overlay
-from attnexp.config.options import conf_dir, describe, groups
+from attnexp.config.options import describe, groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
 from attnexp.config.study import load_study
 from attnexp.network.build import build_model, try_to_build
@@ -42,27 +43,21 @@ MODELS = [
 ]
 
 
-def others(config: RunConfig, key: str) -> Iterator[Any]:
+def others(config: RunConfig, key: str) -> list[Any]:
     """Other values of a setting: every other option, or a number near it."""
-    sections = {name: (section, field) for name, section, field in walk(config)}
-    section, field = sections[key]
-    value = getattr(section, field.name)
-    kind = field.type
-    if isinstance(value, bool):
-        yield not value
-    elif key == "data.tokenizer":
-        yield from (option for option in TOKENIZERS if option != value)
-    elif key == "train.loss":
-        yield "torch.nn.functional:mse_loss"
+    ((section, field),) = ((section, field) for name, section, field in walk(config) if name == key)
+    value, kind = getattr(section, field.name), field.type
+    options: Any = {"data.tokenizer": TOKENIZERS, "train.loss": ["torch.nn.functional:mse_loss"]}
+    if key in options:
+        options = options[key]
     elif isinstance(value, str):
         plain = get_args(kind)[0] if get_origin(kind) is Annotated else kind
-        options: Any = get_args(plain) or plain
-        yield from (one for one in options if one != value)
-    elif isinstance(value, float):
-        yield value / 2 + 0.1
+        options = get_args(plain) or plain
+    elif value is None:
+        options = [0.01 if "float" in str(kind) else 6]
     else:
-        small = 0.01 if "float" in str(kind) else 6
-        yield small if value is None else value + 2
+        options = {bool: [not value], float: [value / 2 + 0.1], int: [value + 2]}[type(value)]
+    return [option for option in options if option != value]
 
 
 def changed(config: RunConfig, key: str) -> Iterator[tuple[Any, RunConfig]]:
@@ -88,8 +83,7 @@ def behaviour(config: RunConfig) -> Behaviour:
 
 
 def same(one: Behaviour, other: Behaviour) -> bool:
-    (shapes, said), (other_shapes, other_said) = one, other
-    return shapes == other_shapes and torch.allclose(said, other_said, rtol=1e-9, atol=1e-9)
+    return one[0] == other[0] and torch.allclose(one[1], other[1], rtol=1e-9, atol=1e-9)
 
 
 def settings(config: RunConfig, *sections: str) -> list[str]:
@@ -101,13 +95,9 @@ def settings(config: RunConfig, *sections: str) -> list[str]:
 def test_every_setting_of_a_piece_changes_the_model(words: str) -> None:
     config = composed(words)
     before = behaviour(config)
-    idle = [
-        f"{key}={value}"
-        for key in settings(config, "model.", "position.", "mask.")
-        for value, other in changed(config, key)
-        if same(before, behaviour(other))
-    ]
-    assert not idle
+    for key in settings(config, "model.", "position.", "mask."):
+        for value, other in changed(config, key):
+            assert not same(before, behaviour(other)), f"{key}={value} does nothing"
 
 
 REVIEWS = [
@@ -116,16 +106,6 @@ REVIEWS = [
     "the good 好看 the bad",
     "It isn't bad, (not) at all: good",
 ]
-
-
-@pytest.fixture
-def reviews(tmp_path: Path) -> Path:
-    for split in ("train", "test"):
-        for label in ("pos", "neg"):
-            for i in range(8):
-                file = tmp_path / "reviews" / split / label / f"{i}_7.txt"
-                write(file, f"{REVIEWS[i % 4]} {label} {i}")
-    return tmp_path / "reviews"
 
 
 @pytest.mark.parametrize(
@@ -138,8 +118,11 @@ def reviews(tmp_path: Path) -> Path:
     ],
 )
 def test_every_setting_of_data_and_training_changes_what_comes_out(
-    words: str, sections: list[str], reviews: Path, tmp_path: Path
+    words: str, sections: list[str], tmp_path: Path
 ) -> None:
+    reviews = tmp_path / "reviews"
+    for split, label, i in product(("train", "test"), ("pos", "neg"), range(8)):
+        write(reviews / split / label / f"{i}_7.txt", f"{REVIEWS[i % 4]} {label} {i}")
     small = [] if "tfidf" in words else ["train.epochs=1", "train.batch_size=4", "model.d_model=8"]
     fixed = ["data=files", f"data.path={reviews}", "data.max_len=6", "data.vocab_size=12"]
     share = ["train.holdout=0.5"] if "holdout" in words else []
@@ -154,20 +137,11 @@ def test_every_setting_of_data_and_training_changes_what_comes_out(
         rows = [(row.train_loss, row.train_loss_after, row.val_loss) for row in result.epochs]
         return rows, result.test, result.parameters
 
-    before = ids(config), outcome(config)
-    idle = [
-        f"{key}={value}"
-        for key in settings(config, *sections)
-        if key != "data.name"
-        for value, other in changed(config, key)
-        if ids(other) == before[0] and outcome(other) == before[1]
-    ]
-    assert not idle
-
-
-def test_every_option_is_listed_with_what_it_is() -> None:
-    assert [*map(list, describe().values())] == [*map(list, groups().values())]
-    assert all(about for options in describe().values() for about in options.values())
+    ids_before, outcome_before = ids(config), outcome(config)
+    for key in {*settings(config, *sections)} - {"data.name"}:
+        for value, other in changed(config, key):
+            is_idle = ids(other) == ids_before and outcome(other) == outcome_before
+            assert not is_idle, f"{key}={value} does nothing"
 
 
 @pytest.mark.parametrize("group", sorted({*groups()} - {"experiment", "study", "executor"}))
@@ -189,14 +163,14 @@ def test_every_study_plans_runs_of_every_variant(study: str) -> None:
     assert planned.directory.name == study
 
 
-@pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda path: path.stem)
-def test_every_file_opens_with_what_it_is_for(path: Path) -> None:
-    assert path.read_text().startswith("# ")
-    if path.parent.name in ("experiment", "study"):
-        text = "\n".join(line for line in path.read_text().splitlines() if line.startswith("#"))
-        assert "laims" in text
-        assert f"Command: attnexp {'sweep' if path.parent.name == 'study' else 'train'}" in text
-        assert f"{path.parent.name}={path.stem}" in text
+def test_every_file_says_what_it_is_for() -> None:
+    assert [*map(list, describe().values())] == [*map(list, groups().values())]
+    assert all(about for options in describe().values() for about in options.values())
+    for group, command in (("experiment", "train"), ("study", "sweep")):
+        for name, path in groups()[group].items():
+            text = path.read_text()
+            parts = ["laims", f"Command: attnexp {command}", f"{group}={name}"]
+            assert all(part in text for part in parts), name
 
 
 @pytest.mark.parametrize("experiment", groups()["experiment"])

@@ -17,6 +17,7 @@ def frame(rows: Rows) -> Any:
 
 
 def write_csv(path: Path, rows: Rows) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     frame(rows).to_csv(path, index=False)
 
 

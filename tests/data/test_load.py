@@ -104,54 +104,45 @@ def test_what_cannot_be_fetched_is_said_with_all_ways(name: str) -> None:
     assert all(part in message for part in [name, *ways]), message
 
 
-def write_splits(folder: Path, **num_rows: int) -> None:
-    """Files of texts that begin with the file's name, labelled 0 and 1 in turn."""
-    folder.mkdir(exist_ok=True)
-    for name, num in num_rows.items():
-        write_csv(folder / f"{name}.csv", [(f"{name} {i}", i % 2) for i in range(num)])
+NO_SPLITS: list[tuple[str, dict[str, str], list[str]]] = [
+    ("train.csv train.csv.gz", {}, ["gz: 2 files are no whole", "train_split=FILE"]),
+    ("train/a.csv train/b.csv", {}, ["train/a.csv, train/b.csv"]),
+    ("train.csv old/train.csv", {}, ["old/train.csv, train.csv"]),
+    ("a.csv b.csv", {}, ["no split train; it holds a, a.csv, b", "data.train_split="]),
+    ("train.csv", {"name": "imdb"}, ["no split test; it holds train", "data.test_split="]),
+    ("train-0-of-2.csv", {"test_split": "x"}, ["1 files are no whole split"]),
+    ("train-0-of-2.csv train-0-of-2.tsv", {}, ["2 files are no whole split"]),
+    ("train-0-of-2.csv train_old-1-of-2.csv", {}, ["1 files are no whole split"]),
+    ("train.csv test.csv", {"val_split": "test"}, ["splits train, test, test have"]),
+    ("train.csv test.csv", {"val_split": "train.csv"}, ["train.csv have a file in"]),
+    ("train.csv", {"test_split": "train"}, ["splits train, train have a file"]),
+    ("README.md", {}, ["no split train; it holds README.md", "a csv, tsv"]),
+    ("pos/1.txt neg/1.txt", {}, ["it holds neg, pos", "train/pos/1.txt"]),
+    ("plain/train/0.csv", {}, ["it holds plain", "another data.path", "train/a.csv"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("names", "settings", "parts"),
-    [
-        (["train.csv", "train.csv.gz"], {}, ["gz: 2 files are no whole", "train_split=FILE"]),
-        (["train/a.csv", "train/b.csv"], {}, ["train/a.csv, train/b.csv"]),
-        (["train.csv", "old/train.csv"], {}, ["old/train.csv, train.csv"]),
-        (["a.csv", "b.csv"], {}, ["no split train; it holds a, a.csv, b", "data.train_split="]),
-        (["train.csv"], {"name": "imdb"}, ["no split test; it holds train", "data.test_split="]),
-        (["train-0-of-2.csv"], {"test_split": "x"}, ["1 files are no whole split"]),
-        (["train-0-of-2.csv", "train-0-of-2.tsv"], {}, ["2 files are no whole split"]),
-        (["train-0-of-2.csv", "train_old-1-of-2.csv"], {}, ["1 files are no whole split"]),
-        (["train.csv", "test.csv"], {"val_split": "test"}, ["splits train, test, test have"]),
-        (["train.csv", "test.csv"], {"val_split": "train.csv"}, ["train.csv have a file in"]),
-        (["train.csv"], {"test_split": "train"}, ["splits train, train have a file"]),
-        (["README.md"], {}, ["no split train; it holds README.md", "a csv, tsv"]),
-        (["pos/1.txt", "neg/1.txt"], {}, ["it holds neg, pos", "train/pos/1.txt"]),
-        (["plain/train/0.csv"], {}, ["it holds plain", "another data.path", "train/a.csv"]),
-    ],
-)
+@pytest.mark.parametrize(("names", "settings", "parts"), NO_SPLITS)
 def test_files_that_are_no_splits_are_reported(
-    tmp_path: Path, names: list[str], settings: dict[str, str], parts: list[str]
+    tmp_path: Path, names: str, settings: dict[str, str], parts: list[str]
 ) -> None:
-    for name in names:
-        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
-        write_csv(tmp_path / name, [("a", 0), ("b", 1)])
+    for name in names.split():
+        write_file(tmp_path / name, "text,label\na,0\nb,1\n")
     message = refusal(on_disk(tmp_path, **settings))
     assert all(part in message for part in [str(tmp_path), *parts]), message
 
 
 def test_a_split_is_named_as_its_file_or_folder(tmp_path: Path) -> None:
     home = tmp_path / "train"  # a folder of this name is no split of itself
-    write_splits(home, train=4, train_5k=4, test=4)
-    write_splits(home, **{"train-0-of-2": 4})
-    write_splits(home / "new", rows=4)
-    write_splits(home / "__MACOSX", train=1)
-    for name, stem in {"train_5k": "train_5k", "train.csv": "train", "new": "rows",
-                       "train-0-of-2.csv": "train-0-of-2"}.items():  # fmt: skip
-        rows = rows_of(on_disk(home, train_split=name))
-        assert [rows[split][0][0] for split in rows] == [f"{stem} 0", "test 0"]
+    files = "train train_5k test train-0-of-2 new/rows __MACOSX/train"
+    for name in files.split():
+        write_file(home / f"{name}.csv", "text,label\n" + f"{name} 0,0\n{name} 1,1\n" * 2)
+    for split, name in {"train_5k": "train_5k", "train.csv": "train", "new": "new/rows",
+                        "train-0-of-2.csv": "train-0-of-2"}.items():  # fmt: skip
+        rows = rows_of(on_disk(home, train_split=split))
+        assert [texts[0][0] for texts in rows.values()] == [f"{name} 0", "test 0"]
     rows = rows_of(on_disk(home, train_split="new", test_split="train_5k", val_split="test"))
-    assert [held[3][0] for held in rows.values()] == ["rows 3", "train_5k 3", "test 3"]
+    assert [texts[3][0] for texts in rows.values()] == ["new/rows 1", "train_5k 1", "test 1"]
 
 
 def test_the_command_shows_what_is_read(tmp_path: Path, here: Command) -> None:
