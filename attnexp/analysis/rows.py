@@ -27,7 +27,7 @@ class Setup:
     """What the runs of a variant have in common."""
 
     config: dict[str, Any]
-    facts: dict[str, Any]  # of the data
+    facts: dict[str, Any]  # of the data, and of a run on disk the number of parameters
     code: dict[str, str]
 
     @cached_property
@@ -99,7 +99,11 @@ def as_rows(run: Run, study: str = "") -> RunRows:
         label=run.label,
         study=study,
         seed=replicate(result.config),
-        setup=Setup(config=result.config, facts={**result.data}, code=result.code | python),
+        setup=Setup(
+            config=result.config,
+            facts=result.data | {"parameters": result.parameters},
+            code=result.code | python,
+        ),
         values=values,
         correct=correct,
         largest_class=largest_class,

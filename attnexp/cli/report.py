@@ -67,8 +67,7 @@ def report(
     if html is not None or figure is not None:
         from attnexp.report import figures, page  # These import matplotlib.
 
-        readers = page.load_readers(run_dirs, trust_code=trust_code, any_code=any_code)
-        readings = [(name, read(text)) for name, read in readers]
+        readings = page.load_readings(run_dirs, text, trust_code=trust_code, any_code=any_code)
         if html is not None:
             page.write_page(html, answer, readings)
         if figure is not None:
@@ -99,11 +98,9 @@ def print_answer(answer: "Answer", table: TableName | None, format: str) -> None
 
     if format == "json":
         emit(formats.make_document(answer, table))
-    elif table is None and format == "table":
-        show_answer(answer, console())
-    elif table is None:
-        emit(formats.format_answer(answer, format))
-    elif format == "table" and table != "study":
+    elif format != "table" or table == "study":
+        emit(formats.format_answer(answer, table, format))
+    elif table is not None:
         print_table(make_table(table, answer), console())
     else:
-        emit(formats.format_table(answer, table, format))
+        show_answer(answer, console())

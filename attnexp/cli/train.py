@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnexp.base import SENTENCE
-from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit
+from attnexp.cli.app import SCHEMA, AsJson, ConfigDir, Overrides, app, console, emit
 
 if TYPE_CHECKING:
     from attnexp.config.schema import RunConfig
@@ -44,9 +44,7 @@ def train(
     run_dir, result = train_run(config, again=again)
     note_few_steps([result])
     if as_json:
-        document = asdict(result) | {"folder": str(run_dir)}
-        del document["schema"]  # of the file
-        emit(document)
+        emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})
         return
     _print_epochs(config, result)
     commands = next_commands(run_dir, words, config)
@@ -55,28 +53,19 @@ def train(
 
 def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     """Print a table of the epochs, and on which split they are validated."""
-    from rich import box
-    from rich.table import Table
-
-    measured = "validated on the test set, as K does"
+    measured = "the test set"
     test = ""
     if config.train.protocol == "holdout":
-        measured = f"validated on {result.data['n_val']:,} texts held out"
+        measured = f"{result.data['n_val']:,} texts held out"
         epoch = result.own_best.epoch
         test = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("epoch", "train_loss", "train_acc", "val_loss", "val_acc"):
-        table.add_column(name, justify="right")
+    lines = ["epoch  train_loss  train_acc  val_loss  val_acc"]
     for row in result.epochs:
-        table.add_row(
-            str(row.epoch),
-            f"{row.train_loss:.4f}",
-            f"{row.train_accuracy:.2%}",
-            f"{row.val_loss:.4f}",
-            f"{row.val_accuracy:.2%}",
-        )
-    title = f"{result.label}: running means in training, {measured}"
-    console().print(title, table, test, sep="\n")
+        train = f"{row.train_loss:10.4f}  {row.train_accuracy:9.2%}"
+        lines.append(f"{row.epoch:5}  {train}  {row.val_loss:8.4f}  {row.val_accuracy:7.2%}")
+    title = f"{result.label}, {result.parameters:,} parameters"
+    about = f"train_ is the running mean in training, val_ is on {measured}\n"
+    console().print(title, about, *lines, test, sep="\n")
 
 
 def note_few_steps(results: "Iterable[RunResult]") -> None:

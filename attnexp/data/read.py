@@ -101,11 +101,11 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
     frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
     if not has_header:
         return frame.rename(columns=str)
-    names = frame.iloc[0].str.strip()
-    repeated = names[names.duplicated() & (names != "")]
-    if len(repeated):
+    names = [name.strip() for name in rows[0]]
+    repeated = {name for name in names if name and names.count(name) > 1}
+    if repeated:
         raise ValueError(f"several columns are called {join_names(repeated)}")
-    return frame[1:].set_axis(names.tolist(), axis=1)
+    return frame[1:].set_axis(names, axis=1)
 
 
 def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[list[str]]:
@@ -262,10 +262,8 @@ def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, st
 def _are_whole(files: Sequence[str]) -> bool:
     """Whether these are one file, or all shards of one."""
     shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
-    if not shards:
-        return len(files) == 1
-    totals = {int(total) for _, total in shards}
-    return totals == {len(files)} and len(shards) == len(files)
+    totals = {int(total) for _, total in shards} or {1}
+    return totals == {len(files)} and len(shards or files) == len(files)
 
 
 def _read_texts(folder: Path) -> pd.DataFrame:

@@ -22,7 +22,6 @@ from attnexp.config.schema import Precision
 from attnexp.inspect.insight import forward
 from attnexp.inspect.interventions import (
     ATTENTION,
-    Context,
     choose_interventions,
     load_intervention,
 )
@@ -58,7 +57,7 @@ def probe_run(
     if missing:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
         config, model, test = load_trained(run, overrides, **trust)
-        untouched = _answer(UNTOUCHED, model, test, config.train.precision)
+        untouched = most_probable(predict(model, test, config.train.precision))
     for name in missing:
         try:
             measured = _measure(name, model, test, config.train.precision, untouched)
@@ -94,7 +93,7 @@ def _measure(
         return [
             {"name": f"head {head}", "entropy": value} for head, value in enumerate(entropies, 1)
         ]
-    answers = _answer(name, model, test, precision)
+    answers = untouched if name == UNTOUCHED else _answer(name, model, test, precision)
     is_right = answers == test.truth
     row = {
         "name": name,
@@ -105,19 +104,16 @@ def _measure(
     return [row]
 
 
-def _answer(name: str, model: nn.Module, test: Examples, precision: Precision) -> NDArray[Any]:
+def _answer(name: str, model: nn.Module, test: Examples, precision: Precision) -> Any:
     """The most probable classes (n texts,) under an intervention."""
     with guard([name] if ":" in name else []):
-        change: Tensor | Context = test.ids
-        if name != UNTOUCHED:
-            # A function of the user's may write into the ids that it gets, hence a copy.
-            change = load_intervention(name)(test.ids.clone(), model)
+        # A function of the user's may write into the ids that it gets, hence a copy.
+        change = load_intervention(name)(test.ids.clone(), model)
         if isinstance(change, Tensor):
             test = Examples(change, test.labels)
             change = nullcontext()
         with change:
-            answers: NDArray[Any] = most_probable(predict(model, test, precision))
-    return answers
+            return most_probable(predict(model, test, precision))
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:

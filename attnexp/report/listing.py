@@ -1,7 +1,6 @@
 """The runs of a folder, finished or not, as a frame."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.filesize import decimal
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
-from attnexp.report.table import Table, text_of
+from attnexp.report.table import Table
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
@@ -61,11 +60,11 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    columns = {name: text_of(name) for name in SHOWN}
-    columns["accuracy"] = lambda run: format_number(float(run["accuracy"]), ACCURACY)
-    columns["bytes"] = lambda run: decimal(int(run["bytes"]), precision=0)
+    lines = runs[SHOWN].fillna({"bytes": 0}).to_dict("records")
+    for line in lines:
+        line["accuracy"] = format_number(line["accuracy"], ACCURACY)
+        line["bytes"] = decimal(line["bytes"], precision=0)
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    title = f"Runs: {states}; {decimal(int(runs['bytes'].sum()))}"
-    runs = runs.fillna({"accuracy": math.nan, "bytes": 0, "data": "", "seed": "", "settings": ""})
-    return Table(title=title, rows=runs.to_dict("records"), columns=columns)
+    size = decimal(int(runs["bytes"].sum()))
+    return Table(title=f"Runs: {states}; {size}", frame=runs, lines=lines)

@@ -39,7 +39,8 @@ def as_line(reading: Reading, head: int | None) -> Text:
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
     but_the_last = ranked[:-1]  # which follows from the rest
     classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
-    line = Text(", ".join(classes) + " ")
+    listed = ", ".join(classes)
+    line = Text(f"{listed} ")
     line.stylize("bold", 0, len(reading.label))
     styles = [""] * len(reading.marked)
     remarks = []
@@ -53,8 +54,10 @@ def as_line(reading: Reading, head: int | None) -> Text:
         remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
-    listed = ", ".join(filter(None, remarks))
-    return line.append(f" ({listed})", "dim") if listed else line
+    remark = ", ".join(filter(None, remarks))
+    if remark:
+        line.append(f" ({remark})", "dim")
+    return line
 
 
 def _style(depth: float) -> str:

@@ -68,7 +68,8 @@ class SparseAdam(KerasAdam):
         super().__init__(model.parameters(), **options)
         self.embedding = embedding
         weight = embedding.weight
-        state = self.state[weight]  # torch makes it with a gradient, which it never sees.
+        # torch would make this state at the first gradient of the table, which has none.
+        state = self.state[weight]
         state["step"] = torch.zeros(())
         state["exp_avg"] = torch.zeros_like(weight)
         state["exp_avg_sq"] = torch.zeros_like(weight)

@@ -1,4 +1,4 @@
-"""The training loop: K's training in PyTorch, whole and in sight.
+"""The training loop: K's training in PyTorch, in one function.
 
 Cross-entropy, Adam with Keras's epsilon, shuffled batches with the short last one kept.
 
@@ -131,7 +131,7 @@ def measure_epoch(
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
     """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
-    floats, which it may change in place. Of a class, what its settings make is that function."""
+    floats. It gets a copy of the labels. A class is called with its settings, and makes it."""
     if config.loss is None:
         return cross_entropy
     settings = asdict(config.loss)

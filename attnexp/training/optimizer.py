@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnexp.config.schema import Optimizer, Schedule, TrainConfig
+from attnexp.config.schema import ADAM_BETAS, Optimizer, Schedule, TrainConfig
 from attnexp.training.adam import EagerAdam, KerasAdam, SparseAdam
 
 
@@ -14,7 +14,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     """Adam or AdamW with Keras's decay rates: `SparseAdam` where `pool_words` reads the words."""
     common: Any = {
         "lr": config.lr,
-        "betas": (0.9, 0.999),
+        "betas": ADAM_BETAS,
         "eps": config.eps,
         "fused": True,
     }

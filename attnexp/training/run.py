@@ -135,8 +135,8 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     num_classes = len(dataset.classes)
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
-    # The same with `data.vocab_size` words is built for its draws alone, so that those of dropout,
-    # which follow, do not depend on how many words the data have.
+    # A model of `data.vocab_size` words is built for its draws alone: dropout draws after it, the
+    # same however many words the data have.
     build_model(config, num_classes)
     if vectors is not None:
         assert isinstance(model, Classifier)  # No other model takes vectors.
@@ -176,7 +176,7 @@ def _train_network(
 
 
 def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLog) -> History:
-    """Fit in one go, as an only epoch; its running mean is that of the fitted model on train."""
+    """Fit in a single epoch, whose running means are those of the fitted model on train."""
     train, val, _ = splits
     options = config.train
     started = time.perf_counter()
@@ -217,8 +217,8 @@ def _modules_of(code: Sequence[str]) -> list[str]:
 
 
 def _note_named_files(tree: Tree) -> None:
-    """Note the files that settings of pieces name: readers written in C or Rust tell Python of
-    none."""
+    """Note the files that settings of pieces name, since Python does not see those that C or Rust
+    opens."""
     for key, value in flatten(tree).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):

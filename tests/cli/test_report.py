@@ -101,6 +101,8 @@ def test_the_study_table_is_text_and_fields(here: Command, here_json: Json, stud
     assert text == here("report", study, "--table", "study", "--format", "markdown").stdout
     assert "imdb (fingerprint imdb), 25,000 train texts, 25,000 test texts" in text
     assert "none, pe, 2 epochs, 3 seeds (0, 1, 2), protocol blog, validated on test" in text
+    assert "betas of Adam (0.9, 0.999)" in text
+    assert "Parameters: none 2,609,281, pe 2,609,281." in text
     assert text.endswith("Command: attnexp sweep\n")
     (fields,) = here_json("report", study, "--table", "study")["study"]
     assert (fields["seeds"], fields["n_test"], fields["epochs"]) == (["0", "1", "2"], [25_000], [2])

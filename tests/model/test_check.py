@@ -62,7 +62,7 @@ WRONG = [
     (*JOIN, "x[:, :5]", "Own returned (3, 5, 4), wanted (3, 7, 4)."),
     (*JOIN, "x + torch.arange(3.)[: len(x), None, None]", "Own mixes the texts of a batch"),
     (*JOIN, "nn.functional.dropout(x, 0.5)", "Own gives other logits when asked again"),
-    (*JOIN, "x", "self.w = nn.LazyLinear(2)", "access the shape of an uninitialized parameter"),
+    (*JOIN, "x", "self.w = nn.LazyLinear(2)", "an uninitialized parameter"),
     (*JOIN, "x", "self.w = nn.Parameter(torch.zeros(1).bfloat16())", "parameter 'w' is torch.bfl"),
     (*JOIN, "x", "self.w = nn.Parameter(torch.tensor(np.random.default_rng().random()).float())",
      "position.w does not start from its seed"),

@@ -102,7 +102,7 @@ def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: 
     (answers / "squeue.txt").write_text("7|PENDING|Resources\n")
     look(executor)
     assert executor.status == "Slurm: 0 run, 1 wait (Resources)"
-    (answers / "squeue").write_text("exit 1")
+    (answers / "squeue").write_text("#!/bin/sh\nexit 1\n")
     look(executor)
     assert executor.status == "squeue does not answer"
     result = executor.folder / "7_0_result.pkl"

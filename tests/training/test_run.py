@@ -50,6 +50,7 @@ def test_the_folder_holds_what_the_contract_says(finished: Finished) -> None:
     log = (path / store.LOG).read_text()
     assert re.fullmatch(r"(epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s\n){3}", log)
     assert predictions.TEST not in predictions_that_give_the_rows(path, result)
+    assert measure_again(path).metrics == result.test
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
 
 
@@ -124,42 +125,37 @@ def test_a_finished_run_is_repeated_only_when_asked(finished: Finished, monkeypa
     assert [file.name for file in path.parent.glob("[!.]*")] == [again.run_id]
 
 
-def test_threads_are_those_of_the_run_and_set_back_after_it(tmp_path: Path) -> None:
-    before = torch.get_num_threads()
-    few = ["train.epochs=1", "data.limit_train=8", "data.limit_test=8"]
-    path, result = train_run(config_in(tmp_path, f"train.threads={before + 1}", *few))
-    assert result.provenance["threads"] == before + 1
-    measure_again(path)
-    assert torch.get_num_threads() == before
-
-
 def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
-    """Words of the file have its vectors, the others their own start; coverage is told."""
+    """Words of the file have its vectors, the others their own start; coverage is reported. As many
+    threads as the run asks for are set back after it."""
     words = load_data(config_in(tmp_path).data).words
     file, known = tmp_path / "vectors.txt", words[::2]
     file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))
-    given = [f"model.vectors={file}", "model.d_model=4", "model.freeze=true"]
-    path, result = train_run(config_in(tmp_path, *given, f"data.vocab_size={4 + len(words)}"))
+    num_threads = torch.get_num_threads()
+    given = [f"model.vectors={file}", "model.d_model=4", f"train.threads={num_threads + 1}"]
+    path, result = train_run(config_in(tmp_path, *given, "model.freeze=true"))
+    assert measure_again(path).metrics == result.test
+    assert result.provenance["threads"] == num_threads + 1
+    assert torch.get_num_threads() == num_threads
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
     weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
-    table = weights["embedding.weight"][4 : 4 + len(words)]  # every id is taken
+    table = weights["embedding.weight"][4:]
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05
 
 
-def test_a_word_table_has_a_row_for_each_word(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_word_table_has_a_row_for_each_word(
+    finished: Finished, tmp_path: Path, monkeypatch: Patch
+) -> None:
     """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
 
-    def train(name: str) -> tuple[dict[str, Any], RunResult]:
-        path, result = train_run(config_in(tmp_path / name))
-        assert measure_again(path).metrics == result.test
-        return predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS), result
-
-    weights, result = train("sized")
-    monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
-    whole, expected = train("whole")
+    _, path, result = finished
+    weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
     num_rows = len(weights["embedding.weight"])
     assert num_rows == 4 + len(load_data(config_in(tmp_path).data).words)
+    monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
+    path, expected = train_run(config_in(tmp_path))
+    whole = predictions.load_arrays(Run(path=path, result=expected), predictions.WEIGHTS)
     assert len(whole["embedding.weight"]) == 1000
     for name in weights:
         np.testing.assert_array_equal(weights[name], whole[name][:num_rows])

@@ -96,12 +96,12 @@ def test_a_baseline_is_fitted_and_what_it_changes_in_place_is_its_own(own: Make)
 
 def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> None:
     """Positions, too, are changed in place in both trainings."""
-    plain = ["data.max_len=6", "model.dropout=0"]
     rows = []
     for loss in ("smoothed", "in_place"):
-        config = own("position=own:Scaled", f"train.loss=own:{loss}", *plain)
-        rows.append([*fit(build_model(config), examples(32), config.train)])
-    assert without_clock(rows[0]) == without_clock(rows[1])
+        words = "position=own:Scaled", f"train.loss=own:{loss}", "data.max_len=6", "model.dropout=0"
+        config = own(*words)
+        rows.append(without_clock([*fit(build_model(config), examples(32), config.train)]))
+    assert rows[0] == rows[1]
 
 
 def test_state_outside_the_weights_is_refused_after_training(own: Make) -> None:
