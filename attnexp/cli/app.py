@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import signal
 import sys
 from contextlib import redirect_stdout
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 from attnexp import __version__
 from attnexp.base.errors import RunFailed, UserError, escape_controls
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 7  # of the JSON documents of all commands
+OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
+"""What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
 
 class Commands(TyperGroup):
@@ -29,12 +33,21 @@ class Commands(TyperGroup):
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
         try:
             return super().invoke(ctx)
+        except TyperException as error:
+            if hasattr(error, "possibilities"):  # of an unknown option
+                error.message += ". Settings have no dashes, as in train.epochs=3."
+            raise
         except BrokenPipeError:
             raise  # `main` ends the command
         except (UserError, OSError, UnicodeDecodeError) as error:
             stop(str(error), code=2)
         except RunFailed as error:
             stop(str(error), code=1)
+        except (MemoryError, RuntimeError) as error:
+            if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
+                raise
+            reason = str(error).partition("\n")[0]
+            stop(f"Memory does not suffice: {reason}", code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Further Ctrl-C must not break the exit.
             stop(str(why) or "Run the same command again to resume.", code=130)

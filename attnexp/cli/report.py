@@ -61,6 +61,8 @@ def report(
     from attnexp.analysis.read_runs import load_groups
 
     run_dirs = run or []
+    if figure is None and (show != "curves" or (run_dirs and html is None)):
+        raise UserError("--show needs --figure FILE; --run needs --html FILE or --figure FILE.")
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))

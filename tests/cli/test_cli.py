@@ -109,12 +109,15 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
 
 WRONG = {
     "sweep data=contrast --metric f1": "Give --metric one of accuracy",
+    "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
+    "sweep -m seed=1,2": "Settings have no dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "predict /nowhere text": "/nowhere",
     "report BLOG --format latx": "'latx' is not one of",
     "report BLOG --table across": "No two variants, data sets",
     "report BLOG --baseline none": "no variant none. There are no_pe, pe.",
     "report BLOG --metric loss": "smallest difference of loss that matters",
+    "report BLOG --show forest": "needs --figure FILE",
     "report BLOG --figure a.svg --show positions": "Give one with --run RUN_DIR",
     "report BLOG --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
     "judge nowhere.csv": "Error: [Errno 2] No such file or directory: 'nowhere.csv'",
