@@ -33,9 +33,7 @@ def evaluate(
         find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
     )
     if table is not None:
-        from attnexp.report.formats import to_csv
-
-        emit(to_csv(list_errors(again)))
+        emit(list_errors(again).to_csv(index=False).rstrip("\n"))
         return
     stored, measured = again.run.result.test, again.metrics
     if as_json:

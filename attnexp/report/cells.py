@@ -56,22 +56,28 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 
 
 def intervals_of(row: Difference) -> list[Bounds | None]:
-    """The interval that decides, and the wider one, for other texts or for the next data set, cut
-    where a difference can be no larger: at ±100 points of two variants, ±200 of an interaction.
-    None where there is none, or one without ends."""
+    """The interval that decides, and the wider one, cut where a difference can be no larger: at
+    ±100 points of two variants, ±200 of an interaction. None where there is none, or one without
+    ends."""
     weights = map(abs, row.contrast.weights.values())
     largest = row.metric.whole * sum(weights) / 2 or math.inf
-    wider = row.next if row.is_mean else row.texts
     intervals: list[Bounds | None] = []
-    for bounds in (row.interval.bounds, wider):
-        low, high = bounds or NO_BOUNDS
-        if math.isfinite(low) and math.isfinite(high):
-            low = max(low, -largest)
-            high = min(high, largest)
-            intervals.append((low, high))
-        else:
-            intervals.append(None)
+    for low, high in _whole_intervals(row):
+        is_finite = math.isfinite(low) and math.isfinite(high)
+        intervals.append((max(low, -largest), min(high, largest)) if is_finite else None)
     return intervals
+
+
+def is_cut(row: Difference) -> bool:
+    """Whether an interval goes beyond what a difference can be."""
+    pairs = zip(intervals_of(row), _whole_intervals(row), strict=True)
+    return any(cut not in (None, whole) for cut, whole in pairs)
+
+
+def _whole_intervals(row: Difference) -> list[Bounds]:
+    """The interval that decides, and the wider one: for other texts, or for the next data set."""
+    wider = row.next if row.is_mean else row.texts
+    return [row.interval.bounds, wider or NO_BOUNDS]
 
 
 def size_of(row: Difference) -> str:

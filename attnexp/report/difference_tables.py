@@ -7,7 +7,14 @@ from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
-from attnexp.report.cells import NONE, format_interval, format_number, format_span, intervals_of
+from attnexp.report.cells import (
+    NONE,
+    format_interval,
+    format_number,
+    format_span,
+    intervals_of,
+    is_cut,
+)
 from attnexp.report.table import Table
 
 ABOUT = ["data", "protocol", "at", "difference"]
@@ -95,4 +102,6 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     if sizes != {1}:
         bound = "all" if len(sizes) == 1 else "up to"
         text += f", {bound} {max(sizes)} together"
+    if any(map(is_cut, rows)):
+        text += ", cut at the largest possible: the data are too few"
     return text

@@ -77,8 +77,9 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame without its index, and with nothing where a number is infinite."""
-    cells = frame.mask(frame.isin(EMPTY))
+    """The frame without its index, and with nothing where a number is infinite. A name that a
+    spreadsheet would compute has a quote in front."""
+    cells = frame.mask(frame.isin(EMPTY)).replace(r"^(?=[=+\-@])", "'", regex=True)
     return str(cells.to_csv(index=False)).rstrip("\n")
 
 

@@ -60,12 +60,15 @@ def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_deci
     assert "undecided" not in listed
 
 
-def test_intervals_end_where_a_difference_can_be_no_larger() -> None:
+def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_why() -> None:
     frame = pd.DataFrame({"variant": [*"abab"], "seed": [*"0011"]})
     frame["accuracy"] = [0.4, 0.5, 0.5, 0.7]
     (row,) = compare(*read_results(frame)).differences
     wide = replace(row, interval=row.interval._replace(low=-1.5))
-    assert list(tabulate_differences([wide]).cells["other seeds"]) == ["[-100.00, +78.53]"]
+    assert "cut at" not in tabulate_differences([row]).title
+    table = tabulate_differences([wide])
+    assert list(table.cells["other seeds"]) == ["[-100.00, +78.53]"]
+    assert table.title.endswith("cut at the largest possible: the data are too few")
     assert cells.size_of(wide) == "+15.00 [-100.00, +78.53]"
 
 
@@ -199,6 +202,12 @@ def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
         assert list(frame) == list(document[key][0])
         means = [row["mean"] for row in document[key]]
         assert list(frame["mean"]) == pytest.approx(means, abs=1e-12)
+
+
+def test_no_name_in_csv_is_a_formula() -> None:
+    names = pd.DataFrame({"a": ["=1+1", "@A", "-2+3", "+x", "pe"], "b": -1.5})
+    written = formats.to_csv(names).splitlines()[1:]
+    assert written == ["'=1+1,-1.5", "'@A,-1.5", "'-2+3,-1.5", "'+x,-1.5", "pe,-1.5"]
 
 
 def test_means_over_data_sets_are_in_every_format_and_have_the_next_ones_interval() -> None:
