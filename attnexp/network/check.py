@@ -59,9 +59,9 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
         again = model(ids)
         alone = torch.cat([model(text[None]) for text in ids])
     shape = tuple(logits.shape)
-    wanted = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
-    if shape != wanted:
-        problem = f"returned {shape}, wanted {wanted}"
+    expected = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
+    if shape != expected:
+        problem = f"returned {shape}, wanted {expected}"
     elif not logits.isfinite().all():
         problem = "returned logits that are not finite"
     elif differ(again, logits):
@@ -105,14 +105,14 @@ def _check_output(piece: Any, inputs: Any, output: Any) -> None:
         name = output.dtype if isinstance(output, Tensor) else type(output).__name__
         raise UserError(f"{name_piece(piece)} returned {name}, wanted {dtype}.")
     shape = tuple(output.shape)
-    wanted = shape
+    expected = shape
     match piece:
         case seams.Embedding():
             surroundings: Any = piece.surroundings  # vocab_size and d_model
-            wanted = (*inputs[0].shape, surroundings[1])
+            expected = (*inputs[0].shape, surroundings[1])
         case seams.JoinedPosition() | seams.Mixer():
-            wanted = (*inputs[0].shape[:-1], piece.d_output)
+            expected = (*inputs[0].shape[:-1], piece.d_output)
         case seams.Rotation():
-            wanted = tuple(inputs[0].shape)
-    if shape != wanted:
-        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {wanted}.")
+            expected = tuple(inputs[0].shape)
+    if shape != expected:
+        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {expected}.")
