@@ -103,6 +103,7 @@ SAME = {
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",
     "model.before=cnn model.before.kernel=5": "model/before=cnn model.before.kernel=5",
     "experiment=blog_pe model.score=dot": "experiment=blog_pe",
+    "experiment=blog_pe model=attnexp.model.attention:Attention": "experiment=blog_pe",
     "data.max_len=${data.vocab_size} data.vocab_size=9": "data.max_len=9 data.vocab_size=9",
     "train.warmup=${seed} seed=7": "train.warmup=7 seed=7",
     "position=rotary position.layout=split": "position.layout=split position=rotary",
