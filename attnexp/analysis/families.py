@@ -71,7 +71,6 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[st
     both; the first has the baseline levels."""
     base_first, base_second = next(iter(variants))
     # beside `data.limit_train=3000` the other level is `10000`
-    first_baseline = base_first.removeprefix(f"{factors[0]}=")
     second_baseline = base_second.removeprefix(f"{factors[1]}=")
     effects = []
     interactions = []
@@ -83,7 +82,7 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[st
             difference(variant, baseline),
             within=second,
             variant_level=first,
-            baseline_level=first_baseline,
+            baseline_level=base_first,
             suffix=f" within {second}",
         )
         effects.append(effect)

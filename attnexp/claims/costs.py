@@ -73,7 +73,7 @@ def projections_cost_n_and_products_n_squared() -> Finding:
 def count_parts(num_tokens: int) -> list[int]:
     """FLOPs, for one text, of QKV, a convolution of width 3, and the two products of attention."""
     layer = random_attention(128, 8, 16)
-    convolution = random_module(Convolution, 128, 128, kernel=3)
+    convolution = random_module(Convolution(128, 128, kernel=3))
     score = DotProduct(8, 16, 16, 16)
     x = draw_normal(1, num_tokens, 128)
     padding = torch.zeros(1, num_tokens, dtype=torch.bool)
@@ -106,11 +106,11 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     query, key = grid(16)
     ahead = key - query  # (T outputs, T inputs)
     attention = random_attention(128, 8, 16)
-    lstm = random_module(LSTM, 128, 8)
+    lstm = random_module(LSTM(128, 8))
     claims = [(attention(x), ahead < 16), (lstm(x, padding), ahead <= 0)]
     y = x
     for depth in (1, 2, 3):
-        convolution = random_module(Convolution, y.shape[-1], 16, kernel=3)
+        convolution = random_module(Convolution(y.shape[-1], 16, kernel=3))
         y = convolution(y, padding)
         claims.append((y, ahead.abs() <= depth))
     pairs = [(find_reach(output, x), claimed) for output, claimed in claims]

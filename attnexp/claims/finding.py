@@ -18,6 +18,10 @@ class Finding(NamedTuple):
     n: int | None = None  # seeds a variant
 
 
+Check = Callable[..., Finding]
+"""It takes the path of the study, if there is one."""
+
+
 class Claim(NamedTuple):
     """A statement of a source, with its check."""
 
@@ -25,7 +29,7 @@ class Claim(NamedTuple):
     source: str
     text: str
     refuted_by: str  # the result that would refute it: the docstring of its check
-    check: Callable[..., Finding]  # takes the path of the study, if there is one
+    check: Check
     study: str
 
 
@@ -33,12 +37,10 @@ CHECKED: list[Claim] = []
 """The claims that have a check."""
 
 
-def claim(
-    id: str, source: str, text: str, study: str = ""
-) -> Callable[[Callable[..., Finding]], Callable[..., Finding]]:
+def claim(id: str, source: str, text: str, study: str = "") -> Callable[[Check], Check]:
     """Decorator of a function that checks a claim; its docstring says what would refute it."""
 
-    def add_claim(check: Callable[..., Finding]) -> Callable[..., Finding]:
+    def add_claim(check: Check) -> Check:
         refuted_by = " ".join(str(check.__doc__).split())
         CHECKED.append(Claim(id, source, text, refuted_by, check, study))
         return check

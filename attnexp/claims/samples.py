@@ -1,6 +1,5 @@
 """Random inputs and modules on which claims are checked, both in float64."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -15,9 +14,8 @@ def draw_normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
-def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -> Any:
-    """A module with random weights, large enough for attention far from uniform."""
-    module = make(*args, **settings)
+def random_module(module: nn.Module) -> Any:
+    """The module with random weights, large enough for attention far from uniform."""
     module.double().eval().requires_grad_(False)
     for seed, weight in enumerate(module.parameters(), start=1000):  # inputs have small seeds
         standard_normal = draw_normal(*weight.shape, seed=seed)
@@ -27,4 +25,4 @@ def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -
 
 def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4) -> Any:
     """Multi-head self-attention with random weights."""
-    return random_module(MultiHeadSelfAttention, d_input, num_heads=heads, d_head=d_head)
+    return random_module(MultiHeadSelfAttention(d_input, num_heads=heads, d_head=d_head))

@@ -95,8 +95,7 @@ def find_group(
         shared = accuracies.reindex(columns=variants).dropna()
         if group.data == "imdb" and len(shared) >= min_seeds:
             return replace(group, families=list(families))
-    listed = ", ".join(variants)
-    raise UserError(f"{study} lacks {min_seeds} seeds of {listed} on IMDB.")
+    raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
 
 def compare_at_endpoints(group: Group) -> list[Difference]:

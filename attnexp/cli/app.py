@@ -97,7 +97,7 @@ Overrides = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="OVERRIDES",
-        help="Settings as key=value, or a finished run for its own.",
+        help="Settings as key=value; a finished run's folder stands for its settings.",
         callback=_name_experiments,
     ),
 ]

@@ -75,7 +75,7 @@ def data(
 ) -> None:
     """Print where data sets are read from; with `prepare`, read and describe them.
 
-    A FILE stands for data=files data.path=FILE.
+    After `prepare`, FILE stands for data=files data.path=FILE.
 
     Example: attnexp data prepare data=trec,subj
     """

@@ -53,18 +53,19 @@ def train(
 
 def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     """Print a table of the epochs, and on which split they are validated."""
-    measured = "validated on the test set, as K does"
+    measured = "the test set"
     test = ""
     if config.train.protocol == "holdout":
-        measured = f"validated on {result.data['n_val']:,} texts held out"
+        measured = f"{result.data['n_val']:,} texts held out"
         epoch = result.own_best.epoch
         test = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
     lines = ["epoch  train_loss  train_acc  val_loss  val_acc"]
     for row in result.epochs:
         train = f"{row.train_loss:10.4f}  {row.train_accuracy:9.2%}"
         lines.append(f"{row.epoch:5}  {train}  {row.val_loss:8.4f}  {row.val_accuracy:7.2%}")
-    title = f"{result.label}: running means in training, {measured}\n"
-    console().print(title, *lines, test, sep="\n")
+    title = f"{result.label}, {result.parameters:,} parameters"
+    about = f"train_ is the running mean in training, val_ is on {measured}\n"
+    console().print(title, about, *lines, test, sep="\n")
 
 
 def note_few_steps(results: "Iterable[RunResult]") -> None:

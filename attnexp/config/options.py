@@ -7,7 +7,6 @@ import difflib
 import json
 import re
 import shlex
-from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -105,11 +104,12 @@ def read(group: str, option: str) -> Tree:
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the comment that opens their files."""
-    descriptions = defaultdict[str, dict[str, str]](dict)
+    descriptions: dict[str, dict[str, str]] = {}
     for group, options in groups().items():
+        descriptions[group] = {}
         for name, path in options.items():
             # A line such as `# @package _global_` is a directive of Hydra's.
-            comment = re.search(r"^# ?(?!@)(.*?)\.?$", path.read_text("utf-8"), re.M)
+            comment = re.search(r"^# (?!@)(.*?)\.?$", path.read_text("utf-8"), re.M)
             descriptions[group][name] = comment[1] if comment else ""
     return descriptions
 

@@ -24,10 +24,9 @@ def parse(word: str) -> Override:
     try:
         return OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
-        message, *_ = str(error).splitlines()
         raise UserError(
-            f"'{word}' is not understood: {message}. Settings are written key=value, such as "
-            f"seed=1; a text with spaces or signs takes quotes: 'out=\"a b\"'"
+            f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
+            f"data.path=FILE; a text with spaces or signs takes quotes: 'out=\"a b\"'"
         ) from error
 
 

@@ -108,8 +108,8 @@ def _check_output(piece: Any, inputs: Any, output: Any) -> None:
     wanted = shape
     match piece:
         case seams.Embedding():
-            _, d_model = piece.surroundings
-            wanted = (*inputs[0].shape, d_model)
+            surroundings: Any = piece.surroundings  # vocab_size and d_model
+            wanted = (*inputs[0].shape, surroundings[1])
         case seams.JoinedPosition() | seams.Mixer():
             wanted = (*inputs[0].shape[:-1], piece.d_output)
         case seams.Rotation():

@@ -90,4 +90,4 @@ def draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
             return figures.draw_attention(reading)
         if show == "positions" and reading.table is not None:
             return figures.draw_positions(reading.table)
-    raise UserError(f"There is no run with {show} to show. Give one with --run RUN_DIR.")
+    raise UserError(f"No run of --run has {show} to show. Give one with --run RUN_DIR.")

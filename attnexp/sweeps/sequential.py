@@ -90,7 +90,7 @@ def run_until_decided(
         seeds = seeds[size:]
         size = min(fewest, max(1, num_fitting))
     if undecided:
-        progress.note("All seeds are used, and not every variant is decided. Give more: seed=.")
+        progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries
 
 

@@ -100,7 +100,7 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         best = max(tried, key=tried.__getitem__)
         if tried[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        tuned_label = f"{variant}, {best} of {len(tried)}"
+        tuned_label = f"{variant}, {best} (best of {len(tried)})"
         variants[tuned_label] = factors
         chosen = tuning.candidates[best]
         label = list(chosen.variants)[index]

@@ -97,6 +97,7 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
     assert here_json("config", "model.heads=4")["model"]["heads"] == 4
     groups = here("config", "--groups").stdout
     assert "sinusoidal" in yaml.safe_load(groups)["position"]
+    assert yaml.safe_load(groups)["experiment"]["blog_pe"] == "K's run with positional encoding"
     lines = here("config", "position=rotary").stdout.splitlines()
     assert max(map(len, [*lines, *groups.splitlines()])) <= 80
     for setting in ("seed=0", "data.max_len=80", "model.score.scale=true", "train.epochs=5"):

@@ -95,7 +95,7 @@ def test_problems_are_counted(tmp_path: Path, label: str) -> None:
         "val texts also occur in train": 1,
         "val texts also occur in test": 1,
         "texts repeat another of their split": 1,
-        "texts have both labels": 3,
+        "texts have two labels": 3,
         "texts hold no word: row 10 of train.csv": 1,
     }
     write_csv(tmp_path / "train.csv", [("a\nb", label), ("c", 1), ("d", 1), ("e", 0)])

@@ -87,4 +87,4 @@ def test_a_sweep_ends_with_the_answer_that_report_gives(
     assert here("report", f"{tmp_path}/s").stdout.split() == answer.split()
     tuned = sweep(*words, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
     assert "pe train.lr=0.05: held-out accuracy 90.05 %" in tuned.stderr
-    assert "pe, train.lr=0.05 of 2" in tuned.stdout
+    assert "pe, train.lr=0.05 (best of 2)" in tuned.stdout

@@ -105,7 +105,8 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
     protocols = [(config["train"]["protocol"], config["seed"]) for config in configs[::4]]
     assert protocols == [("holdout", 7), ("holdout", 8)]
     study, lines = choose_settings(tuning, searched)
-    assert [*study.variants] == ["no_pe, train.lr=0.05 of 2", "pe, train.lr=0.05 of 2"]
+    best = "train.lr=0.05 (best of 2)"
+    assert [*study.variants] == [f"no_pe, {best}", f"pe, {best}"]
     assert len(lines) == 4
     runs = [(run.label[:5], run.result.seed) for run in finished(run_sweep(study))]
     assert runs == [("no_pe", 0), ("pe, t", 0), ("no_pe", 1), ("pe, t", 1)]

@@ -85,7 +85,7 @@ def test_a_failed_save_is_told(tmp_path: Path, monkeypatch: Patch, raised: BaseE
 LONG = ["train=holdout", "position=sinusoidal", "train.epochs=8", "data.limit_train=640"]
 
 _server = get_context("forkserver")
-_server.set_forkserver_preload(["attnexp.training.run", "torch._dynamo"])
+_server.set_forkserver_preload(["attnexp.training.run"])
 
 
 def work(folder: Path) -> None:
