@@ -234,9 +234,10 @@ def test_an_executor_composes() -> None:
 
 
 def stored_but(key: str, value: Any) -> dict[str, Any]:
-    tree: Any = OmegaConf.create(STORED)
-    OmegaConf.update(tree, key, value, force_add=True)
-    return dict(OmegaConf.to_container(tree))
+    stored = OmegaConf.create(STORED)
+    OmegaConf.update(stored, key, value, force_add=True)
+    tree: Any = OmegaConf.to_container(stored)
+    return dict(tree)
 
 
 FOREIGN = {
