@@ -98,7 +98,8 @@ def _choose_inner(choice: Any, f: Field[Any], key: str) -> Piece:
     allowed = {f.metadata["seam"](): Piece}
     if default is None:
         allowed[NoneType] = Piece
-    return choose_piece(choice or default, f"{key}.{f.name}", allowed)
+    settings = choice if isinstance(choice, dict) else {"kind": choice or default}
+    return choose_piece({"kind": default} | settings, f"{key}.{f.name}", allowed)
 
 
 def _choose_loss(choice: Any) -> Piece | None:

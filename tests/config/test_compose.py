@@ -103,6 +103,7 @@ SAME = {
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",
     "model.before=cnn model.before.kernel=5": "model/before=cnn model.before.kernel=5",
     "experiment=blog_pe model.score=dot": "experiment=blog_pe",
+    "experiment=blog_pe model=attnexp.model.attention:Attention": "experiment=blog_pe",
     "data.max_len=${data.vocab_size} data.vocab_size=9": "data.max_len=9 data.vocab_size=9",
     "train.warmup=${seed} seed=7": "train.warmup=7 seed=7",
     "position=rotary position.layout=split": "position.layout=split position=rotary",
@@ -233,9 +234,10 @@ def test_an_executor_composes() -> None:
 
 
 def stored_but(key: str, value: Any) -> dict[str, Any]:
-    tree: Any = OmegaConf.create(STORED)
-    OmegaConf.update(tree, key, value, force_add=True)
-    return dict(OmegaConf.to_container(tree))
+    stored = OmegaConf.create(STORED)
+    OmegaConf.update(stored, key, value, force_add=True)
+    tree: Any = OmegaConf.to_container(stored)
+    return dict(tree)
 
 
 FOREIGN = {
