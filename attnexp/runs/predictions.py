@@ -75,8 +75,10 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
             right = {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
         else:
             labels = arrays[VAL_LABELS]
-            names = [name for name in arrays if name.startswith(CORRECT)]
-            packed = {int(name.removeprefix(CORRECT)): arrays[name].tobytes() for name in names}
-            right = {epoch: zlib.decompress(bits) for epoch, bits in packed.items()}
+            right = {}
+            for name, packed in arrays.items():
+                if name.startswith(CORRECT):
+                    epoch = int(name.removeprefix(CORRECT))
+                    right[epoch] = zlib.decompress(packed.tobytes())
         is_largest = labels == np.bincount(labels.astype(int)).argmax()
         return right, np.packbits(is_largest).tobytes()
