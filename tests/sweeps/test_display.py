@@ -78,7 +78,7 @@ def test_a_sweep_ends_with_the_answer_that_report_gives(
     assert failed.returncode == 1
     assert "Missing: no_pe, 1 of 3 planned (seed 0)." in " ".join(failed.stdout.split())
     assert f"More: attnexp report {tmp_path}/blog" in failed.stdout
-    assert failed.stderr.count("Trained for 4 steps, in which few models learn much.") == 1
+    assert failed.stderr.count("Trained for 4 steps. Few models learn much") == 1
     assert "2 of 6 runs failed.\nno_pe on contrast, seed 0: the loss is nan\n" in failed.stderr
     pretend()
     assert json.loads(sweep(*words, "--json").stdout)["differences"]

@@ -133,7 +133,7 @@ def test_the_best_mean_is_chosen(tmp_path: Path, template: Run, protocol: str, b
         if (entry.job.config.seed, entry.job.config.train.lr) == (1001, 3e-2):
             entry.outcome = "the loss is nan"
     study, _ = choose_settings(tuning, entries)
-    assert [*study.variants] == [f"{name}, train.lr={best} of 4" for name in ("no_pe", "pe")]
+    assert [*study.variants] == [f"{name}, train.lr={best} (best of 4)" for name in ("no_pe", "pe")]
     assert {job.config.train.lr for job in study.jobs} == {float(best)}
     for entry in entries:
         entry.outcome = "the loss is nan"
