@@ -98,10 +98,7 @@ def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_
 def test_the_study_table_is_text_and_fields(here: Command, here_json: Json, study: str) -> None:
     text = here("report", study, "--table", "study").stdout
     assert text == here("report", study, "--table", "study", "--format", "markdown").stdout
-    assert "25,000 test texts" in text
     assert "2 epochs, 3 seeds (0, 1, 2), protocol blog, validated on test" in text
-    assert "betas of Adam (0.9, 0.999)" in text
-    assert "none 2,609,281, pe 2,609,281" in text  # parameters
     (fields,) = here_json("report", study, "--table", "study")["study"]
     assert fields["seeds"] == ["0", "1", "2"]
     assert fields["n_test"] == [25_000]

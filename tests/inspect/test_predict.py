@@ -116,13 +116,6 @@ def test_a_terminal_gets_colours() -> None:
     assert "without 2 words beyond what training saw" in printed
 
 
-def test_a_model_without_attention_reads_too(here_json: Json, tmp_path: Path) -> None:
-    path, _ = train_run(compose([*SMALL, "model=mean", f"out={tmp_path}"]))
-    (record,) = here_json("predict", path, TEXT)["texts"]
-    assert record["attention"] is None
-    assert record["label"] in ("negative", "positive")
-
-
 @pytest.mark.parametrize("head", ["9", "0"])
 def test_a_head_that_is_not_there_is_reported(run: Run, refused: Refused, head: str) -> None:
     assert f"There is no head {head}:" in refused("predict", run.path, TEXT, "--head", head)

@@ -1,7 +1,6 @@
 """Folders of sweeps: each holds one plan, to which seeds may be added."""
 
 import json
-import shlex
 from pathlib import Path
 
 import pytest
@@ -12,9 +11,8 @@ from sweeping import SMOKE, Pretend, small
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
-from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.folder import choose_folder, manifest_of
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
 from attnexp.training.inputs import last_read
@@ -58,17 +56,17 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
         choose_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
 
 
-@pytest.mark.parametrize(
-    ("words", "kind"),
-    [
-        ("seed=5", "seed"),
-        ("seed=range(3) seeds.init=7", "seed"),
-        ("seeds.order=3", "seeds.order"),
-        ("study=variance", "seed x seeds.init x seeds.order x seeds.resample"),
-    ],
-)
-def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str, kind: str) -> None:
-    assert manifest_of(small(tmp_path, *words.split()), []).seed_kind == kind
+KINDS = {
+    "seed=5": "seed",
+    "seed=range(3) seeds.init=7": "seed",
+    "seeds.order=3": "seeds.order",
+    "study=variance": "seed x seeds.init x seeds.order x seeds.resample",
+}
+
+
+@pytest.mark.parametrize("words", KINDS)
+def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str) -> None:
+    assert manifest_of(small(tmp_path, *words.split()), []).seed_kind == KINDS[words]
 
 
 def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: Pretend) -> None:
@@ -95,15 +93,6 @@ def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None
     assert "sweep_position holds another plan (it differs in data, files" in said
 
 
-def test_metric_and_margin_are_of_the_plan(tmp_path: Path) -> None:
-    words = shlex.split(small(tmp_path, AXIS, "name=mine").command)
-    finish(plan(words[2:]))
-    f1 = plan(words[2:], MetricSpec(name="macro_f1", margin=0.02))
-    assert f1.command.endswith("name=mine --metric=macro_f1 --margin=2")
-    with pytest.raises(UserError, match=r"\(it differs in --margin=2 --metric=macro_f1\)"):
-        choose_folder(f1)
-
-
 def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:
     words = [*SMOKE, AXIS, f"out={tmp_path}", f"seed=range({num_seeds})", "executor.workers=1"]
     return finish(plan_until_decided(words))
@@ -119,13 +108,9 @@ def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
     run(tmp_path / "fixed", AXIS, THREE)
     study = stored_study(until_decided(tmp_path / "fixed", 8).directory)
     assert (study.sequential, study.added_seeds) == (True, ["3", "4", "5", "6", "7"])
-
-
-def test_a_study_that_an_earlier_version_declared_is_sequential(tmp_path: Path) -> None:
-    run(tmp_path, AXIS, THREE)
-    file = tmp_path / "sweep_position" / manifest.FILE
+    file = first.directory / manifest.FILE  # as an earlier version has written it
     tree = json.loads(file.read_text())
     del tree["sequential"], tree["margin"]
     file.write_text(json.dumps(tree | {"declaration": {"margin": 0.02}}))
-    study = stored_study(file.parent)
+    study = stored_study(first.directory)
     assert (study.sequential, study.margin) == (True, 0.02)

@@ -7,6 +7,7 @@ import pytest
 from conftest import Refused
 
 from attnexp.base.errors import UserError
+from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import plan
 
 
@@ -17,7 +18,9 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
     assert [job.config.seed for job in planned.jobs[::2]] == [*range(10)]
     positions = {job.label: job.config.position.name for job in planned.jobs}
     assert positions == {"no_pe": "none", "pe": "sinusoidal"}
-    assert [job.config.seed for job in plan(["study=blog", "seed=5"]).jobs] == [5, 5]
+    loss = MetricSpec(name="macro_f1", margin=0.02)
+    command = plan(["study=blog", "seed=0,1"], loss).command
+    assert command == "attnexp sweep study=blog seed=0,1 --metric=macro_f1 --margin=2"
 
 
 def test_axes_multiply_and_name_the_variants() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import Capture, Patch
-from slurm_node import Environment, ask, queue, slurm_node
+from slurm_node import Environment, queue, slurm_node
 from sweeping import SIX, SMOKE, Figures, outcomes, result_of, sweeping, wait_for
 
 from attnexp.runs import store
@@ -150,13 +150,3 @@ def test_slurm_gives_the_same_figures(
     assert outcomes(folder) == undisturbed
     logs = [file.read_text() for file in folder.glob(f"runs/*/{store.LOG}")]
     assert [log.count("epoch 1/6") for log in logs] == [1] * 6
-
-
-def test_a_job_that_is_cancelled_fails_its_run(tmp_path: Path, node: Environment) -> None:
-    words = [*SMOKE, "train.device=cpu", "train.epochs=5000", "executor=slurm"]
-    process = sweeping(tmp_path, *words, "executor.slurm={mem: 1GB}", **node)
-    wait_for(lambda: " R " in queue(node))
-    ask(node, "scancel", "--me")
-    code, message = result_of(process)
-    assert code == 1
-    assert "CANCELLED" in message

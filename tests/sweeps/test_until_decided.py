@@ -1,23 +1,19 @@
 """Sweeps that results direct: seeds added until it is decided, and a search before a study."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from conftest import Capture, Patch
 from samples import stored_study
 from sweeping import Pretend, finished
 
-from attnexp.analysis.families import difference
 from attnexp.base.errors import RunFailed
 from attnexp.runs.result import Run
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
+from attnexp.sweeps.schedule import run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
@@ -45,7 +41,7 @@ def seeds(planned: Sweep) -> dict[str, int]:
 
 @pytest.mark.usefixtures("done")
 def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Capture) -> None:
-    """With the statistics of today."""
+    assert len(sweep(tmp_path).jobs) == 3 * 64
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
     told = capsys.readouterr().err
     assert told.count("fast − slow, 8 seeds: helps") == 2
@@ -57,38 +53,30 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Cap
     assert seeds(more) == {"slow": 10, "noisy": 10, "fast": 8}
 
 
-FAILING = [("fast", 2), ("slow", 2), ("noisy", 0), ("fast", 0)]
-"""Variants and seeds of runs that fail."""
+@pytest.mark.usefixtures("done")
+def test_a_round_fills_the_executor(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # two of each variant
+    seeds(sweep(tmp_path, "seed=range(10)"))
+    told = capsys.readouterr().err
+    assert "noisy − slow, 9 seeds" not in told
+    assert "noisy − slow, 10 seeds" in told
 
 
 @pytest.mark.parametrize(
-    ("slots", "failing", "num_seeds"),
+    ("failing", "num_seeds"),
     [
-        (7, [], [10, 10, 10]),  # two at a time: 8, then 10
-        (1, FAILING[:1], [9, 9, 7]),  # A failed run stops its variant,
-        (1, FAILING[1:2], [7, 8, 8]),  # that of the baseline all,
-        (1, FAILING[2:], [8, 7, 7]),  # and those of all variants the baseline.
+        (["noisy"], {"slow": 8, "noisy": 7, "fast": 8}),
+        (["slow"], {"slow": 7, "noisy": 8, "fast": 8}),
+        (["fast"], {"slow": 9, "noisy": 9, "fast": 7}),
     ],
 )
-def test_seeds_fill_the_executor_and_a_failed_run_gets_no_more(
-    tmp_path: Path, pretend: Pretend, monkeypatch: Patch, slots: int, failing: Any, num_seeds: Any
+def test_a_variant_with_a_failed_run_gets_no_more_and_none_after_the_baseline(
+    tmp_path: Path, pretend: Pretend, failing: list[str], num_seeds: dict[str, int]
 ) -> None:
-    def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[SimpleNamespace]:
-        """Every variant is decided at nine seeds."""
-        rows = []
-        for variant, n in Counter(run.label for run in finished([*entries])).items():
-            word = "undecided" if n < 9 else "helps"
-            row = {"contrast": difference(variant, "slow"), "interval": SimpleNamespace(n=n)}
-            rows.append(SimpleNamespace(**row, verdict=word, words=word))
-        return rows
-
-    monkeypatch.setattr(sequential, "judge", judge)
-    monkeypatch.setattr(sequential, "num_slots", lambda *_: slots)
-    planned = sweep(tmp_path)
-    assert len(planned.jobs) == 3 * 64
-    runs = [job.config for job in planned.jobs if (job.label, job.config.seed) in failing]
+    planned = sweep(tmp_path, "seed=range(9)")
+    runs = [job.config for job in planned.jobs[:3] if job.label in failing]
     pretend(fails=lambda config: config in runs)
-    assert seeds(planned) == dict(zip(["slow", "noisy", "fast"], num_seeds, strict=True))
+    assert seeds(planned) == num_seeds
 
 
 def tuning_of(tmp_path: Path, *words: str) -> Tuning:
