@@ -21,8 +21,6 @@ def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatc
     words = ["train", *SMOKE, "position=rotary", "seed=4"]
     done = here(*words)
     assert done.returncode == 0, done.stderr
-    (results,) = re.findall("^Results: (.*)", done.stdout, re.MULTILINE)
-    assert (tmp_path / results / "result.json").exists()
     assert re.findall(r"^epoch \d/\d", done.stderr, re.MULTILINE) == ["epoch 1/2", "epoch 2/2"]
     assert here(*words).stdout == done.stdout
     _, _, commands = done.stdout.partition("\nNext:\n")
@@ -87,8 +85,6 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
     groups = here("config", "--groups").stdout
     assert yaml.safe_load(groups)["experiment"]["blog_pe"] == "K's run with positional encoding"
     settings = here("config", "position=rotary").stdout
-    for text in (groups, settings):
-        assert max(map(len, text.splitlines())) <= 80
     for setting in ("seed=0", "model.score.scale=true"):
         assert re.search(rf"^{setting} +\w.{{15,}}$", settings, re.MULTILINE)  # with its meaning
     assert re.search(r"^ *position=rotary *$", settings, re.MULTILINE)
@@ -97,6 +93,18 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
 
 WRONG = {
     "sweep data=contrast --metric f1": "Give --metric one of accuracy",
+    "sweep model.d_model=64,65 position=sinusoidal": "got 65",
+    "sweep study=blog seeds.init=0,1": "Crossed seed and seeds.init are not independent",
+    "sweep study=blog position=rotary": "position=rotary: blog varies this setting itself",
+    "sweep train.fast=true,false": "are the same run",
+    "sweep 'executor.slurm={mem: 2GB}'": "executor.slurm would do nothing",
+    "sweep study=blog train=blog,holdout --until decided": "one data set with one protocol",
+    "sweep data=contrast --until decided": "--until decided compares variants",
+    "sweep study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
+    "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
+    "sweep study=blog tune=data=trec,cr": "tune= takes settings other than the data",
+    "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",
+    "sweep name=a/b": "a sweep's name has letters",
     "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
     "sweep -m seed=1,2": "Settings have no dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
@@ -117,7 +125,8 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_gets_one_message(refused: Refused, tmp_path: Path, words: str) -> None:
-    assert WRONG[words] in refused(*words.replace("BLOG", str(PUBLISHED / "blog")).split())
+    given = shlex.split(words.replace("BLOG", str(PUBLISHED / "blog")))
+    assert WRONG[words] in refused(*given)
     assert not list(tmp_path.iterdir())
 
 

@@ -29,7 +29,6 @@ def study(tmp_path: Path) -> str:
     ("words", "expected"),
     [
         ("--format csv --html a.html --figure a.svg", "data,protocol,variant,seed,point,epoch"),
-        ("--table epochs --format csv", "epoch,metric,n,mean,sd"),
         ("--table epochs --json", '"variant": "pe, K"'),
         ("--table epochs", "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62"),
     ],
@@ -49,7 +48,6 @@ def test_another_baseline_turns_the_differences_round(here_json: Json, study: st
     assert turned["variant"] == planned["baseline"]
     assert turned["mean"] == pytest.approx(-planned["mean"])
     assert document["notes"][0].startswith("--baseline pe;")
-    assert document["schema"] == 7
 
 
 def test_runs_that_lack_exit_1(here: Command, here_json: Json, study: str, tmp_path: Path) -> None:
@@ -72,13 +70,9 @@ def test_runs_show_the_accuracy_of_the_last_epoch(here_json: Json, tmp_path: Pat
     save_study(tmp_path / "outputs", [result("a", 0, [0.9, 0.7])])
     (found,) = here_json("runs", "outputs")["runs"]
     assert (found["accuracy"], found["state"], found["seed"]) == (0.7, "finished", "0")
-    folder = tmp_path / found["folder"]
-    assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
 
 
 def test_declared_metrics_judge(here: Command, here_json: Json, study: str, tmp_path: Path) -> None:
-    earlier = here("report", study, "--metric", "macro_f1").stdout
-    assert "imdb: these results hold no macro_f1." in earlier
     for file in tmp_path.glob("outputs/runs/*/result.json"):
         stored = json.loads(file.read_text())
         for row in (*stored["epochs"], stored["own_best"], stored["final"]):

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 from conftest import Command, Json, Patch
 from rich.console import Console
+from samples import but, result, row
 from sweeping import SMOKE, Pretend
 
 from attnexp.base import progress
-from attnexp.runs.result import Run
 from attnexp.sweeps.display import SweepDisplay
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import scan
 
 
-def test_each_run_is_told_in_a_line(tmp_path: Path, template: Run, monkeypatch: Patch) -> None:
+def test_each_run_is_told_in_a_line(tmp_path: Path, monkeypatch: Patch) -> None:
     """Without a terminal. Two of five took 5.2 s, so three more take 7.8 s."""
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
-    final = replace(template.result.final, val_accuracy=0.8431, examples_per_second=2310.4)
-    result = replace(template.result, final=final, wall_seconds=45.2)
+    final = replace(row(1, 0.8431), examples_per_second=2310.4)
+    run = but(result("", 0, [0.5]), final=final, wall_seconds=45.2)
     entries[0].before = True
-    entries[0].outcome = entries[1].outcome = Run(path=tmp_path, result=result)
+    entries[0].outcome = entries[1].outcome = run
     entries[2].outcome = "the loss is nan"
     console = Console(file=io.StringIO(), width=80)
     monkeypatch.setattr(progress, "console", console)
