@@ -12,9 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import Family, difference
@@ -25,6 +23,7 @@ from attnexp.base.files import reading
 from attnexp.inspect.interventions import DEFAULT
 from attnexp.inspect.measure import UNTOUCHED, Row, probe_run
 from attnexp.runs.manifest import load_run
+from attnexp.runs.predictions import unpack
 
 KEYS = ["data", "variant", "seed", "name", "num_texts"]
 METRICS = ["accuracy", "flips", "entropy", "distance"]  # flips: share of answers that change
@@ -88,7 +87,10 @@ def read_published(file: Path, words: Sequence[str]) -> pd.DataFrame:
     chosen = chosen.rename(columns={"intervention": "name"})
     after = chosen[chosen["measure"].isna()]
     columns = [after[name] for name in ("won", "lost", "num_texts")]
-    right = [_unpack(won, n) - _unpack(lost, n) for won, lost, n in zip(*columns, strict=True)]
+    right = [
+        unpack(won, n).astype(float) - unpack(lost, n)
+        for won, lost, n in zip(*columns, strict=True)
+    ]
     after = after.assign(right=right)
     before = after.assign(name=UNTOUCHED, flips=0.0, right=0 * after["right"])
     after["accuracy"] = after["changed_accuracy"]
@@ -104,13 +106,7 @@ def _unpack_row(row: Row) -> Row:
     if "right" not in row:
         return row
     packed = base64.b64decode(row["right"])
-    return row | {"right": _unpack(packed, row["num_texts"])}
-
-
-def _unpack(packed: bytes, num_texts: int) -> NDArray[np.float64]:
-    """The numbers, 0 or 1, of texts whose bits are packed."""
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
-    return bits.astype(float)
+    return row | {"right": unpack(packed, row["num_texts"]).astype(float)}
 
 
 def _make_groups(rows: pd.DataFrame, notes: list[str]) -> list[Group]:

@@ -239,6 +239,7 @@ def test_a_damaged_run_is_left_out(
 @pytest.mark.parametrize("num_right", [19_999, 20_000])
 def test_answers_of_another_accuracy_are_not_used(num_right: int) -> None:
     bits = np.packbits(np.arange(25_000) < num_right).tobytes()
-    run = replace(as_rows(result("a", 0, [0.8])), correct={1: bits})
+    run = as_rows(result("a", 0, [0.8]))
+    run.epochs["correct"] = [bits]
     (group,) = make_groups([run], {})
     assert [*map(np.sum, group.right.values())] == ([num_right] if num_right == 20_000 else [])
