@@ -35,10 +35,8 @@ def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
         for variant, config in group.configs.items():
             row = {"data": group.data, "protocol": group.protocol, "variant": variant}
             for key, value in settings(config).items():
-                if key.endswith(".kind"):  # `position.kind` becomes `position`
-                    key = key.removesuffix(".kind")
-                    value = name_of(value)
-                row[key] = value
+                is_kind = key.endswith(".kind")  # `position.kind` becomes `position`.
+                row[key.removesuffix(".kind")] = name_of(value) if is_kind else value
             rows.append(row)
     table = pd.DataFrame(rows)
     texts = table.drop(columns=VARIANT_KEYS).astype(str)

@@ -52,8 +52,7 @@ OwnModule = Callable[[str], str]
 def pytest_collection_finish() -> None:
     """Keep what the imports made out of every later collection of garbage; each run makes one."""
     if "torch" in sys.modules:
-        torch: Any = importlib.import_module("torch")
-        torch.set_num_threads(1)  # several processes share the cores
+        sys.modules["torch"].set_num_threads(1)  # several processes share the cores
         importlib.import_module("torch._dynamo")  # as the first optimizer would
     gc.freeze()
 
@@ -129,12 +128,10 @@ def own_module(tmp_path: Path, monkeypatch: Patch) -> OwnModule:
 def browser() -> "Iterator[Browser]":
     """Chromium without a screen; tests that ask for it are skipped where there is none."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
+    program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("there is no Chromium here")
-    arguments = """--no-sandbox --disable-gpu --disable-background-networking
-        --disable-component-update --disable-sync --no-first-run""".split()
+    arguments = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
         yield browser

@@ -1,15 +1,18 @@
 """A made-up comparison, and what a made-up model reads."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from conftest import PUBLISHED
 
 from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.families import differences_from
 from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
+from attnexp.analysis.read_runs import load_groups
 from attnexp.inspect.insight import Attention, Reading
 
 FINAL = ENDPOINTS["blog"][0]
@@ -41,6 +44,11 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
 
 def made_answer(*groups: Group) -> Answer:
     return compare(groups, ACCURACY)
+
+
+@cache
+def published(*studies: str) -> Answer:
+    return made_answer(*load_groups([PUBLISHED / study for study in studies]))
 
 
 def made_reading(text: str, *, num_padding: int = 0) -> Reading:

@@ -20,7 +20,8 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
-from attnexp.training.run import read_inputs, train_run
+from attnexp.training.inputs import read_inputs
+from attnexp.training.run import train_run
 
 SMOKE = ["experiment=smoke", "train.threads=1"]
 SIX = [*SMOKE, "position=none,sinusoidal", "seed=range(3)", "train.device=cpu", "train.epochs=6"]

@@ -74,8 +74,6 @@ def test_tests_that_pages_name_are_there() -> None:
 
 NUMBER = re.compile(r"[+-]?\d+\.\d\d\b(?: \[[^]]*\])?|\d+ % \[\d+, \d+\]|\d+ of \d+")
 """A number with its interval, or a count, as sentences quote them."""
-
-
 RATE = re.compile(r"\d+\.\d %")
 
 

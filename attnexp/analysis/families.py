@@ -70,8 +70,7 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[st
     they add there, beyond what they add at the baseline level of the second. variants: by levels of
     both; the first has the baseline levels."""
     base_first, base_second = next(iter(variants))
-    # Beside `data.limit_train=3000` the other level is `10000`.
-    first_baseline = base_first.removeprefix(f"{factors[0]}=")
+    # beside `data.limit_train=3000` the other level is `10000`
     second_baseline = base_second.removeprefix(f"{factors[1]}=")
     effects = []
     interactions = []
@@ -83,20 +82,21 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[st
             difference(variant, baseline),
             within=second,
             variant_level=first,
-            baseline_level=first_baseline,
+            baseline_level=base_first,
             suffix=f" within {second}",
         )
         effects.append(effect)
         at_base = variants.get((first, base_second))
-        if second != base_second and at_base is not None:
-            origin = variants[base_first, base_second]
-            interaction = replace(
-                effect,
-                weights={variant: 1.0, baseline: -1.0, at_base: -1.0, origin: 1.0},
-                variant=f"{variant} − {baseline}",
-                baseline=f"{at_base} − {origin}",
-                within="",
-                suffix=f", {second} − {second_baseline}",
-            )
-            interactions.append(interaction)
+        if second == base_second or at_base is None:
+            continue
+        origin = variants[base_first, base_second]
+        interaction = replace(
+            effect,
+            weights={variant: 1.0, baseline: -1.0, at_base: -1.0, origin: 1.0},
+            variant=f"{variant} − {baseline}",
+            baseline=f"{at_base} − {origin}",
+            within="",
+            suffix=f", {second} − {second_baseline}",
+        )
+        interactions.append(interaction)
     return effects + interactions

@@ -56,4 +56,4 @@ def choose_metric(
         return replace(metric, margin=plan.margin)
     if metric.is_share:
         return metric
-    raise UserError(f"--margin is the smallest difference of {name} that matters, in its unit.")
+    raise UserError(f"Give --margin, the smallest difference of {name} that matters, in its unit.")

@@ -136,7 +136,7 @@ def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None)
         unit = "in points (half a point is 0.5)"
         margin = 100 * MARGIN if margin is None else margin
     if margin is None or margin <= smallest:
-        raise UserError(f"--margin is the smallest difference of {name} that matters, {unit}.")
+        raise UserError(f"Give --margin, the smallest difference of {name} that matters, {unit}.")
     return MetricSpec(
         name=name,
         is_share=is_share,

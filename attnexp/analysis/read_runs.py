@@ -1,7 +1,6 @@
 """Groups of runs on disk and of published studies."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from attnexp.analysis.group import Group
@@ -52,8 +51,6 @@ def _load_folder(folder: Path, studies: dict[str, Manifest], messages: list[str]
         studies[key] = study
     runs = []
     for run in manifest.load_runs(folder, messages.append):
-        if study is None:
-            run = replace(run, label="")
         with store.leaving_out(run.path, messages.append):
             runs.append(as_rows(run, key))
     return runs

@@ -25,7 +25,7 @@ class Setup:
     """What the runs of a variant have in common."""
 
     config: dict[str, Any]
-    facts: dict[str, Any]  # of the data
+    facts: dict[str, Any]  # of the data, and of a run on disk the number of parameters
     code: dict[str, str]
 
     @cached_property
@@ -87,16 +87,21 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     best = result.own_best.epoch
     rows = [vars(row) | (tested if row.epoch == best else {}) for row in result.epochs]
     epochs = pd.DataFrame(rows).astype(float).astype({"epoch": int})
-    epochs["correct"] = epochs["epoch"].map(predictions.right_by_epoch(run)).astype(object)
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
+    correct, largest_class = predictions.read_answers(run)
+    epochs["correct"] = epochs["epoch"].map(correct).astype(object)
     return RunRows(
         run_id=result.run_id,
         label=run.label,
         study=study,
         seed=replicate(result.config),
-        setup=Setup(config=result.config, facts={**result.data}, code=result.code | python),
+        setup=Setup(
+            config=result.config,
+            facts=result.data | {"parameters": result.parameters},
+            code=result.code | python,
+        ),
         epochs=epochs,
-        largest_class=predictions.largest_class(run),
+        largest_class=largest_class,
         made_by=[{key: result.provenance.get(key) for key in MADE_BY}],
         sequential=run.sequential,
         default_label=result.label,

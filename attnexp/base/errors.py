@@ -35,7 +35,7 @@ def escape_name(name: object) -> str:
 def check_name(name: str, what: str) -> str:
     """Return a name that a user or a file gives. Raises `UserError` if it has a line break or a
     control character, which would break tables. what: subject of the message."""
-    if "\n" in name or CONTROLS.search(name):
+    if escape_name(name) != name:
         raise UserError(
             f"{what} is named {name!a}, with a line break or control character. Rename it."
         )

@@ -6,45 +6,36 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from pydantic_core import ValidationError
-
 from attnexp.base.errors import UserError, on_one_line
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
-    processes that write at once the later one wins. An `OSError` names `path`."""
+    processes that write at once the later one wins."""
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:
             yield file
         part.replace(path)
-    except OSError as error:
-        error.filename = str(path)
-        raise
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
 
 
 @contextmanager
-def reading(file: Path, cure: str) -> Iterator[None]:
+def reading(file: Path, advice: str) -> Iterator[None]:
     """Turn whatever a file raises that is damaged, or another program's, into a `UserError` that
-    names it. cure: what to do."""
+    names it. advice: what to do."""
     try:
         yield
     except UserError:
         raise
     except OSError as error:  # The content may be all right.
         raise UserError(f"{file} cannot be read: {error.strerror or error}.") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UserError(f"{file} cannot be read ({place}: {first['msg']}). {cure}") from error
     except Exception as error:
         reason = on_one_line(f"{type(error).__name__}: {error}")
-        raise UserError(f"{file} cannot be read ({reason[:200]}). {cure}") from error
+        raise UserError(f"{file} cannot be read ({reason[:200]}). {advice}") from error
 
 
 @contextmanager

@@ -10,10 +10,8 @@ import hashlib
 import os
 import sys
 import sysconfig
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import source_from_cache
 from pathlib import Path
@@ -24,29 +22,22 @@ NEVER_COUNTED = tuple(
     f"{folder}{os.sep}"
     for folder in (
         Path(__file__).parents[1],  # attnexp, whose code is in the id of a run
-        *("/proc", "/sys", "/dev"),
+        "/proc",
+        "/sys",
+        "/dev",
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
     )
 )
 """Folders whose files no run counts."""
 
-
-@dataclass(frozen=True, slots=True)
-class FileRead:
-    """A file as it was when it was read."""
-
-    digest: str
-    source: bytes = b""  # of a Python file
-
-
-_files: dict[str, FileRead] = {}  # by absolute path
+_digests: dict[str, str] = {}  # of files as they were when they were read, by absolute path
+_sources: dict[str, bytes] = {}  # content of the Python files among them
 _of_run = set[str]()  # those that were read since the run began
 _of_imports = set[str]()  # modules, and what they read when they were imported
 _of_module: dict[str, set[str]] = {}  # those of them that count in runs that name a module
 _written = set[str]()  # those that this process opened to write
 _packages = set[str]()  # folders of packages, and files of modules, that count although installed
 _is_watching = False
-_thread = threading.local()
 
 
 @contextmanager
@@ -69,7 +60,7 @@ def importing(module: str) -> Iterator[None]:
     before = _of_run.copy()
     with watching():
         yield
-    _of_imports.update(_of_run - before)
+    _of_imports.update((_of_run - before) & _digests.keys())
     _count_package(module)
     note_modules()
     _of_module.setdefault(module, _of_imports.copy())
@@ -81,18 +72,14 @@ def _add_hook() -> None:
 
 
 def _note_open(event: str, args: tuple[Any, ...]) -> None:
-    if event != "open" or not _is_watching or getattr(_thread, "is_noting", False):
+    if event != "open" or not _is_watching:
         return
     path, _, flags = args
-    _thread.is_noting = True  # `note` opens files itself
-    try:
-        with suppress(Exception):  # The path may be a file's number, or lead to no file.
-            if flags & (os.O_WRONLY | os.O_RDWR):
-                _written.add(os.path.abspath(os.fsdecode(path)))
-            else:
-                note(os.fsdecode(path))
-    finally:
-        _thread.is_noting = False
+    with suppress(Exception):  # The path may be a file's number, or lead to no file.
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            _written.add(os.path.abspath(os.fsdecode(path)))
+        else:
+            note(os.fsdecode(path))
 
 
 def begin_run() -> None:
@@ -108,9 +95,10 @@ def note(name: str) -> None:
     is_noted = path in _of_run or path in _of_imports or path in _written
     if is_noted or not is_users(path):
         return
-    source = Path(path).read_bytes() if path.endswith(".py") else b""
-    _files[path] = FileRead(_digest_of(path), source)
-    _of_run.add(path)
+    _of_run.add(path)  # Before it is opened here, which is an event, too.
+    _digests[path] = _digest_of(path)
+    if path.endswith(".py"):
+        _sources[path] = Path(path).read_bytes()
 
 
 def note_modules() -> None:
@@ -148,13 +136,14 @@ def read_files(left_out: str | Path, modules: Iterable[str]) -> dict[str, str]:
         imported |= _of_run & _of_imports  # A later run finds these modules imported.
         paths |= imported
     outside = f"{os.path.abspath(left_out)}{os.sep}"
-    counted = sorted(path for path in paths - _written if not path.startswith(outside))
-    return {name_of(path): _files[path].digest for path in counted}
+    readable = paths & _digests.keys()
+    counted = sorted(path for path in readable - _written if not path.startswith(outside))
+    return {name_of(path): _digests[path] for path in counted}
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
     """Content of the Python files among these, by name, as it was when they were read."""
-    read = {name_of(path): file.source for path, file in _files.items() if path.endswith(".py")}
+    read = {name_of(path): content for path, content in _sources.items()}
     return {name: read[name] for name in names if name in read}
 
 
@@ -194,13 +183,13 @@ def describe_stale(modules: Iterable[str]) -> str:
     """As `describe_change`, of what counts for some modules since this process imported them: it
     goes on with the old code."""
     paths = set[str]().union(*(_of_module.get(module, ()) for module in modules))
-    return describe_change({name_of(path): _files[path].digest for path in paths})
+    return describe_change({name_of(path): _digests[path] for path in paths})
 
 
 def differing_file(files: Mapping[str, str]) -> str:
     """The first of these files that this process read with other content; empty without any."""
-    known = {name_of(path): file.digest for path, file in _files.items()}
-    return next((name for name in files if known.get(name, files[name]) != files[name]), "")
+    known = {name: _digests.get(find(name), files[name]) for name in files}
+    return next((name for name in files if known[name] != files[name]), "")
 
 
 def digest(path: str | Path, content: bytes) -> str:

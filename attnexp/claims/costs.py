@@ -29,11 +29,10 @@ def heads_at_once_are_faster_than_a_loop() -> Finding:
     difference = max_abs_diff((layer(x), loop_over_heads(layer, x)))
     layer.float().requires_grad_()
     names = {"loop": loop_over_heads, "layer": layer, "x": x.float()}
-    seconds = []
-    for call in ("loop(layer, x)", "layer(x)"):
-        timer = Timer(f"{call}.sum().backward()", globals=names)
-        seconds.append(min(timer.timeit(1).mean for _ in range(9)))
-    ratio = seconds[0] / seconds[1]
+    calls = ("loop(layer, x)", "layer(x)")
+    timers = [Timer(f"{call}.sum().backward()", globals=names) for call in calls]
+    loop, at_once = (min(timer.timeit(1).mean for _ in range(9)) for timer in timers)
+    ratio = loop / at_once
     measured = f"a loop takes {ratio:.2f} times as long; its numbers are off by {difference:.0e}"
     return Finding("supported" if ratio >= VERY_SLOW else "not supported", measured)
 
@@ -43,11 +42,10 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     projections = (layer.q_proj, layer.k_proj, layer.v_proj)
     by_head = zip(*[part.weight.chunk(layer.num_heads) for part in projections], strict=True)
     outputs = []
-    for w_q, w_k, w_v in by_head:
-        q = x @ w_q.T
-        k = x @ w_k.T
+    for weights in by_head:
+        q, k, v = (x @ weight.T for weight in weights)
         scores = q @ k.mT / math.sqrt(k.shape[-1])
-        outputs.append(scores.softmax(dim=-1) @ (x @ w_v.T))
+        outputs.append(scores.softmax(dim=-1) @ v)
     return torch.cat(outputs, dim=-1)
 
 
@@ -57,24 +55,19 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     cost more or less than a convolution of width 3."""
     flops = []
     for num_tokens, radius in ((256, 16), (512, 32)):
-        counts = count_parts(num_tokens)
-        counts.append(count_window(num_tokens, radius=8))
-        counts.append(count_window(512, radius=radius))
-        flops.append(counts)
+        windows = [count_window(num_tokens, radius=8), count_window(512, radius=radius)]
+        flops.append(count_parts(num_tokens) + windows)
     before, after = torch.tensor(flops).double()
     exponents = (after / before).log2()
     claimed = torch.tensor([1, 1, 2, 1, 1])
     qkv, _, products, by_tokens, by_radius = exponents.tolist()
-    finding = judge_equality(
+    return judge_equality(
         (exponents, claimed),
         within=0.1,
+        also=all(of_qkv == of_convolution for of_qkv, of_convolution, *_ in flops),
         shown=f"QKV n^{qkv:.2f}, products n^{products:.2f}, "
         f"±8 n^{by_tokens:.2f}, ±r r^{by_radius:.2f}",
     )
-    for flops_of_qkv, flops_of_convolution, *_ in flops:
-        if flops_of_qkv != flops_of_convolution:
-            return finding._replace(verdict="refuted")
-    return finding
 
 
 def count_parts(num_tokens: int) -> list[int]:
@@ -114,17 +107,13 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     ahead = key - query  # (T outputs, T inputs)
     attention = random_attention(128, 8, 16)
     lstm = random_module(LSTM, 128, 8)
-    pairs = [
-        (find_reach(attention(x), x), ahead < 16),
-        (find_reach(lstm(x, padding), x), ahead <= 0),
-    ]
+    claims = [(attention(x), ahead < 16), (lstm(x, padding), ahead <= 0)]
     y = x
     for depth in (1, 2, 3):
-        width = y.shape[-1]
-        convolution = random_module(Convolution, width, 16, kernel=3)
+        convolution = random_module(Convolution, y.shape[-1], 16, kernel=3)
         y = convolution(y, padding)
-        is_near = ahead.abs() <= depth
-        pairs.append((find_reach(y, x), is_near))
+        claims.append((y, ahead.abs() <= depth))
+    pairs = [(find_reach(output, x), claimed) for output, claimed in claims]
     counts = [int(reached.sum()) for reached, _ in pairs]
     return judge_equality(*pairs, shown=str(counts))
 
@@ -134,6 +123,5 @@ def find_reach(y: Tensor, x: Tensor) -> Tensor:
     rows = []
     for output in y[0].sum(dim=-1):
         (gradient,) = torch.autograd.grad(output, x, retain_graph=True)
-        is_nonzero = gradient[0] != 0  # (T inputs, D)
-        rows.append(is_nonzero.any(dim=-1))
+        rows.append(gradient[0].any(dim=-1))  # of (T inputs, D)
     return torch.stack(rows)

@@ -61,12 +61,9 @@ def judge_equality(
 
 def max_abs_diff(*pairs: tuple[Tensor, Tensor]) -> float:
     """Largest difference within pairs; infinite where shapes differ, NaN where an entry is."""
-    differences = []
-    for left, right in pairs:
-        if left.shape != right.shape:
-            return float("inf")
-        difference = left.double() - right.double()
-        differences.append(difference.abs().max())
+    if any(left.shape != right.shape for left, right in pairs):
+        return float("inf")
+    differences = [(left.double() - right.double()).abs().max() for left, right in pairs]
     return torch.stack(differences).max().item()  # A NaN is the largest to torch.
 
 

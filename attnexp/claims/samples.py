@@ -20,13 +20,11 @@ def random_module(make: Callable[..., nn.Module], *args: Any, **settings: Any) -
     module = make(*args, **settings)
     module.double().eval().requires_grad_(False)
     for seed, weight in enumerate(module.parameters(), start=1000):  # inputs have small seeds
-        width = weight.shape[-1]
         standard_normal = draw_normal(*weight.shape, seed=seed)
-        weight.copy_(standard_normal / width**0.5)
+        weight.copy_(standard_normal / weight.shape[-1] ** 0.5)
     return module
 
 
-def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4, **settings: Any) -> Any:
+def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4) -> Any:
     """Multi-head self-attention with random weights."""
-    settings |= {"num_heads": heads, "d_head": d_head}
-    return random_module(MultiHeadSelfAttention, d_input, **settings)
+    return random_module(MultiHeadSelfAttention, d_input, num_heads=heads, d_head=d_head)

@@ -13,6 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from attnexp.analysis.answer import compare
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
@@ -44,13 +46,13 @@ class Evidence(NamedTuple):
 
 def judge_part(part: Evidence) -> str:
     """The verdict on a part of a claim."""
-    if not part.within:
-        return judge_above(part.interval)
     low = part.interval.low
     high = part.interval.high
-    if -part.within < low and high < part.within:
+    if not part.within:
+        return judge_above(part.interval)
+    if max(-low, high) < part.within:
         return "supported"
-    return "not supported" if high < -part.within or low > part.within else "undecided"
+    return "not supported" if max(low, -high) > part.within else "undecided"
 
 
 def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
@@ -64,9 +66,8 @@ def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Findi
         if not part.decides:
             shown.append(f"({text})")
             continue
-        verdict = judge_part(part)
-        verdicts.append(verdict)
-        shown.append(f"{text} {verdict}" if by_part else text)
+        verdicts.append(judge_part(part))
+        shown.append(f"{text} {verdicts[-1]}" if by_part else text)
     verdict = join_verdicts(verdicts)
     if by_part and "supported" in verdicts and verdict != "supported":
         verdict = "supported in part"
@@ -80,10 +81,8 @@ def find_group(
     """The study's group on IMDB in which all variants of these families have `min_seeds` seeds;
     these families are judged, in place of the study's own. as_k_ran: variants with K's settings
     alone count. Raises `UserError` where there is none."""
-    weights: dict[str, float] = {}
-    for contrast in chain(*families):
-        weights |= contrast.weights
-    variants = list(weights)
+    names = [name for contrast in chain(*families) for name in contrast.weights]
+    variants = list(dict.fromkeys(names))
     for group in load_groups([study]):
         if as_k_ran:
             # K has published values of these variants.
@@ -100,13 +99,11 @@ def find_group(
     raise UserError(f"{study} lacks {min_seeds} seeds of {listed} on IMDB.")
 
 
-def compare_at_endpoints(group: Group) -> dict[str, list[Difference]]:
-    """Differences at `best` and `final`, or at `final` alone where that is the best epoch."""
-    answer = compare([group], ACCURACY)
-    differences: dict[str, list[Difference]] = {}
-    for row in answer.differences:
-        differences.setdefault(row.endpoint.name, []).append(row)
-    return dict(sorted(differences.items()))  # `best` first
+def compare_at_endpoints(group: Group) -> list[Difference]:
+    """Differences at `best` and then at `final`, or at `final` alone where that is the best
+    epoch."""
+    differences = compare([group], ACCURACY).differences
+    return sorted(differences, key=lambda row: row.endpoint.name)
 
 
 def weigh_differences(
@@ -114,34 +111,37 @@ def weigh_differences(
 ) -> list[Evidence]:
     """Evidence of each difference. deciding: endpoints that decide; `final` where `best` is the
     same epoch. within: as in `Evidence`."""
-    differences = compare_at_endpoints(group)
-    if "best" not in differences:
+    rows = compare_at_endpoints(group)
+    points = {row.endpoint.name for row in rows}
+    if "best" not in points:
         deciding = ("final",)
     parts = []
-    for point, rows in differences.items():
-        for row in rows:
-            name = point
-            if len(rows) > 1:
-                name += f", {row.contrast.name}"
-            parts.append(Evidence(name, row.interval, point in deciding, within))
+    for row in rows:
+        point = row.endpoint.name
+        name = point if len(rows) == len(points) else f"{point}, {row.contrast.name}"
+        parts.append(Evidence(name, row.interval, point in deciding, within))
     return parts
+
+
+def judge_differences(study: Path, *families: Family, deciding: Sequence[str]) -> Finding:
+    """Finding that every difference of these families is above 0, as `weigh_differences` does."""
+    group = find_group(study, *families)
+    return judge_evidence(weigh_differences(group, deciding))
 
 
 @claim("C10", "K", "Learned and sinusoidal PE are close", "position")
 def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     """An interval of learned minus sinusoidal, after the last epoch, beyond 0.25 points and beyond
     a quarter of what sinusoidal gives."""
-    gains = [difference("sinusoidal", "none")]
-    distances = [difference("learned", "sinusoidal")]
-    group = find_group(study, gains, distances)
+    gain = [difference("sinusoidal", "none")]
+    distance = [difference("learned", "sinusoidal")]
+    rows = compare_at_endpoints(find_group(study, gain, distance))
     parts = []
-    for point, (gain, distance) in compare_at_endpoints(group).items():
-        size = abs(gain.interval.mean)
-        bound = max(MARGIN, CLOSE * size)
-        points = 100 * bound
-        name = f"{point} (close: ±{points:.2f})"
-        decides = point == "final"
-        parts.append(Evidence(name, distance.interval, decides, bound))
+    for gain_row, row in zip(rows[::2], rows[1::2], strict=True):
+        bound = max(MARGIN, CLOSE * abs(gain_row.interval.mean))
+        point = row.endpoint.name
+        name = f"{point} (close: ±{100 * bound:.2f})"
+        parts.append(Evidence(name, row.interval, point == "final", bound))
     return judge_evidence(parts)
 
 
@@ -150,8 +150,7 @@ def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
     """An interval of either minus none, after the last epoch, below 0."""
     concatenated = [difference("concat", "none")]
     added = [difference("sinusoidal", "none")]
-    group = find_group(study, concatenated, added)
-    return judge_evidence(weigh_differences(group))
+    return judge_differences(study, concatenated, added, deciding=["final"])
 
 
 @claim("C20", "K", "The published table of ten epochs is reproduced", "blog")
@@ -163,23 +162,22 @@ def published_table_is_reproduced(study: Path) -> Finding:
     agreements = agreements_with_k(group)
     (agreement,) = [row for row in agreements if not row.unlike]
     inside = agreement.num_inside
-    ours = agreement.ours
     # K's seed counts among all seeds, as in a permutation test.
-    at_most = [count for count in ours if count <= inside]
-    rank = (1 + len(at_most)) / (1 + len(ours))
+    counts = np.array([inside, *agreement.ours])
+    rank = np.mean(counts <= inside)
+    ours = counts[1:]
     measured = (
         f"{inside} of {agreement.num_values} values inside; our own seeds "
-        f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
+        f"{ours.min()} to {ours.max()}; K's rank from below {rank:.0%}"
     )
-    verdict = "supported" if rank > ALPHA else "not supported"
-    return Finding(verdict, measured, agreement.n)
+    return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
 
 
 @claim("C21", "K", "Attention's best is slightly above an LSTM's", "baselines")
 def attention_is_better_than_an_lstm(study: Path) -> Finding:
     """An interval of attention minus LSTM, at the best epoch of each, below 0."""
-    group = find_group(study, [difference("attention", "lstm")])
-    return judge_evidence(weigh_differences(group, ["best"]))
+    family = [difference("attention", "lstm")]
+    return judge_differences(study, family, deciding=["best"])
 
 
 @claim("C22", "K", "PE raises accuracy and reduces over-fitting", "blog")
@@ -189,11 +187,10 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
     parts = weigh_differences(group, ["best", "final"])
     for epoch, rows in group.epochs.groupby("epoch"):
-        table = rows.pivot(index="seed", columns=["metric", "variant"], values="value")
-        values = table.dropna()
+        values = rows.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
         gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
-        reductions = gaps["no_pe"] - gaps["pe"]
-        parts.append(Evidence(f"less gap, epoch {epoch}", t_interval(reductions)))
+        reductions = t_interval(gaps["no_pe"] - gaps["pe"])
+        parts.append(Evidence(f"less gap, epoch {epoch}", reductions))
     return judge_evidence(parts, by_part=True)
 
 
@@ -204,10 +201,8 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
     family = []
     for partner in ("cnn", "lstm"):
         pair = f"{partner}_attention"
-        family.append(difference(pair, "attention"))
-        family.append(difference(pair, partner))
-    group = find_group(study, family)
-    return judge_evidence(weigh_differences(group, ["best"]))
+        family += [difference(pair, "attention"), difference(pair, partner)]
+    return judge_differences(study, family, deciding=["best"])
 
 
 def accuracies_under(study: Path, intervention: str) -> Any:
@@ -222,12 +217,8 @@ def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     accuracies = accuracies_under(study, "shuffle")
     costs = accuracies["pe"] - accuracies["pe, shuffle"]
     gains = accuracies["pe"] - accuracies["no_pe"]
-    mean_cost = 100 * costs.mean()
-    mean_gain = 100 * gains.mean()
-    name = f"cost {mean_cost:.2f} − gain {mean_gain:.2f}:"
-    interval = t_interval(costs - gains)
-    part = Evidence(name, interval)
-    return judge_evidence([part])
+    name = f"cost {100 * costs.mean():.2f} − gain {100 * gains.mean():.2f}:"
+    return judge_evidence([Evidence(name, t_interval(costs - gains))])
 
 
 @claim("C31", "own", "Most heads can be removed, one at a time", "blog")
@@ -237,26 +228,19 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     accuracies = accuracies_under(study, "no_head")
     without_head = accuracies.filter(regex="^pe, no_head=")
     costs = without_head.rsub(accuracies["pe"], axis=0)  # a row a seed, a column a head
-    is_cheap = costs < MARGIN
-    shares = is_cheap.mean(axis=1)
-    interval = t_interval(shares)
-    n, mean, _, low, high = interval
-    verdict = judge_above(interval, bound=0.5)
-    margin = 100 * MARGIN
-    measured = f"{mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {margin} points"
-    return Finding(verdict, measured, n)
+    shares = t_interval((costs < MARGIN).mean(axis=1))
+    n, mean, _, low, high = shares
+    measured = f"{mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {100 * MARGIN} points"
+    return Finding(judge_above(shares, bound=0.5), measured, n)
 
 
 @claim("C32", "own", "PE gives more accuracy with embeddings times √d", "position_x_embedding")
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
     """An interval below 0, over data sets, of what PE gives with embeddings times √d minus what it
     gives without."""
-    answer = compare(load_groups([study]), ACCURACY)
-    parts = []
-    for row in answer.means:
-        if row.contrast.variant != "pe_scaled − none_scaled":  # the interaction
-            continue
-        parts.append(Evidence(row.endpoint.name, row.interval))
+    means = compare(load_groups([study]), ACCURACY).means
+    interactions = [row for row in means if row.contrast.variant == "pe_scaled − none_scaled"]
+    parts = [Evidence(row.endpoint.name, row.interval) for row in interactions]
     if not parts:
         raise UserError(f"{study} lacks two data sets with PE in scaled and in plain embeddings.")
     return judge_evidence(parts)
@@ -274,7 +258,6 @@ def many_heads_are_better_than_one(study: Path) -> Finding:
 def scaled_scores_are_not_important(study: Path) -> Finding:
     """An interval of scores divided by √d_k minus scores that are not, with or without PE, beyond
     0.25 points; the two intervals of an endpoint hold together."""
-    pairs = [(f"{position}_scaled", f"{position}_unscaled") for position in ("none", "pe")]
-    group = find_group(study, [difference(*pair) for pair in pairs])
-    parts = weigh_differences(group, ["best", "final"], within=MARGIN)
+    family = [difference(f"{name}_scaled", f"{name}_unscaled") for name in ("none", "pe")]
+    parts = weigh_differences(find_group(study, family), ["best", "final"], within=MARGIN)
     return judge_evidence(parts, by_part=True)

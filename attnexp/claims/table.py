@@ -51,23 +51,18 @@ def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
     if not ids:
         return [claim for claim in CLAIMS if everything or not claim.study]
     chosen_ids = {id.upper() for id in ids}
-    unknown_ids = chosen_ids - {claim.id for claim in CLAIMS}
-    if unknown_ids:
-        unknown = min(unknown_ids)
-        last = CLAIMS[-1].id
-        raise UserError(f"There is no claim {unknown}. They run from C01 to {last}.")
-    return [claim for claim in CLAIMS if claim.id in chosen_ids]
+    chosen = [claim for claim in CLAIMS if claim.id in chosen_ids]
+    if len(chosen) < len(chosen_ids):
+        raise UserError(f"Not all of {', '.join(ids)} are claims: C01 to {CLAIMS[-1].id}.")
+    return chosen
 
 
 def check_claim(claim: Claim, out: Path) -> dict[str, Any]:
     """Record of a claim and its finding; torch's random state stays. out: folder of studies."""
     try:
         with torch.random.fork_rng(devices=[]):
-            paths = [out / claim.study] if claim.study else []
-            finding = claim.check(*paths)
+            finding = claim.check(out / claim.study) if claim.study else claim.check()
     except UserError as error:
-        if not claim.study:
-            raise
         command = f"attnexp sweep study={claim.study} out=DIR"
         finding = Finding(MISSING, f"{error} Make them: {command}, then use --out DIR.")
     return {

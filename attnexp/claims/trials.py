@@ -13,6 +13,7 @@ from attnexp.statistics.intervals import t_interval
 from attnexp.training.run import train_run
 
 SEEDS = range(6)
+NAMES = ("running", "after", "validation")  # of the accuracies that are compared
 CLOSE = 0.02  # Accuracies that differ by less count as equal.
 
 
@@ -28,26 +29,18 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     not below validation's, or one measured after the epoch that is 0.02 below it."""
     words = """data=contrast position=sinusoidal model.dropout=0 train.device=cpu train.epochs=2
         train.measure_train=true data.limit_train=2000"""
-    running = []
-    after: list[Any] = []
-    validation = []
+    rows: list[Any] = []
     with TemporaryDirectory() as out, redirect_stderr(StringIO()):
         for seed in SEEDS:
             overrides = f"{words} out={out} seed={seed}".split()
             _, result = train_run(compose(overrides))
             epoch = result.epochs[1]
-            running.append(epoch.train_accuracy)
-            after.append(epoch.train_accuracy_after)
-            validation.append(epoch.val_accuracy)
-    rises = t_interval(np.subtract(validation, running))
-    distances = t_interval(np.subtract(after, validation))
+            rows.append((epoch.train_accuracy, epoch.train_accuracy_after, epoch.val_accuracy))
+    running, after, validation = np.transpose(rows)
+    rises = t_interval(validation - running)
+    distances = t_interval(after - validation)
     verdict = join_verdicts([judge_above(rises), judge_above(distances, -CLOSE)])
     texts = []
-    accuracies = {"running": running, "after": after, "validation": validation}
-    for name, shares in accuracies.items():
-        percents = 100 * np.array(shares)
-        mean = percents.mean()
-        sd = percents.std(ddof=1)
-        texts.append(f"{name} {mean:.1f} ± {sd:.1f}")
-    listed = ", ".join(texts)
-    return Finding(verdict, f"{listed} %", len(SEEDS))
+    for name, percents in zip(NAMES, 100 * np.transpose(rows), strict=True):
+        texts.append(f"{name} {percents.mean():.1f} ± {percents.std(ddof=1):.1f}")
+    return Finding(verdict, f"{', '.join(texts)} %", len(SEEDS))

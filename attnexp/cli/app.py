@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import signal
 import sys
 from contextlib import redirect_stdout
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
-from typer.exceptions import TyperException
 
 from attnexp import __version__
 from attnexp.base.errors import RunFailed, UserError, escape_controls
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 7  # of the JSON documents of all commands
-OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
-"""What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
 
 class Commands(TyperGroup):
@@ -33,22 +29,12 @@ class Commands(TyperGroup):
         """Call a command. Raises `SystemExit` for errors that the user can mend."""
         try:
             return super().invoke(ctx)
-        except TyperException as error:
-            error.message = error.message.removeprefix("Value error, ")  # by pydantic
-            if hasattr(error, "possibilities"):  # of an unknown option
-                error.message += ". Settings have no dashes, as in train.epochs=3."
-            raise
         except BrokenPipeError:
             raise  # `main` ends the command
-        except (UserError, OSError) as error:
+        except (UserError, OSError, UnicodeDecodeError) as error:
             stop(str(error), code=2)
         except RunFailed as error:
             stop(str(error), code=1)
-        except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
-                raise
-            reason = str(error).partition("\n")[0]
-            stop(f"Memory does not suffice: {reason}", code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Further Ctrl-C must not break the exit.
             stop(str(why) or "Run the same command again to resume.", code=130)
@@ -81,11 +67,12 @@ def _add_config_dirs(folders: list[Path] | None) -> None:
 
 def _name_experiments(words: list[str] | None) -> list[str]:
     """Words in which a finished run is `experiment=` with its config."""
-    from attnexp.runs.manifest import NAME_OF_RUN, find_run
+    from attnexp.runs.manifest import find_run
+    from attnexp.runs.store import RUN_ID
 
     named = []
     for word in words or []:
-        if "=" not in word and (NAME_OF_RUN.fullmatch(word) or "/" in word):
+        if "=" not in word and (RUN_ID.fullmatch(word) or "/" in word):
             word = f"experiment={find_run(Path(word)) / 'config.json'}"
         named.append(word)
     return named
@@ -106,29 +93,36 @@ def _options_of_all(
     console.quiet = quiet
 
 
-_settings = typer.Argument(
-    metavar="OVERRIDES",
-    help="Settings as key=value, or a finished run for its own.",
-    callback=_name_experiments,
-)
-Overrides = Annotated[list[str] | None, _settings]
-run_argument = typer.Argument(
-    metavar="RUN_DIR",
-    help="A finished run: its folder, or its id as attnexp runs lists it.",
-)
-RunDir = Annotated[Path, run_argument]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="OVERRIDES",
+        help="Settings as key=value; a finished run's folder stands for its settings.",
+        callback=_name_experiments,
+    ),
+]
+RunDir = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN_DIR",
+        help="A finished run: its folder, or its id as attnexp runs lists it.",
+    ),
+]
 studies_argument = typer.Argument(metavar="DIR", help="Studies, runs, or folders with runs.")
 Folders = Annotated[list[Path], studies_argument]
-_config_dirs = typer.Option(
-    exists=True,
-    callback=_add_config_dirs,
-    expose_value=False,
-    help="Folder with options of your own.",
-)
-ConfigDir = Annotated[list[Path] | None, _config_dirs]
+ConfigDir = Annotated[
+    list[Path] | None,
+    typer.Option(
+        exists=True,
+        callback=_add_config_dirs,
+        expose_value=False,
+        help="Folder with options of your own.",
+    ),
+]
 points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
-_trust_code = typer.Option("--trust-code", help="Run the code of others that a stored run names.")
-TrustCode = Annotated[bool, _trust_code]
+TrustCode = Annotated[
+    bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
+]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]
 Until = Literal["decided"] | None
 
@@ -144,10 +138,10 @@ def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
 
 
 _stdout: TextIO = sys.stdout
-_as_json = typer.Option(
-    "--json", callback=_reserve_stdout, help="Print one JSON document on stdout."
-)
-AsJson = Annotated[bool, _as_json]
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", callback=_reserve_stdout, help="Print one JSON document on stdout."),
+]
 
 
 def main() -> None:

@@ -9,16 +9,18 @@ from attnexp.cli.app import AsJson, Until, app, stop
 from attnexp.cli.report import Format, Html, Table, print_answer
 
 Column = typer.Option(metavar="NAME", help="Name of a column.")
-Margin = typer.Option(metavar="NUMBER", help="Smallest difference that matters.")
-Lower = typer.Option("--lower", help="Less is better, as it is for loss anyway.")
 
 
 @app.command()
 def judge(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="A csv, jsonl or parquet.")],
     metric: Annotated[str, typer.Option(metavar="NAME", help="Column to judge.")] = "accuracy",
-    lower: Annotated[bool, Lower] = False,
-    margin: Annotated[float | None, Margin] = None,
+    lower: Annotated[
+        bool, typer.Option("--lower", help="Less is better, as it is for loss anyway.")
+    ] = False,
+    margin: Annotated[
+        float | None, typer.Option(metavar="NUMBER", help="Smallest difference that matters.")
+    ] = None,
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
     variant_column: Annotated[str, Column] = "variant",
     seed_column: Annotated[str, Column] = "seed",
@@ -56,7 +58,7 @@ def judge(
         from attnexp.report.page import write_page  # imports matplotlib
 
         write_page(html, answer)
-    print_answer(answer, table, "json" if as_json else format, only_if_asked=html is not None)
+    print_answer(answer, table, "json" if as_json else format)
     if until and answer.undecided:
         names = ", ".join(answer.undecided)
         stop(f"not decided: {names}. Add a seed to each variant and judge again.", code=1)

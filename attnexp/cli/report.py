@@ -26,10 +26,6 @@ def choice(help: str, type: Any) -> Any:
 Table = Annotated[TableName | None, choice("Print one table", TableName)]
 Format = Annotated[FormatName, choice("Output format", FormatName)]
 Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the answer as a web page.")]
-Baseline = Annotated[
-    str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
-]
-Run = typer.Option(metavar="RUN_DIR", help="Run to show.")
 
 
 @app.command()
@@ -37,13 +33,18 @@ def report(
     paths: Folders,
     table: Table = None,
     format: Format = "table",
-    baseline: Baseline = None,
+    baseline: Annotated[
+        str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
+    ] = None,
     margin: Annotated[float | None, points] = None,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,
     show: Annotated[Show, choice("Content of --figure", Show)] = "curves",
-    run: Annotated[list[Path] | None, Run] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RUN_DIR", help="Run whose attention --html and --figure show."),
+    ] = None,
     text: Annotated[str, typer.Option(help="Text whose attention is shown.")] = SENTENCE,
     trust_code: TrustCode = False,
     any_code: AnyCode = False,
@@ -60,37 +61,22 @@ def report(
     from attnexp.analysis.read_runs import load_groups
 
     run_dirs = run or []
-    _check_options(run_dirs, text, show, html, figure)
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))
-    has_file = html is not None or figure is not None
-    print_answer(answer, table, "json" if as_json else format, only_if_asked=has_file)
-    if has_file:
+    if html is not None or figure is not None:
         from attnexp.report import figures, page  # These import matplotlib.
 
-        readers = page.load_readers(run_dirs, trust_code=trust_code, any_code=any_code)
-        readings = [(name, read(text)) for name, read in readers]
+        readings = page.load_readings(run_dirs, text, trust_code=trust_code, any_code=any_code)
         if html is not None:
             page.write_page(html, answer, readings)
         if figure is not None:
             figures.save_figure(page.draw_picture(show, answer, readings), figure)
+    print_answer(answer, table, "json" if as_json else format)
     if any(group.missing() for group in answer.groups):
         left_out.append("Planned seeds are missing.")
     if left_out:
         stop("\n".join([*left_out, "attnexp runs lists all runs."]), code=1)
-
-
-def _check_options(
-    run_dirs: list[Path], text: str, show: Show, html: Path | None, figure: Path | None
-) -> None:
-    """Raise `UserError` for options that would do nothing."""
-    if show != "curves" and figure is None:
-        raise UserError(f"--show {show} needs --figure FILE.")
-    if text != SENTENCE and not run_dirs:
-        raise UserError("--text needs --run RUN_DIR, the run that reads it.")
-    if run_dirs and html is None and show not in ("attention", "positions"):
-        raise UserError("--run needs --html FILE, or --figure FILE with --show attention.")
 
 
 def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
@@ -103,11 +89,8 @@ def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
     return [group.with_baseline(name) for group in groups]
 
 
-def print_answer(
-    answer: "Answer", table: TableName | None, format: str, *, only_if_asked: bool = False
-) -> None:
-    """Print an answer, or one of its tables, in a format. only_if_asked: whether the answer as it
-    is by default is left out, since a file holds it."""
+def print_answer(answer: "Answer", table: TableName | None, format: str) -> None:
+    """Print an answer, or one of its tables, in a format."""
     from attnexp.report import formats
     from attnexp.report.print_table import print_table
     from attnexp.report.tables import make_table
@@ -115,12 +98,9 @@ def print_answer(
 
     if format == "json":
         emit(formats.make_document(answer, table))
-    elif table is None and format == "table":
-        if not only_if_asked:
-            show_answer(answer, console())
-    elif table is None:
-        emit(formats.format_answer(answer, format))
-    elif format == "table" and table != "study":
+    elif format != "table" or table == "study":
+        emit(formats.format_answer(answer, table, format))
+    elif table is not None:
         print_table(make_table(table, answer), console())
     else:
-        emit(formats.format_table(answer, table, format))
+        show_answer(answer, console())

@@ -1,18 +1,15 @@
 """Commands about settings and data."""
 
 import itertools
-from collections.abc import Mapping
 from pathlib import Path
-from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnexp.base.errors import UserError
 from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit
 
 if TYPE_CHECKING:
-    from attnexp.config.schema import DataConfig
+    from attnexp.config.schema import DataConfig, RunConfig
 
 
 @app.command()
@@ -29,10 +26,8 @@ def config(
     """
     from attnexp.config import options
     from attnexp.config.compose import compose
-    from attnexp.config.schema import meanings, to_dict
+    from attnexp.config.schema import to_dict
 
-    if groups and (cost or overrides):
-        raise UserError("--groups lists all options. Use it without others.")
     if groups:
         _emit_tree(options.describe(), as_json)
         return
@@ -42,32 +37,33 @@ def config(
         from attnexp.network.cost import cost_of
 
         _emit_tree(cost_of(build_model(config), config.data.max_len), as_json)
+    elif as_json:
+        emit(to_dict(config))
     else:
-        _emit_tree(to_dict(config), as_json, meanings(config))
+        _print_settings(config)
 
 
-def _emit_tree(
-    tree: dict[str, Any], as_json: bool, meanings: Mapping[str, str] | None = None
-) -> None:
-    """Print a tree as JSON, or as YAML with the meaning of each key beside it. Lines that are wider
-    than the terminal are wrapped within their column."""
+def _print_settings(config: "RunConfig") -> None:
+    """Print every setting as one types it, with its meaning beside it."""
+    from rich.table import Table
+
+    from attnexp.config.schema import flatten, meanings, to_dict
+    from attnexp.runs.labels import as_word
+
+    meaning_of = meanings(config)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    for key, value in flatten(to_dict(config)).items():
+        table.add_row(as_word(key, value), meaning_of.get(key.removesuffix(".kind")))
+    console().print(table)
+
+
+def _emit_tree(tree: dict[str, Any], as_json: bool) -> None:
+    """Print a tree as JSON, or as YAML."""
     import yaml
 
-    if as_json:
-        emit(tree)
-        return
-    wrapper = TextWrapper(console().width, break_long_words=False, break_on_hyphens=False)
-    path: list[str] = []
-    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000)
-    for line in text.splitlines():
-        depth = len(line) - len(line.lstrip())
-        path[depth // 2 :] = [line.strip().partition(":")[0]]
-        wrapper.subsequent_indent = " " * (depth + 4)
-        meaning = (meanings or {}).get(".".join(path))
-        if meaning:
-            line = f"{line:40}  # {meaning}"
-            wrapper.subsequent_indent = " " * 42 + "# "
-        emit(wrapper.fill(line))
+    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=56)
+    emit(tree if as_json else text.rstrip())
 
 
 @app.command()
@@ -77,8 +73,9 @@ def data(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print where data sets are read from; `prepare` reads those of OVERRIDES and describes them.
-    A FILE stands for data=files data.path=FILE.
+    """Print where data sets are read from; with `prepare`, read and describe them.
+
+    After `prepare`, FILE stands for data=files data.path=FILE.
 
     Example: attnexp data prepare data=trec,subj
     """
@@ -105,16 +102,15 @@ def data(
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
-    from attnexp.data import encode, text
+    from attnexp.data.encode import load_dataset
 
-    dataset = encode.load_dataset(config)
+    dataset = load_dataset(config)
     splits = {"train": dataset.train, "test": dataset.test}
     if dataset.val:
         splits["val"] = dataset.val
     classes: dict[str, dict[str, int]] = {}
     for label, name in enumerate(dataset.classes):
         classes[name] = {split: int((part.labels == label).sum()) for split, part in splits.items()}
-    is_full = (dataset.train.ids != text.PAD).all(1)
     return {
         "name": config.title,
         "source": dataset.source,
@@ -122,6 +118,5 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         "fingerprint": dataset.fingerprint,
         "classes": classes,
         "problems": [f"{count:,} {problem}" for problem, count in dataset.quality.items()],
-        "full": f"{is_full.mean():.1%} of train fill data.max_len",
         "first": dataset.read(dataset.train.ids[0]),
     }

@@ -51,7 +51,8 @@ def sweep(
     display.note_few_seeds(study)
     if dry_run:
         first = choose_folder(search.search if search else study)
-        emit(display.preview_sweep(first, any_code=any_code, as_json=as_json))
+        counts = display.count_runs(first, any_code=any_code)
+        emit(counts if as_json else display.describe_counts(first, counts))
         if search:
             progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return

@@ -2,14 +2,15 @@
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit
+from attnexp.base import SENTENCE
+from attnexp.cli.app import SCHEMA, AsJson, ConfigDir, Overrides, app, console, emit
 
 if TYPE_CHECKING:
     from attnexp.config.schema import RunConfig
@@ -36,89 +37,71 @@ def train(
 
     words = overrides or []
     config = compose(words)  # The loop is imported later: a wrong word is answered at once.
-    from attnexp.training.run import load_data, train_run
+    from attnexp.training.run import train_run
 
     if config.data.name == "imdb" and config.data.path is None:
         progress.note("data=imdb: 50,000 reviews. Smaller: data=trec; without a download: contrast")
     run_dir, result = train_run(config, again=again)
     note_few_steps([result])
     if as_json:
-        document = asdict(result) | {"folder": str(run_dir)}
-        del document["schema"]  # of the file
-        emit(document)
+        emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})
         return
     _print_epochs(config, result)
-    data = load_data(config.data, config.seeds.resample)
-    text = data.read(data.test.ids[0])
-    emit("\n".join([f"Results: {run_dir}", "Next:", *next_commands(run_dir, words, config, text)]))
+    commands = next_commands(run_dir, words, config)
+    emit("\n  ".join([f"Results: {run_dir}\nNext:", *commands]))
 
 
 def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     """Print a table of the epochs, and on which split they are validated."""
-    from rich import box
-    from rich.table import Table
-
-    measured = "validated on the test set, as K does"
+    measured = "the test set"
     test = ""
     if config.train.protocol == "holdout":
-        measured = f"validated on {result.data['n_val']:,} texts held out"
+        measured = f"{result.data['n_val']:,} texts held out"
         epoch = result.own_best.epoch
         test = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for name in ("epoch", "train_loss", "train_acc", "val_loss", "val_acc"):
-        table.add_column(name, justify="right")
+    lines = ["epoch  train_loss  train_acc  val_loss  val_acc"]
     for row in result.epochs:
-        table.add_row(
-            str(row.epoch),
-            f"{row.train_loss:.4f}",
-            f"{row.train_accuracy:.2%}",
-            f"{row.val_loss:.4f}",
-            f"{row.val_accuracy:.2%}",
-        )
-    title = f"{result.label}: running means in training, {measured}"
-    console().print(title, table, test, sep="\n")
+        train = f"{row.train_loss:10.4f}  {row.train_accuracy:9.2%}"
+        lines.append(f"{row.epoch:5}  {train}  {row.val_loss:8.4f}  {row.val_accuracy:7.2%}")
+    title = f"{result.label}, {result.parameters:,} parameters"
+    about = f"train_ is the running mean in training, val_ is on {measured}\n"
+    console().print(title, about, *lines, test, sep="\n")
 
 
 def note_few_steps(results: "Iterable[RunResult]") -> None:
-    """Print a line for runs of few steps whose accuracy is nearer to chance than to 100 %."""
+    """Print a line if a run has trained for few steps."""
     from attnexp.base import progress
 
     fewest = FEWEST_STEPS
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # A baseline has none.
-        chance = 1 / len(result.classes)
-        if batch_size and result.final.val_accuracy < (1 + chance) / 2:
+        if batch_size:
             num_batches = math.ceil(result.data["n_train"] / batch_size)
             fewest = min(fewest, len(result.epochs) * num_batches)
     if fewest < FEWEST_STEPS:
         progress.note(
-            f"Trained for {fewest} steps, in which few models learn much. Raise train.epochs."
+            f"Trained for {fewest} steps. Few models learn much in fewer than {FEWEST_STEPS}: "
+            "raise train.epochs."
         )
 
 
-def next_commands(
-    run_dir: Path, words: Sequence[str], config: "RunConfig", text: str
-) -> Iterator[str]:
-    """Commands worth trying after a run: predict, a sweep, report. text: one that was tested."""
+def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> list[str]:
+    """Commands worth trying after a run: predict, a sweep over positions, report."""
     from attnexp.config.schema import foreign_code, to_dict
     from attnexp.config.words import key_of
 
-    opening = " ".join(text.split()[:24])
-    if opening and not foreign_code(to_dict(config)):  # Such a model would need --trust-code.
-        yield _format_command("predict", run_dir, opening)
-    key = "position" if config.has_pieces else "model"
-    first, second = ("none", "sinusoidal") if config.has_pieces else ("attention", "mean")
-    piece = getattr(config, key)
-    chosen = piece.name if str(piece.kind).startswith("attnexp.") else piece.kind
-    if chosen not in (None, first):
-        second = chosen
-    kept = [word for word in words if key_of(word) not in (key, "seed")]
-    # Settings of the choice made are unknown to the other one.
-    if not any(key_of(word).startswith(f"{key}.") for word in kept):
-        yield _format_command("sweep", *kept, f"{key}={first},{second}", "seed=range(6)")
-    yield _format_command("report", run_dir, "--html", "page.html")
-
-
-def _format_command(*words: str | Path) -> str:
-    command = shlex.join(["attnexp", *map(str, words)])
-    return f"  {command}"
+    commands = []
+    foreign = foreign_code(to_dict(config))
+    if not foreign:  # Such a model would need --trust-code.
+        commands.append(["predict", str(run_dir), SENTENCE])
+    # Settings of a position are unknown to another one.
+    has_settings = any(key_of(word).startswith("position.") for word in words)
+    if config.has_pieces and not has_settings:
+        position = config.position
+        chosen = position.kind if position.kind in foreign else position.name
+        if chosen == "none":
+            chosen = "sinusoidal"
+        kept = [word for word in words if key_of(word) not in ("position", "seed")]
+        commands.append(["sweep", *kept, f"position=none,{chosen}", "seed=range(6)"])
+    commands.append(["report", str(run_dir), "--html", "page.html"])
+    return [shlex.join(["attnexp", *command]) for command in commands]

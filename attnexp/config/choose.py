@@ -2,11 +2,11 @@
 and what is wrong with them in the user's terms."""
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from os.path import abspath, expanduser
+from types import NoneType
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,11 +15,12 @@ from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.options import Tree, did_you_mean, groups, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, flatten, walk
+from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, walk
 from attnexp.model import seams
 
-Allowed = Mapping[type | None, Any]
-"""Seams that a piece may fill in a place, with the settings that come with it. None is no piece."""
+Allowed = Mapping[type, Any]
+"""Seams that a piece may fill in a place, with the settings that come with it; `NoneType` where
+there may be no piece."""
 
 PLACES: dict[str, Allowed] = {
     "model": {
@@ -29,20 +30,20 @@ PLACES: dict[str, Allowed] = {
         seams.Network: Piece,
         seams.Baseline: Piece,
     },
-    "model.before": {seams.Mixer: Piece, None: Piece},
+    "model.before": {seams.Mixer: Piece, NoneType: Piece},
     "model.pooling": {seams.Pooling: Piece},
     "model.score": {seams.Score: Piece},
     "position": {
         seams.JoinedPosition: schema.PositionConfig,
         seams.Rotation: schema.PositionConfig,
         seams.ScoreBias: schema.PositionConfig,
-        None: Piece,
+        NoneType: Piece,
     },
-    "mask": {seams.Mask: schema.MaskConfig, None: schema.MaskConfig},
+    "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
 
-# Pydantic's types of errors for a key that a section does not have.
-UNKNOWN = ("unexpected_keyword_argument", "dataclass_type")
+UNKNOWN = "unexpected_keyword_argument"
+"""Pydantic's type of the error for a key that a section does not have."""
 
 
 def check_run(tree: Tree) -> RunConfig:
@@ -76,27 +77,28 @@ def check_run(tree: Tree) -> RunConfig:
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
     """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
     Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
-    settings: Tree = {"kind": choice}
-    if isinstance(choice, dict):
-        settings = {"kind": None} | choice
-    name = settings["kind"]
-    if name is not None and not CLASS.fullmatch(str(name)):  # of an option, as in `before: cnn`
-        option = read(key, str(name))
-        settings = option | settings
-        settings["kind"] = option["kind"]
-    piece_spec = _spec_in_place(settings["kind"], key, allowed)
-    for f in fields(piece_spec):
-        if "seam" in f.metadata:  # a piece within the piece
-            default = f.metadata.get("default_kind")
-            seam = f.metadata["seam"]()
-            inner_allowed = {seam: Piece}
-            if default is None:
-                inner_allowed[None] = Piece
-            inner_key = f"{key}.{f.name}"
-            inner_choice = settings.get(f.name) or default
-            settings[f.name] = choose_piece(inner_choice, inner_key, inner_allowed)
-    piece: Piece = validate(piece_spec, settings, f"{key}.")
+    settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
+    kind = settings.get("kind")
+    if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
+        option = read(key, str(kind))
+        settings = option | settings | {"kind": option.get("kind")}
+    piece_spec = _spec_in_place(settings.get("kind"), key, allowed)
+    inner = {
+        f.name: _choose_inner(settings.get(f.name), f, key)
+        for f in fields(piece_spec)
+        if "seam" in f.metadata
+    }
+    piece: Piece = validate(piece_spec, settings | inner, f"{key}.")
     return piece
+
+
+def _choose_inner(choice: Any, f: Field[Any], key: str) -> Piece:
+    """The piece within a piece at a key, for a field that has a seam."""
+    default = f.metadata.get("default_kind")
+    allowed = {f.metadata["seam"](): Piece}
+    if default is None:
+        allowed[NoneType] = Piece
+    return choose_piece(choice or default, f"{key}.{f.name}", allowed)
 
 
 def _choose_loss(choice: Any) -> Piece | None:
@@ -110,44 +112,33 @@ def _choose_loss(choice: Any) -> Piece | None:
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
-    if kind is None and None in allowed:
-        return allowed[None]
-    cls = None if kind is None else load(kind)
-    names: list[str] = []
+    cls = NoneType if kind is None else load(kind)
     for seam, common in allowed.items():
-        if seam is None:
-            continue
         if isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, common)
-        names.append(seam.__name__)
-    listed = " or ".join(names)
+    listed = " or ".join(seam.__name__ for seam in allowed if seam is not NoneType)
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 
 
-def validate(section: Any, values: Mapping[Any, Any], prefix: str = "") -> Any:
+def validate(section: Any, values: Tree, prefix: str = "") -> Any:
     """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
     `UserError` for the first that is wrong."""
-    named = {str(name): value for name, value in values.items()}
     try:
-        return section(**named)
+        return section(**values)
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
         errors = validation.errors()
-        unknown = [error for error in errors if error["type"] in UNKNOWN]
-        error = (unknown + errors)[0]
+        unknown = [error for error in errors if error["type"] == UNKNOWN]
+        error = (unknown or errors)[0]
         location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
-        value = error["input"]
         if unknown:
-            # where a whole section is unknown, its first setting is named
-            first_setting = next(iter(flatten({key: value})), key)
             keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            key = first_setting.removesuffix(".kind")
-            raise _unknown_key(key, keys_of_section) from validation
+            raise _unknown_key(key.removesuffix(".kind"), keys_of_section) from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
         message = re.sub("^(Input|String) should", "must", error["msg"])
-        raise UserError(f"{key} {message}; got {value}.") from validation
+        raise UserError(f"{key} {message}; got {error['input']}.") from validation
 
 
 def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
@@ -156,29 +147,24 @@ def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
     if choices.get(key):
         listed = ", ".join(choices[key])
         return UserError(f"'{key}' belongs to {listed}, which is not chosen.")
-    keys = [known for known in [*keys_of_section, *choices] if known != key]
+    suggestion = did_you_mean(key, [*keys_of_section, *choices])
     return UserError(
-        f"There is no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
-        f"what is chosen, `attnexp config --groups` all there is to choose.",
+        f"There is no key '{key}'.{suggestion} `attnexp config` lists the keys of what is chosen, "
+        f"`attnexp config --groups` all there is to choose.",
     )
 
 
 def choices_by_key() -> dict[str, list[str]]:
     """Every key, with the choices that it belongs to, such as `position=learned`; with none where
-    it is a group, or one of every run."""
-    choices = defaultdict[str, list[str]](list)
-    for key, _, _ in walk(RunConfig()):
-        choices[key] = []
+    every run has it."""
+    choices: dict[str, list[str]] = {key: [] for key in groups()}
+    choices |= {key: [] for key, _, _ in walk(RunConfig())}
     for group, allowed in PLACES.items():
         for option in groups()[group]:
-            with suppress(UserError, TypeError, KeyError):  # a user's file may hold anything
-                kind = read(group, option)["kind"]
-                section = _spec_in_place(kind, group, allowed)
+            with suppress(UserError, AttributeError):  # A user's file may hold anything.
+                section = _spec_in_place(read(group, option).get("kind"), group, allowed)
                 for f in fields(section):
-                    key = f"{group}.{f.name}"
-                    choices[key].append(f"{group}={option}")
-    for group in groups():
-        choices[group] = []
+                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
     return choices
 
 

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -33,31 +33,6 @@ LISTED = ("data", "model", "position", "mask", "train")
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What words or a file set: an option or a class by group, and values by key."""
-
-    choices: dict[str, str]
-    values: Tree
-
-    def then(self, later: "Settings") -> "Settings":
-        """These with later ones over them. A choice that is made again takes its settings along."""
-        made_again = later.choices.keys() & self.choices.keys()
-        choices = {**self.choices}
-        values = {**self.values}
-        for key in _below(choices, made_again):
-            del choices[key]
-        for key in _below(values, made_again):
-            del values[key]
-        return Settings(choices | later.choices, values | later.values)
-
-
-def _below(keys: Iterable[str], groups: Iterable[str]) -> list[str]:
-    """Keys of these groups, and of what is in them."""
-    starts = tuple(f"{group}." for group in groups)
-    return [key for key in keys if f"{key}.".startswith(starts)]
-
-
 def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError` for
     wrong words."""
@@ -77,11 +52,11 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             experiments += [str(name) for name in names if name is not None]
         else:
             typed.append((key, value))
-    settings = Settings({}, {})
-    for name in filter(is_file, experiments):
-        settings = settings.then(_read_experiment(name))
-    by_name = [name for name in experiments if not is_file(name)]
-    tree = _compose_tree(settings.then(_split(typed)), by_name)
+    settings = _by_key(typed)
+    for name in filter(is_file, reversed(experiments)):
+        settings = _put_over(_read_experiment(name), settings)
+    names_in_conf = [name for name in experiments if not is_file(name)]
+    tree = _compose_tree(settings, names_in_conf)
     return check_run(_resolve(tree))
 
 
@@ -89,9 +64,9 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
     from attnexp.config.choose import refuse_idle, validate
 
-    settings = _split(map(setting_of, words))
-    option = settings.choices.get("executor", "local")
-    tree = _lay_over({"executor": read("executor", option)}, settings.values)
+    settings = _by_key(map(setting_of, words))
+    option = str(settings.pop("executor", "local"))
+    tree = _lay_over({"executor": read("executor", option)}, settings)
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
     refuse_idle(config, "executor.")
     return config
@@ -103,69 +78,76 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
-    settings = _split(map(setting_of, words))
-    laid = _lay_over(tree, settings.choices | settings.values)
+    laid = _lay_over(tree, _by_key(map(setting_of, words)))
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(laid)
 
 
-def _read_experiment(path: str) -> Settings:
-    """Settings of an experiment by its path, such as a run's stored config."""
+def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
+    """Settings by key, of pairs of which some are sections. A choice has the key of its group."""
+    settings: Tree = {}
+    for section, content in pairs:
+        for key, value in flatten({section: content}).items():
+            settings[group_of(key)] = value
+    return settings
+
+
+def _put_over(settings: Tree, later: Tree) -> Tree:
+    """Settings with later ones over them. A choice that is made again takes its settings along."""
+    chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
+    kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
+    return kept | later
+
+
+def _read_experiment(path: str) -> Tree:
+    """Settings by key of an experiment by its path, such as a run's stored config."""
     tree = read("experiment", path)
     if "defaults" in tree:
         raise UserError(
             f"experiment={path}: Hydra reads a defaults list in conf/experiment/ alone. Put the "
             f"file there, and choose it by name: experiment={Path(path).stem}"
         )
-    return _split(tree.items())
+    return _by_key(tree.items())
 
 
-def _split(pairs: Iterable[tuple[str, Any]]) -> Settings:
-    """Settings of pairs of keys and values, of which some are sections."""
-    settings = Settings({}, {})
-    for section, content in pairs:
-        for key, value in flatten({section: content}).items():
-            group = group_of(key)
-            if group in groups():
-                settings.choices[group] = "none" if value is None else str(value)
-            else:
-                settings.values[key] = value
-    return settings
+def _values_of(experiment: str) -> Tree:
+    """Values by key of an experiment by name, over those of the experiments that it inherits."""
+    tree = read("experiment", experiment)
+    values: Tree = {}
+    for entry in tree.pop("defaults", []):
+        name = str(entry).rpartition("/")[2]
+        if name in groups()["experiment"]:
+            values |= _values_of(name)
+    return values | flatten(tree)
 
 
-def _compose_tree(settings: Settings, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings, and of experiments by name."""
+def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
+    """The plain tree of settings by key, and of experiments by name."""
     words = [f"experiment=[{','.join(experiments)}]"]
-    laid: list[str] = []
-    for group, option in settings.choices.items():
-        if group in LISTED and option in groups()[group]:
-            words.append(f"{group}={option}")
-        elif group.partition(".")[0] in PIECES:
-            laid.append(group)
+    values: Tree = {}
+    for name in experiments:  # Their values are for classes and nested choices, too.
+        values |= _values_of(name)
+    for key, value in settings.items():
+        option = "none" if value is None else str(value)
+        if key not in groups():
+            values[key] = value
+        elif key in LISTED and option in groups()[key]:
+            words.append(f"{key}={option}")
+        elif key.partition(".")[0] in PIECES:
+            values |= {key: {}, f"{key}.kind": option}
         else:
-            raise no_such(group, option)
-    tree = _compose_listed(*words)
+            raise no_such(key, option)
+    users = tuple(folders()[1:])
+    call = _call_hydra if users else _call_hydra_once
+    tree = call(tuple(words), users)
     if "experiment" in tree:
         raise UserError(
             "An experiment's file begins with '# @package _global_', so that its keys are a run's."
         )
-    for group in sorted(laid):
-        tree = _lay_over(tree, {group: {"kind": settings.choices[group]}})
-    for name in experiments:  # Their values are for what is chosen, too.
-        values = flatten(read("experiment", name))
-        tree = _lay_over(tree, {key: values[key] for key in _below(values, laid)})
-    return _lay_over(tree, settings.values)
+    return _lay_over(tree, values)
 
 
-def _compose_listed(*words: str) -> Tree:
-    """What Hydra composes of words in its grammar and of all folders of options."""
-    users = folders()[1:]
-    if users:
-        return _call_hydra(words, users)
-    return copy.deepcopy(_call_hydra_once(words))
-
-
-def _call_hydra(words: Sequence[str], users: Sequence[Path] = ()) -> Tree:
+def _call_hydra(words: tuple[str, ...], users: tuple[Path, ...]) -> Tree:
     """What Hydra composes of words, with the user's folders beside `conf/`."""
     places = [QuotedString(f"file://{folder}", Quote.single).with_quotes() for folder in users]
     search_path = f"hydra.searchpath=[{','.join(places)}]"

@@ -5,7 +5,9 @@ The user's lie in `conf/` of the current folder, or in the folders of `--config-
 
 import difflib
 import json
+import re
 import shlex
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -69,16 +71,14 @@ def is_file(option: str) -> bool:
 
 def no_such(group: str, option: str) -> UserError:
     """Error for an option that is not there."""
-    is_path = Path(option).suffix or Path(option).expanduser().exists()
-    if group == "data" and is_path:
-        path = shlex.quote(option)
-        return UserError(f"data={option}: files of your own are data=files data.path={path}")
     options = groups().get(group, {})
+    own = "a piece of your own is module:Class, an experiment or a study also FILE.yaml"
+    if group == "data":
+        own = f"files of your own are data=files data.path={shlex.quote(option)}"
     return UserError(
         f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
         f"one of: {', '.join(options)}. An option of your own lies in "
-        f"conf/{group.replace('.', '/')}/{option}.yaml; a piece of your own is module:Class, an "
-        f"experiment or a study also FILE.yaml."
+        f"conf/{group.replace('.', '/')}/{option}.yaml; {own}."
     )
 
 
@@ -99,22 +99,18 @@ def read(group: str, option: str) -> Tree:
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
     except (OSError, ValueError, yaml.YAMLError) as error:
-        message = getattr(error, "strerror", None) or on_one_line(error)
-        raise UserError(f"{group}={option} cannot be read: {message}.") from error
+        raise UserError(f"{group}={option} cannot be read: {on_one_line(error)}.") from error
     return tree
 
 
 def describe() -> dict[str, dict[str, str]]:
     """Every group's options, with the comment that opens their files."""
-    descriptions = {}
+    descriptions = defaultdict[str, dict[str, str]](dict)
     for group, options in groups().items():
-        comments: dict[str, str] = {}
         for name, path in options.items():
-            lines = path.read_text("utf-8").splitlines()
-            # Below directives of Hydra's, such as `# @package _global_`.
-            opening = next((line for line in lines if not line.startswith("# @")), "")
-            comments[name] = opening.lstrip("# ").rstrip(".")
-        descriptions[group] = comments
+            # A line such as `# @package _global_` is a directive of Hydra's.
+            comment = re.search(r"^# ?(?!@)(.*?)\.?$", path.read_text("utf-8"), re.M)
+            descriptions[group][name] = comment[1] if comment else ""
     return descriptions
 
 
@@ -125,10 +121,8 @@ def names_of_kinds() -> dict[str, str]:
     for group, options in _groups(conf_dir()).items():
         for name in options:
             tree = read(group, name)
-            kind = str(tree.get("kind"))
-            ranked.append((len(tree), len(name), name, kind))
-    ranked.sort(reverse=True)  # the last of a kind stays
-    return {kind: name for *_, name, kind in ranked}
+            ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
+    return {kind: name for *_, name, kind in sorted(ranked, reverse=True)}  # The last one stays.
 
 
 def name_of(kind: str | None) -> str:

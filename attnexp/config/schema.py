@@ -5,10 +5,10 @@ are those of K's script of March 2018. The settings of the pieces stand in the s
 classes, where `pieces` reads them.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
@@ -37,6 +37,7 @@ else:
 Side = StrEnum("Side", "pre post")
 MaskMode = StrEnum("MaskMode", "add mul")
 Optimizer = StrEnum("Optimizer", "adam adamw")
+ADAM_BETAS = (0.9, 0.999)  # decay rates of both, as in Keras
 Protocol = StrEnum("Protocol", "blog holdout")
 Schedule = StrEnum("Schedule", "constant linear cosine")
 Device = StrEnum("Device", "auto cpu cuda mps")
@@ -111,10 +112,10 @@ class DataConfig:
     @property
     def title(self) -> str:
         """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
-        if self.name in ("files", "imdb") and self.path:
-            return os.path.basename(os.path.normpath(self.path))
         if self.name is DataName.hub:
             return self.path or ""
+        if self.path and self.name in ("files", "imdb"):
+            return Path(self.path).name
         return str(self.name)
 
 
@@ -264,8 +265,6 @@ def meanings(config: Any) -> dict[str, str]:
 
 def to_dict(config: Any) -> Tree:
     """Settings of a config that have an effect, as plain containers and scalars."""
-    if not is_dataclass(config):
-        raise TypeError(f"{config!r} is no config; compose('position=rotary') gives one.")
 
     def acting_settings(section: Any) -> Tree:
         settings: Tree = {}
@@ -299,10 +298,8 @@ def foreign_code(config: Tree) -> list[str]:
     tokenizer and loss."""
     names = []
     for key, value in flatten(config).items():
-        if not CLASS.fullmatch(str(value)):
-            continue
-        section, _, _ = key.partition(".")
-        is_foreign_piece = section in PIECES and not is_ours(value)
-        if is_foreign_piece or key.removesuffix(".kind") in ("data.tokenizer", "train.loss"):
+        is_foreign_piece = key.startswith(PIECES) and not is_ours(str(value))
+        is_function = key.removesuffix(".kind") in ("data.tokenizer", "train.loss")
+        if CLASS.fullmatch(str(value)) and (is_foreign_piece or is_function):
             names.append(value)
     return names

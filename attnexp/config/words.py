@@ -11,7 +11,6 @@ from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import groups
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 
@@ -21,18 +20,14 @@ CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> Override:
-    """Hydra's override. Raises `UserError` for a word that is none, or that names two columns."""
+    """Hydra's override. Raises `UserError` for a word that is none."""
     try:
-        override = OverridesParser.create().parse_override(word)
+        return OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
-        message, *_ = str(error).splitlines()
         raise UserError(
-            f"'{word}' is not understood: {message}. Settings are written key=value, such as "
-            f"seed=1; a text with spaces or signs takes quotes: 'out=\"a b\"'"
+            f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
+            f"data.path=FILE; a text with spaces or signs takes quotes: 'out=\"a b\"'"
         ) from error
-    if override.is_sweep_override() and override.key_or_group in ("data.text", "data.label"):
-        raise UserError(f"{word}: one column is read; pairs of texts are not. Join the two first.")
-    return override
 
 
 def group_of(key: str) -> str:
@@ -49,8 +44,8 @@ def key_of(word: str) -> str:
 
 
 def setting_of(word: str) -> tuple[str, Any]:
-    """Key and value of a word; `position=null` and `~position` choose `none`. Raises `UserError`
-    for a word with several values, or with none."""
+    """Key and value of a word, None for `~position`. Raises `UserError` for a word with several
+    values, or with none."""
     override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
@@ -60,32 +55,26 @@ def setting_of(word: str) -> tuple[str, Any]:
         raise UserError(f"{word} names no value. Write {key}=VALUE, or {key}=null for none.")
     if key == "seeds" and isinstance(value, int):
         raise UserError(f"{word}: seeds are given one by one, as in 'seed=range({value})'.")
-    if value is None and "none" in groups().get(key, {}):
-        return key, "none"
-    if override.is_delete():
-        raise UserError(f"{word}: only a choice is taken out. A setting is unset by {key}=null.")
     return key, value
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
     """Axes of a sweep: each word as words `key=value` of one value each. Of one key the last word
     counts, but all experiments do, since they compose."""
-    keys = [key_of(word) for word in words]
-    axes = []
-    for place, word in enumerate(words):
-        key = keys[place]
-        is_last = key not in keys[place + 1 :]
-        if is_last or key == "experiment":
-            axes.append([f"{key}={value}" for value in _values(word)])
-    return axes
+    axes: dict[str, list[str]] = {}
+    for word in words:
+        key = key_of(word)
+        name = word if key == "experiment" else key
+        axes.pop(name, None)  # The last word stands in its own place.
+        axes[name] = [f"{key}={value}" for value in _values(word)]
+    return list(axes.values())
 
 
 def _values(word: str) -> list[str]:
     """Values of a word, as they would be typed one by one."""
     override = parse(word)
     if override.is_delete():
-        _, value = setting_of(word)
-        return [str(value)]
+        return ["null"]
     if not override.is_sweep_override():
         return [word.partition("=")[2]]
     try:

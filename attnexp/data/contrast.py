@@ -2,15 +2,14 @@
 
 "the cast was superb but the plot was dreadful" is negative and its mirror, with the two adjectives
 exchanged, positive: the clause after *but* decides. A review and its mirror have one bag of words
-and opposite labels, and both stand in the same split, so a model that is blind to order gets
-exactly one of the two right. A bag of words tells the other reviews, which praise or blame twice,
-apart. This is the positive control: a tool that finds no effect of positional encoding here could
-not be trusted when it finds none elsewhere.
+and opposite labels, and both stand in the same split, so a model that takes no account of order
+gets exactly one of the two right. The other reviews praise or blame twice, and a bag of words tells
+them apart. This is the positive control: a tool that finds no effect of positional encoding here
+could not be trusted when it finds none elsewhere.
 """
 
 from random import Random
 
-import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 NUM_TRAIN = 4000
@@ -57,6 +56,5 @@ def generate_rows(order_fraction: float) -> pd.DataFrame:
                 clauses = f"the {first} was {adjective} {joint} the {second} was {last}"
                 text = f"{opening} {clauses} {closing}".strip()
                 num_rows += 1
-                rows.append((split, text, label, f"row {num_rows} of {split}"))
-    frame = pd.DataFrame(rows, columns=["split", "text", "label", "place"])
-    return frame.astype({"label": np.int8})
+                rows.append((split, text, label))
+    return pd.DataFrame(rows, columns=["split", "text", "label"])

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError, join_names
@@ -62,10 +61,9 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     ids = text.to_ids(list(corpus.rows.tokens), config)
     labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
     limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
-    splits = {
-        split: _limit(ids[part], labels[part], split, limits[split])
-        for split, part in corpus.parts.items()
-    }
+    splits = {}
+    for split, rows in corpus.rows.groupby("split").indices.items():
+        splits[split] = _limit(ids[rows], labels[rows], split, limits[split])
     words = corpus.words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
@@ -81,10 +79,9 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
 
 def rank_words(corpus: Corpus) -> Corpus:
     """The corpus with the ranks of its words in train as their numbers, and no other words."""
-    tokens = list(corpus.rows.tokens)
-    ranks, words = text.rank_by_frequency(tokens, corpus.parts["train"].stop, corpus.words)
-    rows = corpus.rows.assign(tokens=pd.Series(ranks, corpus.rows.index, object))
-    return replace(corpus, rows=rows, words=words)
+    num_train = (corpus.rows.split == "train").sum()
+    ranks, words = text.rank_by_frequency(list(corpus.rows.tokens), num_train, corpus.words)
+    return replace(corpus, rows=corpus.rows.assign(tokens=ranks), words=words)
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
@@ -92,8 +89,8 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     may be few, and of one class."""
     corpus = read_corpus(config)
     rows = corpus.rows
-    if "test" in corpus.parts:
-        rows = rows[corpus.parts["test"]]
+    if "test" in corpus.files:
+        rows = rows[rows.split == "test"]
     names = corpus.written
     if tuple(classes) == SENTIMENTS:
         names = tuple(SENTIMENT_OF.get(name, name) for name in names)
@@ -133,13 +130,11 @@ def compute_fingerprint(corpus: Corpus) -> str:
     """Sixteen hex digits that change with any text, label, word or name of a class, and are the
     same for the same texts in another kind of file."""
     digest = hashlib.sha256()
-    labels = corpus.rows.label.to_numpy()
-    for part in corpus.parts.values():
-        texts = list(corpus.rows.tokens[part])
+    for _, rows in corpus.rows.groupby("split", sort=False):
+        texts = list(rows.tokens)
         # The offsets tell apart the same words in other texts.
         offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        tokens = np.concatenate(texts)
-        for numbers in (tokens, offsets, labels[part]):
+        for numbers in (np.concatenate(texts), offsets, rows.label.to_numpy()):
             digest.update(numbers.tobytes())
     digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
     if corpus.classes != SENTIMENTS:

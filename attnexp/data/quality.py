@@ -25,7 +25,7 @@ def find_problems(corpus: Corpus) -> dict[str, int]:
     is_repeated = with_words.duplicated(["split", "same"])
     counts["texts repeat another of their split"] = is_repeated.sum()
     has_several = with_words.groupby("same").label.nunique() > 1
-    counts["texts have both labels"] = has_several.sum()
+    counts["texts have two labels"] = has_several.sum()
 
     places = rows.place[~has_words]
     counts[f"texts hold no word: {join_names(places)}"] = len(places)

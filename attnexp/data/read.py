@@ -5,10 +5,11 @@ import io
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 import pyarrow as pa  # noqa: TID253
@@ -37,6 +38,10 @@ JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list 
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
 
+Splits = dict[str, dict[str, Any]]
+"""Files by split and name: a path, or a `datasets.Dataset`."""
+
+
 class Table(NamedTuple):
     """Rows of a file, or of a split of a saved data set."""
 
@@ -45,30 +50,21 @@ class Table(NamedTuple):
     rows: pd.DataFrame
 
 
-def kind_of(file: Path) -> str | None:
-    """Format of a table by its name: csv for train.csv and train.csv.gz; None for other files."""
-    match = TABLE.fullmatch(file.name)
-    return match[1].lower() if match else None
-
-
 def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) -> pd.DataFrame:
     """Rows of a file, which is read as csv if its name has no ending. Cells of csv and tsv are
     texts as they stand there. has_header, has_quotes: whether the first row of a csv or tsv names
     its columns (else they are numbered), and whether quotes enclose cells."""
-    kind = kind_of(file) or "csv"
-    if file.suffix and not kind_of(file):
+    match = TABLE.fullmatch(file.name)
+    if file.suffix and not match:
         raise UserError(f"{file} is in no known format. Give {FORMATS}.")
-    is_csv = kind in ("csv", "tsv")
+    kind = match[1].lower() if match else "csv"
     content = pa.py_buffer(file.read_bytes())
     try:
-        if not is_csv and not (has_header and has_quotes):
-            raise ValueError("data.header and data.quotes are for csv and tsv")
         if kind == "parquet":
             return convert_arrow(parquet.read_table(pa.BufferReader(content)))
         compression = COMPRESSIONS.get(file.suffix.lower())
-        stream = pa.input_stream(content, compression=compression)
-        text = _decode(stream.read())
-        if is_csv:
+        text = _decode(pa.input_stream(content, compression=compression).read())
+        if kind in ("csv", "tsv"):
             separators = "\t" if kind == "tsv" else ",;\t|"
             return _parse_csv(text, separators, has_header, has_quotes)
         return _parse_json(text)
@@ -93,44 +89,48 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
     """Rows of a csv, separated by the most frequent of `separators` in the first line. Raises
     `ValueError` where two columns have one name, where a row has more cells than the first, or
     where quotes are not those of a csv."""
-    first_line, _, _ = text.partition("\n")
-    outside_quotes = re.sub('"[^"]*"', "", first_line)
+    lines = io.StringIO(text, newline="").readlines()
+    outside_quotes = re.sub('"[^"]*"', "", "".join(lines[:1]))
     separator = max(separators, key=outside_quotes.count)
-    cells = pd.read_csv(
-        io.StringIO(text),
-        sep=separator,
-        header=None,  # If pandas read the names, longer rows would shift the columns.
-        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
-        dtype=str,
-        keep_default_na=False,
-    )
-    if has_quotes and '"' in text:
-        _check_quotes(text, separator, len(cells))
+    rows = _split_cells(lines, separator, has_quotes)
+    longest = max(rows, key=len)
+    if len(longest) > len(rows[0]):
+        number = rows.index(longest)
+        raise ValueError(f"row {number} has {len(longest)} cells, the first row {len(rows[0])}")
+    columns = zip_longest(*rows, fillvalue="")
+    frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
     if not has_header:
-        return cells.rename(columns=str)
-    names = cells.iloc[0].str.strip()
-    repeated = names[names.duplicated() & (names != "")]
-    if len(repeated):
+        return frame.rename(columns=str)
+    names = [name.strip() for name in rows[0]]
+    repeated = {name for name in names if name and names.count(name) > 1}
+    if repeated:
         raise ValueError(f"several columns are called {join_names(repeated)}")
-    return cells[1:].set_axis(names.tolist(), axis=1)
+    return frame[1:].set_axis(names, axis=1)
 
 
-def _check_quotes(text: str, separator: str, num_rows: int) -> None:
-    """Raise `ValueError` for a quote that pandas drops or takes for the end of a cell although no
-    separator follows it, and where quotes join lines that are rows by themselves."""
+def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[list[str]]:
+    """Cells of every row. Raises `ValueError` if there is none, for a quote within a text that is
+    not doubled, and where quotes join lines that are rows by themselves."""
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    reader = csv.reader(
+        lines,
+        delimiter=separator,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+        strict=True,
+    )
     try:
-        for _ in reader:
-            pass
+        rows = [row for row in reader if row]
     except csv.Error as error:
         raise ValueError(
             f"line {reader.line_num}: {error}; data.quotes=false takes quotes as parts of texts"
         ) from None
-    lines = [line for line in re.split("\r\n?|\n", text) if line]
-    are_rows = len({line.count(separator) for line in lines}) == 1
-    if are_rows and len(lines) > num_rows and not text.startswith('"'):
-        raise ValueError(f"{len(lines)} lines are {num_rows} rows, since quotes join some")
+    if not rows:
+        raise ValueError("it is empty")
+    full_lines = [line for line in lines if line.strip()]
+    are_rows = len({line.count(separator) for line in full_lines}) == 1
+    if are_rows and len(full_lines) > len(rows) and not lines[0].startswith('"'):
+        raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
+    return rows
 
 
 def _parse_json(text: str) -> pd.DataFrame:
@@ -150,11 +150,8 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     features = about.get("info", {}).get("features", {})
     for column, feature in features.items():
         is_class = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
-        if column not in frame or not is_class:
-            continue
-        is_hidden = frame[column] == -1  # The hub hides the labels of contests so.
-        if not is_hidden.all():
-            name_of = dict(enumerate(feature["names"]))
+        if is_class and column in frame:
+            name_of = {-1: -1} | dict(enumerate(feature["names"]))  # The hub hides labels as -1.
             frame[column] = frame[column].map(name_of)
     return frame
 
@@ -163,17 +160,16 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
     """Tables of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
     card says what its files are."""
     is_saved = any((path / name).exists() for name in SAVED)
-    tables = []
     if is_hub or is_saved:
-        frames = _read_datasets(path, data, is_saved=is_saved)
-        files_of = {split: [f"split {split}"] for split in frames}
-        for key, split in _choose_splits(path, files_of, data).items():
-            tables.append(Table(key, f"split {split}", frames[split]))
-        return tables
-    splits = _find_files(path, data)
+        splits = _load_datasets(path, data, is_saved=is_saved)
+    else:
+        splits = _find_files(path, data)
+    tables = []
     for key, split in _choose_splits(path, splits, data).items():
         for name, file in splits[split].items():
-            if file.is_dir():
+            if not isinstance(file, Path):
+                rows = convert_arrow(file.with_format("arrow")[:])
+            elif file.is_dir():
                 rows = _read_texts(file)
             else:
                 rows = read_table(file, has_header=data.header, has_quotes=data.quotes)
@@ -181,8 +177,8 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
     return tables
 
 
-def _read_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> dict[str, pd.DataFrame]:
-    """Rows by split of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
+def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
+    """Splits of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -202,24 +198,24 @@ def _read_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> dict[str,
         ) from error
     if not isinstance(content, dict):
         content = {data.train_split: content}
-    return {name: convert_arrow(rows.with_format("arrow")[:]) for name, rows in content.items()}
+    return {split: {f"split {split}": rows} for split, rows in content.items()}
 
 
-def _find_files(path: Path, data: DataConfig) -> dict[str, dict[str, Path]]:
-    """Files by split, and there by their names. A table belongs to three splits, for a user may
-    name it as its file, as this without its ending (and the number of a shard), or as its folder;
-    a folder with a folder of texts for each class is a split."""
+def _find_files(path: Path, data: DataConfig) -> Splits:
+    """Files by split. A table belongs to three splits, for a user may name it as its file, as this
+    without its ending (and the number of a shard), or as its folder; a folder with a folder of
+    texts for each class is a split."""
     if path.is_file():
         return {data.train_split: {path.name: path}}
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
-    files = [*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")]
-    tables = sorted(file for file in files if kind_of(file))
+    files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
+    tables = {
+        file.relative_to(path).as_posix(): file for file in files if TABLE.fullmatch(file.name)
+    }
     if len(tables) == 1 and not data.test_split:
-        name = tables[0].relative_to(path).as_posix()
-        return {data.train_split: {name: tables[0]}}
-    splits = defaultdict[str, dict[str, Path]](dict)
-    for file in tables:
-        name = file.relative_to(path).as_posix()
+        return {data.train_split: tables}
+    splits: Splits = defaultdict(dict)
+    for name, file in tables.items():
         *folders, _ = name.split("/")
         stem, _, _ = SHARD.sub("", file.name).partition(".")
         for split in (name, stem, *folders):
@@ -231,20 +227,31 @@ def _find_files(path: Path, data: DataConfig) -> dict[str, dict[str, Path]]:
     return splits
 
 
-def _choose_splits(
-    path: Path, splits: Mapping[str, Collection[str]], data: DataConfig
-) -> dict[str, str]:
-    """Names of the splits for train, test and val. Raises `UserError` where one is not there or not
-    whole, or two have a file in common. splits: names of the files of each."""
+def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, str]:
+    """Names of the splits for train, test and val. Raises `UserError` for one that is not there,
+    one whose files are no whole, unless it is named as its file, and two with a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
     chosen = {key: name for key, name in names.items() if name}
-    files = list[str]()
+    all_files: list[str] = []
     for key, name in chosen.items():
-        _check_split(path, splits, key, name)
-        files += splits[name]
-    if len(set(files)) < len(files):
+        if name not in splits:
+            listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
+            raise UserError(
+                f"{path} has no split {name}; it holds {join_names(listed) or 'nothing'}. Name a "
+                f"split, data.{key}_split=NAME, or another data.path. What can be read is "
+                f"{FORMATS}."
+            )
+        files = list(splits[name])
+        if name not in files and not _are_whole(files):
+            raise UserError(
+                f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
+                f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), "
+                f"or name a file: data.{key}_split=FILE."
+            )
+        all_files += files
+    if len(set(all_files)) < len(all_files):
         raise UserError(
             f"{path}: two of the splits {join_names(chosen.values())} have a file in common. Name "
             f"others: data.train_split, data.test_split, data.val_split."
@@ -252,33 +259,11 @@ def _choose_splits(
     return chosen
 
 
-def _check_split(path: Path, splits: Mapping[str, Collection[str]], key: str, name: str) -> None:
-    """Raise `UserError` for a split that is not there, or whose files are no whole, unless it is
-    named as its file."""
-    if name not in splits:
-        listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
-        raise UserError(
-            f"{path} has no split {name}; it holds {join_names(listed) or 'nothing'}. Name a "
-            f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
-        )
-    files = splits[name]
-    if name not in files and not _are_whole(files):
-        raise UserError(
-            f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
-            f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
-            f"name a file: data.{key}_split=FILE."
-        )
-
-
-def _are_whole(files: Collection[str]) -> bool:
+def _are_whole(files: Sequence[str]) -> bool:
     """Whether these are one file, or all shards of one."""
-    shards = set[tuple[str, str]]()  # number and total
-    for file in files:
-        shards.update(SHARD.findall(file))
-    if not shards:
-        return len(files) == 1
-    totals = {int(total) for _, total in shards}
-    return totals == {len(files)} and len(shards) == len(files)
+    shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
+    totals = {int(total) for _, total in shards} or {1}
+    return totals == {len(files)} and len(shards or files) == len(files)
 
 
 def _read_texts(folder: Path) -> pd.DataFrame:

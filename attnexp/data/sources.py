@@ -62,9 +62,9 @@ def open_source(source: Source) -> tuple[Path, str]:
     return path, str(path)
 
 
-def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
-    """Path, size and time of change of every file that may be read for a config; none for a data
-    set of the hub, which its commit names, and for a generated one."""
+def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
+    """Path and time of change of every file that may be read for a config; none for a data set of
+    the hub, which its commit names, and for a generated one."""
     source = locate_source(data)
     if source.path is None:
         return ()
@@ -72,8 +72,7 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int, int], ...]:
     files = [path]
     for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):
         files += path.glob(pattern)
-    stats = {file: file.stat() for file in files if file.exists()}
-    return tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats.items())
+    return tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
 
 
 def download_snapshot(name: str) -> Path:

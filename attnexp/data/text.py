@@ -82,8 +82,8 @@ TOKENIZERS: dict[str, Tokenize] = {
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
-    """The function of `data.tokenizer`. One of the user's raises `UserError` where what it returns
-    is no list of str, or has a line break or half a character in it."""
+    """The function of `data.tokenizer`. One of the user's raises `UserError` where it fails, and
+    where what it returns is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
     if kind in TOKENIZERS:
         return TOKENIZERS[kind]
@@ -92,17 +92,16 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     def tokenize(text: str) -> list[str]:
         try:
             tokens = function(text)
+            if not isinstance(tokens, list) or UNFIT.search("".join(tokens)):
+                raise ValueError(
+                    f"it returned {reprlib.repr(tokens)}. Let it return a list of str, without "
+                    f"line breaks and halves of characters (lone surrogates)"
+                )
         except (Exception, SystemExit) as error:  # Code of users may raise anything.
-            reason = f"{reprlib.repr(text)} ({type(error).__name__}: {error})"
-            raise UserError(f"data.tokenizer={kind} failed on the text {reason}.") from error
-        # The text of a class derived from str may differ from its value.
-        are_tokens = isinstance(tokens, list) and all(type(token) is str for token in tokens)
-        if not are_tokens or UNFIT.search("".join(tokens)):
             raise UserError(
-                f"data.tokenizer={kind} returned {reprlib.repr(tokens)} on the text "
-                f"{reprlib.repr(text)}. Let it return a list of str, without line breaks and "
-                f"halves of characters (lone surrogates)."
-            )
+                f"data.tokenizer={kind} failed on the text {reprlib.repr(text)}: "
+                f"{type(error).__name__}: {error}."
+            ) from error
         return tokens
 
     return tokenize

@@ -69,38 +69,29 @@ class Reading:
     table: NDArray[np.float32] | None  # positions as they join the embeddings, (positions, D)
 
     @property
-    def label(self) -> str | None:
-        """The most probable class; None where no word is known, so that the text says nothing."""
-        pairs = zip(self.tokens, self.known, strict=True)
-        known_tokens = {token for token, is_known in pairs if is_known}
-        if known_tokens <= {START, SUMMARY}:
-            return None
+    def label(self) -> str:
+        """The most probable class."""
         return max(self.probabilities, key=self.probabilities.__getitem__)
 
     @property
     def marked(self) -> list[str]:
         """Tokens, with a question mark after unknown ones."""
-        texts = []
-        for token, is_known in zip(self.tokens, self.known, strict=True):
-            texts.append(token if is_known else f"{token}?")
-        return texts
+        pairs = zip(self.tokens, self.known, strict=True)
+        return [token if is_known else f"{token}?" for token, is_known in pairs]
 
-    def attention(self, layer: int = 1, head: int | None = None) -> Attention:
-        """Attention of a layer, or one of its heads, from 1. Raises `UserError` without it."""
+    def attention(self, head: int | None = None) -> Attention:
+        """Attention of the first layer, or of one of its heads, from 1. Raises `UserError` without
+        it."""
         if not self.layers:
             raise UserError("The model has no attention.")
-        num_layers = len(self.layers)
-        num_heads = len(self.layers[0].weights)
-        if not 1 <= layer <= num_layers:
-            raise UserError(f"There is no layer {layer}: layers count from 1 to {num_layers}.")
-        if head is not None and not 1 <= head <= num_heads:
-            raise UserError(f"There is no head {head}: heads count from 1 to {num_heads}.")
-        attention = self.layers[layer - 1]
+        attention = self.layers[0]
         if head is None:
             return attention
-        weights = attention.weights[head - 1 : head]
-        to_padding = attention.to_padding[head - 1 : head]
-        return Attention(weights=weights, to_padding=to_padding)
+        num_heads = len(attention.weights)
+        if not 1 <= head <= num_heads:
+            raise UserError(f"There is no head {head}: heads count from 1 to {num_heads}.")
+        chosen = [head - 1]
+        return Attention(weights=attention.weights[chosen], to_padding=attention.to_padding[chosen])
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,56 +104,49 @@ class TrainedModel:
     config: RunConfig
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Ids of texts as the model takes them: (n, T). Raises `UserError` for anything but texts
-        in a list."""
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+        """Ids of texts as the model takes them: (n, T)."""
+        if isinstance(texts, str):
             raise UserError("encode and predict_proba take a list of texts, as [text].")
         data = self.config.data
         ranks = rank_with(self.vocabulary, texts, tokenizer_of(data))
         return torch.from_numpy(to_ids(ranks, data)).long()
 
     def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Probabilities of the classes of each text: (n, C). Raises as `encode`."""
+        """Probabilities of the classes of each text: (n, C)."""
         ids = self.encode(texts)
-        labels = torch.zeros(len(ids))  # of no text, and unused
-        unlabelled = Examples(ids, labels)
-        logits = predict(self.model, unlabelled, Precision.fp32)
+        unused_labels = torch.zeros(len(ids))
+        logits = predict(self.model, Examples(ids, unused_labels), Precision.fp32)
         return to_probabilities(torch.from_numpy(logits)).numpy()
 
     def read(self, text: str) -> Reading:
         """The prediction for a text, with its attention."""
         batch = self.encode([text])
-        logits, maps = forward(self.model, batch)
+        logits, maps, is_real = forward(self.model, batch)
         probabilities = to_probabilities(logits)[0].tolist()
 
-        data = self.config.data
-        words = tokenizer_of(data)(text)
-        tokens = [START, *words][kept_part(data)]
+        words = tokenizer_of(self.config.data)(text)
+        tokens = [START, *words][kept_part(self.config.data)]
         num_kept = len(tokens) - tokens.count(START)
-        (ids,) = batch
-        is_real = ids != PAD
-        is_known = (ids[is_real] != UNKNOWN).tolist()
-        if maps and maps[0].shape[-1] > len(is_real):  # a summary token in front
+        is_known = (batch[batch != PAD] != UNKNOWN).tolist()
+        (is_token,) = is_real
+        if is_token.sum() > len(tokens):
             tokens = [SUMMARY, *tokens]
             is_known = [True, *is_known]
-            is_real = F.pad(is_real, (1, 0), value=True)
         layers = []
         for weights in maps:  # (1, H, T queries, T keys)
-            by_tokens = weights[0, :, is_real]  # padding is a query, too
-            to_padding = by_tokens[..., ~is_real].sum(dim=-1)
-            to_tokens = by_tokens[..., is_real]
-            layer = Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy())
-            layers.append(layer)
+            by_tokens = weights[0, :, is_token]  # Padding is a query, too.
+            to_padding = by_tokens[..., ~is_token].sum(dim=-1)
+            to_tokens = by_tokens[..., is_token]
+            layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
         position = getattr(self.model, "position", None)
         rows = position.table_rows() if isinstance(position, JoinedPosition) else None
-        table = None if rows is None else rows.detach().numpy()
         return Reading(
             tokens=tokens,
             known=is_known,
             num_cut=len(words) - num_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,
-            table=table,
+            table=None if rows is None else rows.detach().numpy(),
         )
 
 
@@ -170,16 +154,14 @@ def load_model(
     path: str | PathLike[str], *, trust_code: bool = False, any_code: bool = False
 ) -> TrainedModel:
     """The model of a finished run, by its folder or id. The options are those of `attnexp predict`.
-    Raises `UserError` where the folder holds no weights or no words, and as `load_config` does."""
+    Raises `UserError` where the folder holds no weights, and as `load_config` does."""
     run = load_run(Path(path))
     config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes
-    model = build_model(config, len(classes))
+    model = build_model(config, len(classes)).eval()
     load_weights(run, model)
     vocabulary = store.load_vocabulary(run)
-    if not vocabulary:
-        raise UserError(f"{path} was trained on ranks without words, and reads no sentence.")
-    return TrainedModel(model=model.eval(), classes=classes, vocabulary=vocabulary, config=config)
+    return TrainedModel(model=model, classes=classes, vocabulary=vocabulary, config=config)
 
 
 def to_probabilities(logits: Tensor) -> Tensor:
@@ -191,9 +173,9 @@ def to_probabilities(logits: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Logits, and the attention of every layer, a summary token in front included in T: (B, H, T
-    queries, T keys)."""
+def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Logits; the attention of every layer, (B, H, T queries, T keys); and which tokens are no
+    padding, (B, T). T includes a summary token in front, if the model has one."""
     maps: list[Tensor] = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:
@@ -201,4 +183,8 @@ def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
 
     with apply_hook(record, find_parts(model, MultiHeadSelfAttention), before=True):
         logits = model(ids)
-    return logits, maps
+    is_real = ids != PAD
+    if maps:
+        num_in_front = maps[0].shape[-1] - ids.shape[1]
+        is_real = F.pad(is_real, (num_in_front, 0), value=True)
+    return logits, maps, is_real

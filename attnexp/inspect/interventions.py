@@ -19,7 +19,6 @@ from torch.nn import Module
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.options import did_you_mean
 from attnexp.data.text import PAD, START, UNKNOWN
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition, Rotation, Score, ScoreBias
@@ -79,29 +78,23 @@ def no_positions(ids: Tensor, model: Module) -> Context:
 def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
     """Positions counted from another number; a table begins again after its last row."""
 
-    def shift(part: Module, args: Args) -> Args:
-        *x, positions = args
-        positions = positions + int(by)
-        if isinstance(part, JoinedPosition):
-            num_tokens = x[0].shape[-2]
-            positions = positions % num_tokens
-        return *x, positions
+    def shift(part: Module, positions: Tensor) -> Tensor:
+        shifted = positions + int(by)
+        num_tokens = positions.shape[-1]
+        return shifted % num_tokens if isinstance(part, JoinedPosition) else shifted
 
-    return apply_hook(shift, _position_pieces(model), before=True)
+    return _with_positions(model, shift)
 
 
 def permute_positions(ids: Tensor, model: Module) -> Context:
     """Words stay in place and get each other's positions, in one random order for all texts."""
 
-    def permute(part: Module, args: Args) -> Args:
-        *x, positions = args
-        num_tokens = positions.shape[-1]
+    def permute(part: Module, positions: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(0)
-        order = torch.randperm(num_tokens, generator=generator)
-        permuted = positions[..., order.to(positions.device)]
-        return *x, permuted
+        order = torch.randperm(positions.shape[-1], generator=generator)
+        return positions[..., order.to(positions.device)]
 
-    return apply_hook(permute, _position_pieces(model), before=True)
+    return _with_positions(model, permute)
 
 
 def uniform(ids: Tensor, model: Module) -> Context:
@@ -125,20 +118,16 @@ def self_only(ids: Tensor, model: Module) -> Context:
 def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
     """One head's output is zero (Michel et al. 2019, arXiv 1905.10650, section 3). Heads count from
     1 through all layers: of 8 in each, the 9th is the first of layer 2."""
-    heads = []
-    for layer in find_parts(model, MultiHeadSelfAttention):
-        heads += [(layer, index) for index in range(layer.num_heads)]
-    num_heads = len(heads)
-    if number not in range(1, num_heads + 1):
-        raise ValueError(f"the model has {num_heads} heads")
+    layers = find_parts(model, MultiHeadSelfAttention)
+    heads = [(layer, index) for layer in layers for index in range(layer.num_heads)]
+    if number > len(heads):
+        raise ValueError(f"the model has {len(heads)} heads")
     layer, index = heads[int(number) - 1]
 
     def silence(part: Module, args: Args, values: Tensor) -> Tensor:
-        changed = values.clone()
-        by_head = changed.unflatten(-1, (layer.num_heads, -1))  # (B, T, H, width)
-        by_head[..., index, :] = 0
-        silenced: Tensor = by_head.flatten(-2)
-        return silenced
+        changed = values.clone()  # (B, T, H * width)
+        changed.unflatten(-1, (layer.num_heads, -1))[..., index, :] = 0
+        return changed
 
     return apply_hook(silence, [layer.v_proj])
 
@@ -153,31 +142,31 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     """The interventions that words ask for; `no_head` alone is one for each head. Raises
-    `UserError` for a word that is neither one of ours nor `my_pkg.mod:function`."""
-    names = [*INTERVENTIONS, ATTENTION]
+    `UserError` as `load_intervention`."""
     chosen: list[str] = []
     for word in words:
-        name = word.partition("=")[0]
-        if ":" in name:
-            pieces.load(name)  # or a `UserError`
-        elif name not in names:
-            hint = did_you_mean(name, names)
-            choice = ", ".join([*names, "your own my_pkg.mod:function"])
-            raise UserError(f"There is no '{word}'.{hint} There are {choice}.")
-        elif word != name and not NUMBER.fullmatch(word):
-            raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
+        if word != ATTENTION:
+            load_intervention(word)
         if word == "no_head" and num_heads:
-            heads = range(1, num_heads + 1)
-            chosen += [f"no_head={head}" for head in heads]
+            chosen += [f"no_head={head}" for head in range(1, num_heads + 1)]
         else:
             chosen.append(word)
     return chosen
 
 
 def load_intervention(word: str) -> Intervention:
-    """The function of an intervention, with its number."""
+    """The function of an intervention, with its number. Raises `UserError` for a word that is
+    neither one of ours nor `my_pkg.mod:function`, and for a number that ours does not take."""
     name, _, number = word.partition("=")
-    function: Intervention = INTERVENTIONS.get(name) or pieces.load(name)
+    if ":" in name:
+        function: Intervention = pieces.load(name)
+    elif name not in INTERVENTIONS:
+        choice = ", ".join([*INTERVENTIONS, ATTENTION, "your own my_pkg.mod:function"])
+        raise UserError(f"There is no '{word}'. There are {choice}.")
+    elif number and not NUMBER.fullmatch(word):
+        raise UserError(f"{word}: no such number. Write {name}, or as in last=9, unknown=0.1.")
+    else:
+        function = INTERVENTIONS[name]
     if not number:
         return function
     return lambda ids, model: function(ids, model, float(number))
@@ -204,6 +193,16 @@ def _position_pieces(model: Module) -> list[Module]:
     if not parts:
         raise ValueError("the model has no position piece")
     return parts
+
+
+def _with_positions(model: Module, change: Callable[[Module, Tensor], Tensor]) -> Context:
+    """Other positions (T,) in every part of the model that takes any."""
+
+    def replace_last(part: Module, args: Args) -> Args:
+        *x, positions = args
+        return *x, change(part, positions)
+
+    return apply_hook(replace_last, _position_pieces(model), before=True)
 
 
 def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:

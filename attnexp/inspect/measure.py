@@ -1,55 +1,41 @@
 """What a trained model does under interventions, measured on its test set and kept in its folder.
 
 A row is the untouched model, the model under an intervention, or a head of its attention, with the
-keys intervention, name (`shuffle`, `head 1`; empty for the untouched model), num_texts and either
-accuracy, flips (share of answers that change) and right (bits of the texts, in base64) or entropy.
+keys name (`shuffle`, `head 1`; empty for the untouched model), num_texts and either accuracy, flips
+(share of answers that change) and right (1 or 0 of each text) or entropy.
 """
 
-import base64
 import json
 from collections.abc import Sequence
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
-from attnexp.data.text import PAD
-from attnexp.inspect import interventions
+from attnexp.config.schema import Precision
 from attnexp.inspect.insight import forward
+from attnexp.inspect.interventions import (
+    ATTENTION,
+    choose_interventions,
+    load_intervention,
+)
+from attnexp.network.guard import guard
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
 from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
-FILE = "probe.json"
-SCHEMA = 4
+SCHEMA = 5
 UNTOUCHED = ""  # the intervention that is none
 
 Row = dict[str, Any]
-
-
-def load_rows(folder: Path) -> list[Row]:
-    """The rows in a run's folder, but for those of functions of the user's own, which may have
-    changed; none if they are of another version, or (noted) not readable."""
-    file = folder / FILE
-    if not file.exists():
-        return []
-    try:
-        with reading(file, "Measured again."):
-            document = json.loads(file.read_bytes())
-            rows = document["rows"] if document["schema"] == SCHEMA else []
-            return [row for row in rows if ":" not in row["intervention"]]
-    except UserError as error:
-        progress.note(str(error))
-        return []
 
 
 def probe_run(
@@ -60,102 +46,90 @@ def probe_run(
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0)  # of a layer; none without attention
     num_heads *= settings.get("layers", 1)
-    names = [UNTOUCHED, *interventions.choose_interventions(words, num_heads)]
+    names = [UNTOUCHED, *choose_interventions(words, num_heads)]
     num_test = run.result.data["n_test"]
     num_texts = min(limit or num_test, num_test)
 
-    # Rows of other numbers of texts are kept, so that each number is measured once.
-    rows = load_rows(run.path)
-    finished = {row["intervention"] for row in rows if row["num_texts"] == num_texts}
-    missing = [name for name in names if name not in finished]
+    file = run.path / f"probe_{num_texts}.json"
+    rows = load_rows(file)
+    missing = [name for name in names if name not in rows]
     impossible = []
     if missing:
-        subject = Subject(run, num_texts, **trust)
-        for name in missing:
-            measured, reason = _try_intervention(subject, name)
-            if reason:
-                impossible.append(f"{name}: {reason}")
-                continue
-            rows += [{"intervention": name, "num_texts": num_texts, **row} for row in measured]
-            with atomic_write(run.path / FILE) as file:
-                file.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
-    of_texts = [row for row in rows if row["num_texts"] == num_texts]
-    return [row for row in of_texts if row["intervention"] in names], impossible
-
-
-def _try_intervention(subject: "Subject", name: str) -> tuple[list[Row], str]:
-    """The rows of an intervention, or why the model does not allow for it. Raises `UserError` where
-    it fails otherwise."""
-    try:
-        return subject.measure(name), ""
-    except ValueError as error:
-        return [], str(error)
-    except Exception as error:  # A user's function may raise anything.
-        raise UserError(f"{name} failed: {type(error).__name__}: {error}") from error
-
-
-class Subject:
-    """A trained model with texts of its test set, on which interventions are measured."""
-
-    def __init__(self, run: Run, num_texts: int, **trust: bool) -> None:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
-        config, self.model, self.test = load_trained(run, overrides, **trust)
-        self.predict = partial(predict, self.model, precision=config.train.precision)
-        logits = self.predict(self.test)
-        self.answers = most_probable(logits)
+        config, model, test = load_trained(run, overrides, **trust)
+        untouched = most_probable(predict(model, test, config.train.precision))
+    for name in missing:
+        try:
+            measured = _measure(name, model, test, config.train.precision, untouched)
+        except UserError:  # A function of the user's has failed.
+            raise
+        except ValueError as error:
+            impossible.append(f"{name}: {error}")
+            continue
+        rows[name] = [{"num_texts": num_texts, **row} for row in measured]
+        with atomic_write(file) as opened:
+            opened.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
+    return [row for name in names for row in rows.get(name, [])], impossible
 
-    def measure(self, name: str) -> list[Row]:
-        """The rows of one intervention, or of the untouched model; of attention one a head. Raises
-        `ValueError` where the model lacks what the intervention acts on."""
-        if name == interventions.ATTENTION:
-            return self._measure_attention()
-        answers = self._answer_under(name)
-        is_right = answers == self.test.truth
-        row = {
-            "name": name,
-            "accuracy": float(is_right.mean()),
-            "flips": float((self.answers != answers).mean()),
-            "right": base64.b64encode(np.packbits(is_right).tobytes()).decode(),
-        }
-        return [row]
 
-    def _measure_attention(self) -> list[Row]:
-        """Rows of the heads, on texts evenly spaced over the test set."""
-        ids = self.test.ids
-        num_read = min(NUM_READ, len(ids))
-        indices = torch.linspace(0, len(ids) - 1, num_read).long()
-        entropies = measure_heads(self.model, ids[indices.to(ids.device)])
+def load_rows(file: Path) -> dict[str, list[Row]]:
+    """Stored rows by intervention, but for those of functions of the user's own, which may have
+    changed; none if they are of another version."""
+    if not file.exists():
+        return {}
+    with reading(file, "Delete it, and it is measured again."):
+        document = json.loads(file.read_bytes())
+        rows = document["rows"] if document["schema"] == SCHEMA else {}
+        return {name: rows[name] for name in rows if ":" not in name}
+
+
+def _measure(
+    name: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
+) -> list[Row]:
+    """Rows of an intervention; of attention one a head. untouched: the classes (n texts,) without
+    it. Raises `ValueError` where the model lacks what the intervention acts on."""
+    if name == ATTENTION:
+        entropies = measure_heads(model, test.ids)
         return [
-            {"name": f"head {h}", "entropy": value} for h, value in enumerate(entropies, start=1)
+            {"name": f"head {head}", "entropy": value} for head, value in enumerate(entropies, 1)
         ]
+    answers = untouched if name == UNTOUCHED else _answer(name, model, test, precision)
+    is_right = answers == test.truth
+    row = {
+        "name": name,
+        "accuracy": float(is_right.mean()),
+        "flips": float((answers != untouched).mean()),
+        "right": is_right.astype(int).tolist(),
+    }
+    return [row]
 
-    def _answer_under(self, name: str) -> Any:
-        """The most probable classes (n texts,) under an intervention."""
-        if name == UNTOUCHED:
-            return self.answers
-        intervene = interventions.load_intervention(name)
+
+def _answer(name: str, model: nn.Module, test: Examples, precision: Precision) -> Any:
+    """The most probable classes (n texts,) under an intervention."""
+    with guard([name] if ":" in name else []):
         # A function of the user's may write into the ids that it gets, hence a copy.
-        change = intervene(self.test.ids.clone(), self.model)
+        change = load_intervention(name)(test.ids.clone(), model)
         if isinstance(change, Tensor):
-            return most_probable(self.predict(Examples(change, self.test.labels)))
+            test = Examples(change, test.labels)
+            change = nullcontext()
         with change:
-            return most_probable(self.predict(self.test))
+            return most_probable(predict(model, test, precision))
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:
-    """Entropy of attention by head, a mean over the tokens of texts (B, T).
+    """Entropy of attention by head: a mean over the tokens of texts (n, T), of which NUM_READ are
+    read, evenly spaced.
 
     Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
     logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
     not sum to 1 (`mask.mode=mul`) are divided by their sum first.
     """
     entropies = []
-    _, maps = forward(model, ids)
+    num_read = min(NUM_READ, len(ids))
+    indices = torch.linspace(0, len(ids) - 1, num_read).long()
+    _, maps, is_real = forward(model, ids[indices.to(ids.device)])
     if not maps:
         raise ValueError("the model has no attention")
-    is_real = ids != PAD
-    num_in_front = maps[0].shape[-1] - ids.shape[1]  # a summary token, which is a real one
-    is_real = F.pad(is_real, (num_in_front, 0), value=True)  # (B, T)
     for weights in maps:  # (B, H, T queries, T keys)
         is_seen = weights > 0
         num_keys = is_seen.sum(dim=-1)

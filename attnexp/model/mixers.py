@@ -93,7 +93,7 @@ class Convolution(Mixer, KerasInit):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, d_output), nowhere negative."""
-        y = self.conv(x.transpose(-2, -1))  # which wants channels before tokens
+        y = self.conv(x.transpose(-2, -1))  # Channels come before tokens.
         return F.relu(y.transpose(-2, -1))
 
 

@@ -31,7 +31,7 @@ class Embedding(nn.Module):
 class JoinedPosition(nn.Module):
     """Joins x: (x (B, T, D), positions) -> (B, T, d_output). Given max_len and d_model."""
 
-    d_output: int  # which the constructor sets
+    d_output: int  # The constructor sets it.
 
     def table_rows(self) -> Tensor | None:
         """Rows that are joined, (max_len, D), for whoever draws them; None without a table."""
@@ -57,7 +57,7 @@ class Mask:
 class Mixer(nn.Module):
     """Mixes: (x (B, T, D), key_padding_mask) -> (B, T, d_output). Given d_input and d_model."""
 
-    d_output: int  # which the constructor sets
+    d_output: int  # The constructor sets it.
 
 
 class Pooling(nn.Module):
@@ -84,7 +84,7 @@ class LayerContext:
 
 
 class Layers(nn.ModuleList):
-    """Attends: layers that are told of masks and positions; `attention.Attention` is ours. Given
+    """Attends: layers that are given masks and positions; `attention.Attention` is ours. Given
     d_input, d_model and a `LayerContext`. Each layer takes x (B, T, D), key_padding_mask, allowed
     (boolean, (B or 1, 1, T or 1, T), or None) and positions, and returns (B, T, its own width); the
     last one's width is `d_output`."""

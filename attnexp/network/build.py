@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from attnexp.config.schema import RunConfig, SeedsConfig, foreign_code, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
-from attnexp.network.check import check_model
+from attnexp.network.check import check_model, check_start
 from attnexp.network.classifier import Classifier
 from attnexp.network.guard import guard
-from attnexp.network.make import build_piece
+from attnexp.network.make import build_piece, kept_streams
 
 _tried = set[str]()  # configs, their seeds aside, of models that could be built
 
@@ -45,17 +45,21 @@ def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> A
 
 
 def try_to_build(config: RunConfig) -> None:
-    """Build a network once, with few words, before a run that would fail; with user code it also
-    reads a few texts. A baseline is not tried. Raises `UserError` if that fails."""
-    data = replace(config.data, vocab_size=min(config.data.vocab_size, 1000))
-    small = replace(config, seed=0, seeds=SeedsConfig(), data=data)
-    if not config.is_network or repr(small) in _tried:
+    """Build a model once, with few words, before a run that would fail; with user code twice, and
+    check it. Raises `UserError` if that fails."""
+    data = config.data
+    vocab_size = min(data.vocab_size, 1000)
+    small = replace(config.sized(vocab_size), seed=0, seeds=SeedsConfig())
+    if repr(small) in _tried:
         return
     code = foreign_code(to_dict(config))
-    with torch.random.fork_rng(devices=[]), guard(code):
+    with kept_streams(), guard(code):
         torch.manual_seed(0)  # What user code draws here and keeps is the same in every process.
         model = build_model(small)
         if code:
-            ids = torch.randint(data.vocab_size, (3, data.max_len), dtype=torch.int32)
-            check_model(model, ids, 2)
+            fresh = build_model(small)
+            check_start(model, fresh)
+            if config.is_network:  # A baseline has no logits before it is fitted.
+                ids = torch.randint(vocab_size, (3, data.max_len), dtype=torch.int32)
+                check_model(model, fresh, ids, 2)
     _tried.add(repr(small))

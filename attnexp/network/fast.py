@@ -77,14 +77,12 @@ def sees_words(classifier: Any) -> bool:
     """Whether a single layer on the CPU sees words, and nothing else but an added table."""
     if len(classifier.layers) > 1 or len(classifier.mixers) > 0 or classifier.cls is not None:
         return False
-    if classifier.layers[0].attention.rotary is not None:
+    if classifier.layers[0].attention.rotary is not None or classifier.shuffle_positions:
         return False
     position = classifier.position
     if position is not None:
         is_table = type(position) in (SinusoidalPosition, LearnedPosition)
-        if not is_table or position.combine != "add" or classifier.shuffle_positions:
-            return False
-        if classifier.position_dropout.p > 0:
+        if not is_table or position.combine != "add" or classifier.position_dropout.p > 0:
             return False
     embedding = classifier.embedding
     return type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"

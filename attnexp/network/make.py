@@ -51,8 +51,8 @@ def _build_users(
     if not isinstance(module, nn.Module):  # A mask is given positions that are made for it alone.
         return module
     for name, weight in module.named_parameters():
-        if nn.parameter.is_lazy(weight) or not str(weight.dtype).startswith("torch.float"):
-            raise UserError(f"{kind}: parameter '{name}' must be a torch.float32 of known shape.")
+        if weight.dtype not in (torch.float32, torch.float64):
+            raise UserError(f"{kind}: parameter '{name}' is {weight.dtype}, not torch.float32.")
     for part in [*module] if isinstance(module, Layers) else [module]:
         part.register_forward_pre_hook(_copy_inputs)
     return module

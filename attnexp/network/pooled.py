@@ -60,7 +60,7 @@ def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Ten
 
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     """What the pooling keeps of the only layer of a `Classifier`: ids, padding (B, T) -> (B, D)."""
-    words, places = torch.unique(ids.long(), return_inverse=True)  # (U,), (B, T)
+    words, token_rows = torch.unique(ids.long(), return_inverse=True)  # (U,), (B, T)
     rows = model.embedding(words)
     if model.scale_embedding:
         rows = rows * rows.shape[-1] ** 0.5
@@ -76,7 +76,7 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     allowed = model.allowed(padding)
     hidden = None if allowed is None else ~allowed[:, 0]
     apply: Any = PooledAttention.apply
-    y = apply(rows, table, weight, value, places, shares, hidden)
+    y = apply(rows, table, weight, value, token_rows, shares, hidden)
     pooled: Tensor = attention.out_proj(y)
     return pooled
 
@@ -91,15 +91,15 @@ class PooledAttention(torch.autograd.Function):
         table: Tensor | None,  # (T, D), added to every text
         weight: Tensor,  # (2 H K, D), of the queries of all heads, then of the keys
         value: Tensor,  # (H, Kv, D)
-        places: Tensor,  # (B, T), the row of each token
+        token_rows: Tensor,  # (B, T), the row of each token
         shares: Tensor,  # (B, T)
         hidden: Tensor | None,  # (B or 1, T or 1, T), True where a query may not look
     ) -> Tensor:
         """Pool by the maps of one head at a time."""
         num_heads = len(value)
         projected_words = rows @ weight.T  # each word once
-        projected = F.embedding(places, projected_words)  # (B, T, 2 H K)
-        x = F.embedding(places, rows)
+        projected = F.embedding(token_rows, projected_words)  # (B, T, 2 H K)
+        x = F.embedding(token_rows, rows)
         if table is not None:
             projected += table @ weight.T
             x += table
@@ -111,7 +111,7 @@ class PooledAttention(torch.autograd.Function):
             torch.bmm(shares.unsqueeze(1), maps, out=seen[head].unsqueeze(1))
         seen = seen.transpose(0, 1).contiguous()  # (B, H, T)
         z = (seen @ x).transpose(0, 1)  # (H, B, D)
-        inputs = rows, table, weight, value, places, shares, hidden
+        inputs = rows, table, weight, value, token_rows, shares, hidden
         ctx.save_for_backward(*inputs, x, projected, seen, z)
         ctx.buffers = scores, maps
         y = (z @ value.mT).transpose(0, 1)  # (B, H, Kv)
@@ -121,7 +121,7 @@ class PooledAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         """Gradients of rows, table, weight and value; dx is that of x, and so on."""
-        rows, table, weight, value, places, shares, hidden, *computed = ctx.saved_tensors
+        rows, table, weight, value, token_rows, shares, hidden, *computed = ctx.saved_tensors
         x, projected, seen, z = computed
         scores, maps = ctx.buffers
         num_heads = len(value)
@@ -140,7 +140,7 @@ class PooledAttention(torch.autograd.Function):
             dprojected[:, :, 1, head] = torch.bmm(dscores.mT, q)
         dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
         dx = seen.mT @ dz  # through the values alone: (B, T, D)
-        dwords, drows = sum_by_word(places, len(rows), dprojected, dx)
+        dwords, drows = sum_by_word(token_rows, len(rows), dprojected, dx)
         dweight = dwords.T @ rows
         drows.addmm_(dwords, weight)
         dtable = None
@@ -167,11 +167,11 @@ def make_maps(
     return q, k
 
 
-def sum_by_word(places: Tensor, num_words: int, *by_token: Tensor) -> list[Tensor]:
+def sum_by_word(token_rows: Tensor, num_words: int, *by_token: Tensor) -> list[Tensor]:
     """Sums over the tokens of each word, of one or more (B, T, D): (U, D) each."""
-    sorted_places, order = places.flatten().sort()
+    sorted_rows, order = token_rows.flatten().sort()
     words = torch.arange(num_words)
-    starts = torch.searchsorted(sorted_places, words)
+    starts = torch.searchsorted(sorted_rows, words)
     # Bags of tokens, sorted by word: twice as fast as index_add.
     tokens = [x.flatten(0, 1) for x in by_token]
     return [F.embedding_bag(order, x, starts, mode="sum") for x in tokens]

@@ -2,5 +2,5 @@
 
 from typing import Literal
 
-TableName = Literal["differences", "epochs", "metrics", "classes", "within", "across", "study"]
+TableName = Literal["differences", "epochs", "metrics", "classes", "across", "study"]
 """A table that `--table` takes, and `tables.make_table` makes."""

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.contrasts import NO_BOUNDS, Difference
 from attnexp.statistics.intervals import Bounds
 from attnexp.statistics.verdict import MetricSpec
 
@@ -25,25 +25,18 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
 
 def format_span(numbers: Iterable[int]) -> str:
     """`25,000`, or `1,000 to 25,000`."""
-    distinct = sorted({*numbers})
-    bounds = dict.fromkeys([distinct[0], distinct[-1]])
+    distinct = {*numbers}
+    bounds = sorted({min(distinct), max(distinct)})
     return " to ".join(f"{number:,}" for number in bounds)
 
 
-class Mean(NamedTuple):
-    """`81.58 ± 0.62`, or the mean alone of one seed; the page shows the two apart."""
-
-    mean: str
-    sd: str
-
-    def __str__(self) -> str:
-        return f"{self.mean} ± {self.sd}" if self.sd else self.mean
-
-
-def format_mean(row: dict[str, Any], metric: MetricSpec) -> Mean:
-    """The mean and sd of a record."""
-    sd = "" if math.isnan(row["sd"]) else format_number(row["sd"], metric)
-    return Mean(format_number(row["mean"], metric), sd)
+def format_mean(row: dict[str, Any], metric: MetricSpec) -> str:
+    """`81.58 ± 0.62`, or the mean alone of one seed."""
+    mean = format_number(row["mean"], metric)
+    if math.isnan(row["sd"]):
+        return mean
+    sd = format_number(row["sd"], metric)
+    return f"{mean} ± {sd}"
 
 
 def format_interval(bounds: Bounds | None, metric: MetricSpec) -> str:
@@ -62,32 +55,29 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
     return f"{number} {format_interval(bounds, metric)}"
 
 
-def bounds_of(row: Difference) -> list[Bounds | None]:
-    """The interval that decides, and the wider one: for other texts, or for the next data set."""
-    return [row.interval.bounds, row.next if row.is_mean else row.texts]
-
-
-def clip_interval(row: Difference, bounds: Bounds | None) -> Bounds | None:
-    """An interval of a difference, cut where a difference can be no larger: at ±100 points of two
-    variants, ±200 of an interaction. None where its ends are infinite."""
-    if bounds is None or not all(map(math.isfinite, bounds)):
-        return None
-    if not row.metric.in_points:
-        return bounds
-    largest = row.metric.whole * sum(map(abs, row.contrast.weights.values())) / 2
-    low, high = bounds
-    return max(low, -largest), min(high, largest)
-
-
-def is_cut(row: Difference) -> bool:
-    """Whether an interval goes beyond what a difference can be."""
-    return any(clip_interval(row, bounds) not in (None, bounds) for bounds in bounds_of(row))
+def intervals_of(row: Difference) -> list[Bounds | None]:
+    """The interval that decides, and the wider one, for other texts or for the next data set, cut
+    where a difference can be no larger: at ±100 points of two variants, ±200 of an interaction.
+    None where there is none, or one without ends."""
+    weights = map(abs, row.contrast.weights.values())
+    largest = row.metric.whole * sum(weights) / 2 or math.inf
+    wider = row.next if row.is_mean else row.texts
+    intervals: list[Bounds | None] = []
+    for bounds in (row.interval.bounds, wider):
+        low, high = bounds or NO_BOUNDS
+        if math.isfinite(low) and math.isfinite(high):
+            low = max(low, -largest)
+            high = min(high, largest)
+            intervals.append((low, high))
+        else:
+            intervals.append(None)
+    return intervals
 
 
 def size_of(row: Difference) -> str:
     """The mean of a difference with the interval that decides."""
-    deciding, _ = bounds_of(row)
-    return format_size(row.interval.mean, clip_interval(row, deciding), row.metric)
+    deciding, _ = intervals_of(row)
+    return format_size(row.interval.mean, deciding, row.metric)
 
 
 def name_of(row: Difference) -> str:
@@ -102,10 +92,4 @@ def name_of(row: Difference) -> str:
 
 def describe_padding(share: float) -> str:
     """`padding: 68 %`, the share of all attention that goes there; empty where none does."""
-    if share == 0:
-        return ""
-    if share < 0.005:
-        return "padding: below 1 %"
-    if share > 0.995:
-        return "padding: above 99 %"
-    return f"padding: {100 * share:.0f} %"
+    return f"padding: {100 * share:.0f} %" if share else ""

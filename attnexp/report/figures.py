@@ -20,7 +20,7 @@ from attnexp.analysis.answer import Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.report.cells import bounds_of, clip_interval, describe_padding, name_of, size_of
+from attnexp.report.cells import describe_padding, intervals_of, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -45,10 +45,19 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: dict[str, Any] = {"ls": (0, (3, 2)), "lw": 1.2}
-INTERVAL_STYLE: dict[str, Any] = {"color": "black", "lw": 2.2, "solid_capstyle": "butt"}
-WIDER_STYLE: dict[str, Any] = {"color": "black", "lw": 1.0, "solid_capstyle": "butt"}
-BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "lw": 0}
+K_STYLE: dict[str, Any] = {
+    "linestyle": (0, (3, 2)),
+    "linewidth": 1.2,
+}
+INTERVAL_STYLE: dict[str, Any] = {
+    "color": "black",
+    "solid_capstyle": "butt",
+}
+INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
+BAND_STYLE: dict[str, Any] = {
+    "alpha": 0.18,
+    "linewidth": 0,
+}
 
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
 
@@ -80,12 +89,8 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
     heights = [3.2 + 0.2 * len(comparison.group.variants) for comparison in panels]
     figure = Figure(figsize=(5, sum(heights)), layout="constrained")
     all_axes = figure.subplots(len(panels), squeeze=False, height_ratios=heights)
-    column = all_axes[:, 0]
-    for comparison, axes in zip(panels, column, strict=True):
+    for comparison, axes in zip(panels, all_axes.flat, strict=True):
         _draw_curves_of(comparison, axes)
-        if len(panels) > 1:
-            name = _break_lines(comparison.group.data)
-            axes.set_ylabel(f"{name}: {axes.get_ylabel()}")
     return figure
 
 
@@ -97,21 +102,18 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
     markers = cycle(MARKERS)
     for variant, colour, marker in zip(group.variants, colours, markers, strict=False):
         ours = curve[curve["variant"] == variant]
-        if ours.empty:
-            continue
         epochs = ours["epoch"]
         mean = 100 * ours["mean"]
-        sd = 100 * ours["sd"].fillna(0)
-        low = (mean - sd).clip(0, 100)
-        high = (mean + sd).clip(0, 100)
-        axes.fill_between(epochs, low, high, color=colour, **BAND_STYLE)
+        sd = 100 * ours["sd"]
+        axes.fill_between(epochs, mean - sd, mean + sd, color=colour, **BAND_STYLE)
         look: dict[str, Any] = {"color": colour, "marker": marker}
+        name = _break_lines(variant)
         num_seeds = ours["n"].max()
-        label = f"{_break_lines(variant)}, n = {num_seeds}"
-        axes.plot(epochs, mean, label=label, zorder=3, **look)
+        axes.plot(epochs, mean, label=f"{name}, n = {num_seeds}", zorder=3, **look)
         k_run = group.k_run(variant)
+        k_epochs = k_run["epoch"]
         k_accuracies = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
+        axes.plot(k_epochs, k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
@@ -120,7 +122,8 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
     axes.grid(alpha=0.4)
     axes.set_xlabel("epoch")
     texts = "test" if group.protocol == "blog" else "held-out data"
-    axes.set_ylabel(f"accuracy on {texts}, %")
+    data = _break_lines(group.data)
+    axes.set_ylabel(f"{data}: accuracy on {texts}, %")
 
 
 @own_style
@@ -129,30 +132,31 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     one metric; those of one name stand together. Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    order = list(dict.fromkeys(map(name_of, rows)))
-    rows = sorted(rows, key=lambda row: order.index(name_of(row)))
-    names = list(map(name_of, rows))
-    if len({row.data for row in rows}) > 1:
-        names = [f"{row.data}: {name}" for row, name in zip(rows, names, strict=True)]
-    names = [_break_lines(name, 24) for name in names]
-    most_lines = 1 + max(name.count("\n") for name in names)
+    names = list(dict.fromkeys(map(name_of, rows)))
+    rows = sorted(rows, key=lambda row: names.index(name_of(row)))
+    has_several = len({row.data for row in rows}) > 1
+    labels = []
+    for row in rows:
+        label = f"{row.data}: {name_of(row)}" if has_several else name_of(row)
+        labels.append(_break_lines(label, 24))
+    most_lines = 1 + max(label.count("\n") for label in labels)
     height = 1.2 + len(rows) * (0.15 + 0.17 * most_lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")
     axes = figure.subplots()
     metric = rows[0].metric
     factor = 100 if metric.is_share else 1
     for y, row in enumerate(rows):
-        for bounds, line_style in zip(bounds_of(row), (INTERVAL_STYLE, WIDER_STYLE), strict=True):
-            clipped = clip_interval(row, bounds)
-            if clipped is not None:
-                axes.plot(factor * np.array(clipped), [y, y], **line_style)
+        for bounds, width in zip(intervals_of(row), INTERVAL_WIDTHS, strict=True):
+            if bounds is not None:
+                axes.plot(factor * np.array(bounds), [y, y], lw=width, **INTERVAL_STYLE)
         axes.plot(factor * row.interval.mean, y, "o", color="black")
     margin = factor * metric.margin
     axes.axvspan(-margin, margin, color="grey", **BAND_STYLE)
     axes.axvline(0, color="grey", lw=1, zorder=1)
     places = range(len(rows))
-    axes.set_yticks(places, names)
-    axes.secondary_yaxis("right").set_yticks(places, map(size_of, rows))
+    axes.set_yticks(places, labels)
+    sizes = axes.secondary_yaxis("right")
+    sizes.set_yticks(places, map(size_of, rows))
     axes.set_ylim(len(rows) - 0.5, -0.5)
     unit = ", points" if metric.in_points else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
@@ -197,6 +201,5 @@ def draw_positions(table: NDArray[Any]) -> Figure:
 
 
 def _break_lines(text: str, width: int = 32) -> str:
-    """Text of users in lines, without characters that an svg cannot hold."""
-    printable = "".join(filter(str.isprintable, text))
-    return textwrap.fill(printable, width)
+    """Text of users in lines."""
+    return textwrap.fill(text, width)

@@ -16,7 +16,6 @@ from attnexp.report.tables import make_table, tabulate_means
 
 SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
-FORMULA = ("=", "+", "-", "@")  # beginnings of what a spreadsheet computes
 
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -39,31 +38,27 @@ def make_document(answer: Answer, table: TableName | None = None) -> dict[str, A
     }
 
 
-def format_answer(answer: Answer, format: str) -> str:
-    """An answer as csv (a row for each seed, endpoint and metric), markdown or latex."""
-    if format == "csv":
+def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
+    """An answer, or one of its tables, as csv (numbers; of an answer a row for each seed, endpoint
+    and metric), markdown or latex (texts)."""
+    if name is None and format == "csv":
         return to_csv(pd.concat([group.endpoints for group in answer.groups])[SEED_COLUMNS])
-    tables = {"accuracy": tabulate_means(answer)}
-    if answer.measured:
-        tables["verdicts"] = tabulate_differences(answer.measured)
-    if answer.means:
-        tables["across"] = make_table("across", answer)
-    paragraphs = [_format_text(table, name, format) for name, table in tables.items()]
-    for remark in dict.fromkeys(list_remarks(answer, answer.differences)):
-        paragraphs.append(_escape(remark) if format == "latex" else remark)
-    return "\n\n".join(paragraphs)
-
-
-def format_table(answer: Answer, name: TableName, format: str) -> str:
-    """A table of an answer: its numbers as csv, its texts as markdown or latex."""
+    tables: dict[str, Table] = {}
+    texts: list[str] = []
     if name == "study":
-        paragraphs = ["\n".join(describe_in_words(study)) for study in list_studies(answer)]
-        text = "\n\n".join(paragraphs)
-        return _escape(text) if format == "latex" else text
-    table = make_table(name, answer)
-    if format == "csv":
-        return to_csv(table.frame)
-    return _format_text(table, name, format)
+        texts = ["\n".join(describe_in_words(study)) for study in list_studies(answer)]
+    elif name is not None:
+        tables[name] = make_table(name, answer)
+    else:
+        tables["accuracy"] = tabulate_means(answer)
+        if answer.measured:
+            tables["verdicts"] = tabulate_differences(answer.measured)
+        if answer.means:
+            tables["across"] = tabulate_differences(answer.means)
+        texts = list(dict.fromkeys(list_remarks(answer, answer.differences)))
+    paragraphs = [_format_table(table, name, format) for name, table in tables.items()]
+    paragraphs += map(_escape, texts) if format == "latex" else texts
+    return "\n\n".join(paragraphs)
 
 
 def list_studies(answer: Answer) -> list[dict[str, Any]]:
@@ -82,22 +77,17 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame without its index, and with nothing where a number is infinite. What a spreadsheet
-    would compute has a quote in front."""
-    cells = frame.mask(frame.isin(EMPTY)).map(_quote_formula)
-    text = str(cells.to_csv(index=False))
-    return text.rstrip("\n")
+    """The frame without its index, and with nothing where a number is infinite."""
+    cells = frame.mask(frame.isin(EMPTY))
+    return str(cells.to_csv(index=False)).rstrip("\n")
 
 
-def _quote_formula(cell: Any) -> Any:
-    if isinstance(cell, str) and cell.startswith(FORMULA):
-        return f"'{cell}"
-    return cell
-
-
-def _format_text(table: Table, name: str, format: str) -> str:
-    """A table with its title as markdown; or for LaTeX's `booktabs`, with the label `tab:NAME`."""
-    cells = table.cells.map(str)
+def _format_table(table: Table, name: str, format: str) -> str:
+    """A table as csv, or with its title as markdown, or for LaTeX's `booktabs`, with the label
+    `tab:NAME`."""
+    if format == "csv":
+        return to_csv(table.frame)
+    cells = table.cells
     if format == "markdown":
         rule = ["---"] * len(cells.columns)
         lines = [table.title, ""]

@@ -1,7 +1,6 @@
 """The runs of a folder, finished or not, as a frame."""
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.filesize import decimal
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
-from attnexp.report.table import Table, text_of
+from attnexp.report.table import Table
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
@@ -23,27 +22,13 @@ def list_runs(root: Path) -> pd.DataFrame:
     else of the last, then folder, and the reason why a run is broken. Raises `UserError` if there
     are none."""
     root = manifest.check_folder(root)
-    folders = _find_runs(root)
+    folders = list(filter(Path.is_dir, manifest.list_folders(root)))
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)
     runs = [_describe_run(folder) for folder in folders]
     columns = [*SHOWN, "folder", "reason"]
     return pd.DataFrame(runs, columns=columns, dtype=object)
-
-
-def _find_runs(root: Path) -> list[Path]:
-    """Folders of the runs of a study, or of those below another folder."""
-    study = manifest.load_manifest(root)
-    if study is not None:
-        paths = [store.run_dir(root.parent, run.run_id) for run in study.runs]
-        return [path for path in paths if path.is_dir()]
-    folders = {file.parent for file in root.rglob(store.RESULT)}
-    for file in root.rglob(store.CONFIG):  # a name that files of other programs have, too
-        folder = file.parent
-        if store.RUN_ID.fullmatch(folder.name):
-            folders.add(folder)
-    return list(folders)
 
 
 def _describe_run(folder: Path) -> dict[str, Any]:
@@ -57,7 +42,7 @@ def _describe_run(folder: Path) -> dict[str, Any]:
             config = result.config
             keys = result.departures
             row["state"] = "finished"
-            row["accuracy"] = result.accuracy
+            row["accuracy"] = result.test.accuracy
         else:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
             config = json.loads((folder / store.CONFIG).read_bytes())
@@ -75,11 +60,11 @@ def _describe_run(folder: Path) -> dict[str, Any]:
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    columns = {name: text_of(name) for name in SHOWN}
-    columns["accuracy"] = lambda run: format_number(float(run["accuracy"]), ACCURACY)
-    columns["bytes"] = lambda run: decimal(int(run["bytes"]), precision=0)
+    lines = runs[SHOWN].fillna({"bytes": 0}).to_dict("records")
+    for line in lines:
+        line["accuracy"] = format_number(line["accuracy"], ACCURACY)
+        line["bytes"] = decimal(line["bytes"], precision=0)
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    title = f"Runs: {states}; {decimal(int(runs['bytes'].sum()))}"
-    runs = runs.fillna({"accuracy": math.nan, "bytes": 0, "data": "", "seed": "", "settings": ""})
-    return Table(title=title, rows=runs.to_dict("records"), columns=columns)
+    size = decimal(int(runs["bytes"].sum()))
+    return Table(title=f"Runs: {states}; {size}", frame=runs, lines=lines)

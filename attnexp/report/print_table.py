@@ -19,7 +19,8 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
     cells = table.cells.map(escape_name).rename(columns=escape_name)
     widest = {name: _longest([name, *cells[name]]) for name in cells}
-    has_room = sum(widest.values()) + 2 * len(widest) - 2 <= console.width
+    gaps = 2 * len(widest) - 2
+    has_room = sum(widest.values()) + gaps <= console.width
     widths = widest if has_room else _choose_widths(cells, widest, console.width)
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     shown.padding = WIDER_GAP if has_room else 0
@@ -31,15 +32,24 @@ def print_table(table: Table, console: Console) -> None:
             width=widths.get(name),
         )
     for row in cells.to_numpy():
-        shown.add_row(*[Text(text, STYLES.get(text.split(" ")[0], "")) for text in row])
+        shown.add_row(*map(_colour, row))
     console.print(table.title, shown, "", sep="\n")
+
+
+def _colour(text: str) -> Text:
+    """A cell, coloured where it is a verdict that is decided."""
+    first_word = text.split(" ")[0]
+    return Text(text, STYLES.get(first_word, ""))
 
 
 def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], total: int) -> dict[str, int]:
     """Widths of columns, by name, in which every word is whole, and every number in one line if
     that fits; none where the words alone are too wide, so that rich breaks them. Left to itself,
     rich breaks words, or leaves letters out, in columns that need their width."""
-    words = {name: _longest(" ".join([name, *cells[name]]).split()) for name in cells}
+    words = {}
+    for name in cells:
+        text = " ".join([name, *cells[name]])
+        words[name] = _longest(text.split())
     numbers = {name: widest[name] for name in {*cells} - TEXTS}
     for widths in (words | numbers, words):
         spare = total - sum(widths.values()) - len(widths) + 1

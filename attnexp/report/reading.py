@@ -17,7 +17,7 @@ def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
     attention = _attention_of(reading, head)
     return {
         "label": reading.label,
-        "probabilities": None if reading.label is None else reading.probabilities,
+        "probabilities": reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
         "attention": attention.received.tolist() if attention else None,
@@ -36,14 +36,12 @@ def _attention_of(reading: Reading, head: int | None) -> Attention | None:
 
 def as_line(reading: Reading, head: int | None) -> Text:
     """The most probable classes, and the tokens: the darker, the more attention they receive."""
-    if reading.label is None:
-        line = Text("none of these words is known ", style="bold")
-    else:
-        ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-        but_the_last = ranked[:-1]  # which follows from the rest
-        classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
-        line = Text(", ".join(classes) + " ")
-        line.stylize("bold", 0, len(reading.label))
+    ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
+    but_the_last = ranked[:-1]  # which follows from the rest
+    classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
+    listed = ", ".join(classes)
+    line = Text(f"{listed} ")
+    line.stylize("bold", 0, len(reading.label))
     styles = [""] * len(reading.marked)
     remarks = []
     attention = _attention_of(reading, head)
@@ -56,8 +54,10 @@ def as_line(reading: Reading, head: int | None) -> Text:
         remarks.append(f"without {reading.num_cut} words beyond what training saw (data.max_len)")
     for token, style in zip(reading.marked, styles, strict=True):
         line.append(" ").append(token, style)
-    listed = ", ".join(filter(None, remarks))
-    return line.append(f" ({listed})", "dim") if listed else line
+    remark = ", ".join(filter(None, remarks))
+    if remark:
+        line.append(f" ({remark})", "dim")
+    return line
 
 
 def _style(depth: float) -> str:

@@ -8,18 +8,16 @@ import attnexp
 from attnexp.analysis.answer import Answer
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.group import Group
-from attnexp.config.schema import foreign_code
+from attnexp.config.schema import ADAM_BETAS, foreign_code
 from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
 from attnexp.runs.labels import as_word, settings
 from attnexp.statistics.defaults import ALPHA
-from attnexp.statistics.verdict import UNDECIDED, MetricSpec
+from attnexp.statistics.verdict import UNDECIDED
 
 PACKAGE = Path(attnexp.__file__).parent
-MOST_LISTED = 12
-SOFTWARE = "Software: attnexp {version} (commit {commit}), torch {torch}, Python {python}"
-UNUSED = ("=null", "=none", "=0", "=0.0")
-"""Values of settings that say that a part is not there."""
+ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
+"""Ends of settings that say that a part is not there; a remark leaves them out."""
 
 
 def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
@@ -32,7 +30,7 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
         )
-    shared = describe_settings(shared_settings(answer.groups))
+    shared = describe_settings(shared_settings(answer.groups), without=ABSENT)
     if shared:
         yield f"All variants: {shared}."
 
@@ -47,17 +45,28 @@ def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
     return shared
 
 
-def describe_settings(shared: dict[str, Any]) -> str:
-    """Settings by section of the config, but those that say that a part is not there: `data
-    max_len=80 ...; model attention d_model=128 ...; train blog epochs=5 ...`."""
+def describe_settings(shared: dict[str, Any], without: tuple[str, ...] = ()) -> str:
+    """Settings by section of the config: `data max_len=80 ...; model attention d_model=128 ...;
+    train blog epochs=5 ...`. without: ends of those that are left out."""
     sections: dict[str, list[str]] = {}
     for key, value in shared.items():
         word = as_word(key, value)
-        if not word.endswith(UNUSED):
-            section = key.partition(".")[0]
+        section = key.partition(".")[0]
+        if not word.endswith(without):
             setting = word.removeprefix(section).lstrip(".=")
-            sections.setdefault(section, []).append(setting)
-    return "; ".join(" ".join([section, *words]) for section, words in sections.items())
+            sections.setdefault(section, [section]).append(setting)
+    return "; ".join(" ".join(words) for words in sections.values())
+
+
+def describe_variants(group: Group) -> dict[str, str]:
+    """The settings of each variant that not all variants of its group share."""
+    shared = shared_settings([group])
+    words = {}
+    for variant, config in group.configs.items():
+        values = settings(config)
+        own = [as_word(key, values[key]) for key in values if key not in shared]
+        words[variant] = ", ".join(own)
+    return words
 
 
 def describe_comparisons(answer: Answer) -> Iterator[str]:
@@ -81,10 +90,13 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
 
 def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
     facts = list(group.facts.values())
-    sizes = {key: sorted({fact[key] for fact in facts}) for key in ("n_train", "n_val", "n_test")}
+    sizes = {}
+    for key in ("n_train", "n_val", "n_test"):
+        sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = [command for plan in group.studies for command in plan.commands]
     differences = [row for row in answer.measured if row.data == group.data]
+    unit = " points" if answer.metric.in_points else ""
     return {
         "data": group.data,
         "fingerprint": facts[0]["fingerprint"],
@@ -92,10 +104,11 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "protocol": group.protocol,
         "variants": group.variants,
         "shared": shared_settings([group]),
+        "parameters": {name: fact.get("parameters") for name, fact in group.facts.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [answer.metric.name],
-        "margins": [describe_margin(answer.metric)],
+        "margins": [f"±{answer.metric.margin_text}{unit}"],
         "code": _list_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in differences), default=0),
@@ -114,51 +127,46 @@ def _list_own_code(group: Group) -> dict[str, str]:
     return own
 
 
-def describe_margin(metric: MetricSpec) -> str:
-    """`±0.25 points`, or `±0.01` of a metric that is not shown in %."""
-    unit = " points" if metric.in_points else ""
-    return f"±{metric.margin_text}{unit}"
-
-
 def describe_in_words(study: dict[str, Any]) -> list[str]:
     """The fields of a study as sentences."""
     protocol = study["protocol"]
     data = [f"{study['data']} (fingerprint {study['fingerprint']})"]
-    for split in ("train", "val", "test"):
-        if split != "val" or protocol != "blog":  # which validates on test
-            data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
-    seeds = study["seeds"]
-    if len(seeds) > MOST_LISTED:
-        seeds = [*seeds[:2], "...", seeds[-1]]
+    splits = ("train", "test") if protocol == "blog" else ("train", "val", "test")
+    for split in splits:
+        data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
     training = [
         *study["variants"],
         f"{format_span(study['epochs'])} epochs",
-        f"{len(study['seeds'])} seeds ({', '.join(seeds)})",
+        f"{len(study['seeds'])} seeds ({', '.join(study['seeds'])})",
         f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
+    shared = [describe_settings(study["shared"])]
+    if "train.optimizer" in study["shared"]:
+        shared.append(f"betas of Adam {ADAM_BETAS}")
     sentences = [
         f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
-        f"All variants: {describe_settings(study['shared'])}.",
+        f"All variants: {'; '.join(shared)}.",
         _describe_judgement(study),
     ]
+    parameters = study["parameters"].items()
+    numbers = [f"{variant} {number:,}" for variant, number in parameters if number]
+    if numbers:
+        sentences.append(f"Parameters: {', '.join(numbers)}.")
     if study["code"]:
         files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
         sentences.append(f"Own code (digests): {', '.join(files)}.")
     for made in study["made_by"]:
-        software = {key: value or "unknown" for key, value in made.items()}
-        machine = [made[key] for key in ("processor", "device", "platform") if made[key]]
-        sentences.append(", ".join([SOFTWARE.format(**software), *machine]) + ".")
-    sentences += [f"Command: {command}" for command in study["commands"]]
-    return sentences
+        parts = [f"{key} {value}" for key, value in made.items() if value]
+        sentences.append(f"Software: attnexp {', '.join(parts)}.")
+    return sentences + [f"Command: {command}" for command in study["commands"]]
 
 
 def _describe_judgement(study: dict[str, Any]) -> str:
     """How differences are judged."""
     kind = "anytime-valid" if study["sequential"] else "t"
-    confidence = 100 * (1 - study["alpha"])
     text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
-    text += f"{kind} intervals of {confidence:g} %"
+    text += f"{kind} intervals of 95 %"
     if study["m"] > 1:
         text += f", {study['m']} together (Bonferroni)"
     return f"{text}."

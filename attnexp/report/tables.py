@@ -1,10 +1,9 @@
 """Tables of an answer, for terminal, page and files."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -13,13 +12,11 @@ from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import METRICS as K_METRICS
 from attnexp.analysis.kexue import settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
-from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.base.files import reading
 from attnexp.report import TableName
-from attnexp.report.cells import Mean, format_mean, format_span
-from attnexp.report.difference_tables import OVER_DATA, QUOTED, WITHIN, tabulate_differences
-from attnexp.report.table import Table, text_of
+from attnexp.report.cells import format_mean, format_span
+from attnexp.report.difference_tables import QUOTED, tabulate_differences
+from attnexp.report.table import Table
 from attnexp.runs import predictions
 from attnexp.runs.manifest import load_run
 from attnexp.statistics.verdict import MetricSpec
@@ -34,20 +31,13 @@ OTHER_METRICS = {"flips": MetricSpec(name="flips")}
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
 
-VALIDATED = {"blog": "val_ on the test set, as K does", "holdout": "val_ on held-out data"}
-"""The texts on which each epoch is measured."""
-
 
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name. Raises `UserError` where the results have nothing for it."""
     if name == "differences":
         return tabulate_differences(answer.measured, QUOTED)
-    if name == "within":
-        rows = [row for row in answer.measured if row.contrast.suffix]
-        subject = "Difference within levels, and interactions,"
-        return tabulate_differences(rows, WITHIN, subject)
     if name == "across":
-        return tabulate_differences(answer.means, OVER_DATA)
+        return tabulate_differences(answer.means)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
 
@@ -56,18 +46,14 @@ def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them. Of
     other trainers, and of `probe`, every metric."""
     rows = _select_means(answer)
-    num_metrics = len({*rows["metric"], answer.metric.name})
-    num_seeds = rows.groupby(VARIANT)["n"].max()
-
-    def heading(row: Any) -> str:
-        point = row["at"].removeprefix(RESULT.label)
-        name = row["metric"] if num_metrics > 1 or not point else ""
-        return f"{point} {name}".strip()
-
-    title = _title_of_means(answer, num_seeds, "mean ± sd")
-    table = _pivot(title, rows, VARIANT, _metrics_by_name(answer), heading)
-    table.columns["n"] = lambda row: str(num_seeds[tuple(row[key] for key in VARIANT)])
-    return table
+    rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
+    headings = rows["at"] + " " + rows["metric"]
+    headings = headings.str.removeprefix(f"{RESULT.label} ")
+    if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
+        headings = headings.str.removesuffix(f" {ACCURACY.name}")
+    rows["heading"] = headings
+    title = _title_of_means(answer, rows["n"], "mean ± sd")
+    return _pivot(title, rows, [*VARIANT, "n"], _metrics_by_name(answer), "heading")
 
 
 def tabulate_by_data(answer: Answer) -> Table:
@@ -75,10 +61,10 @@ def tabulate_by_data(answer: Answer) -> Table:
     label = answer.groups[0].points[0].label
     metric = answer.metric
     rows = _select_means(answer)
-    rows = rows[(rows["at"] == label) & (rows["metric"] == metric.name)]
-    title = _title_of_means(answer, rows["n"], f"at {label}, mean")
-    means = rows.assign(sd=math.nan)
-    return _pivot(title, means, ["variant"], {metric.name: metric}, itemgetter("data"))
+    is_shown = rows["at"].eq(label) & rows["metric"].eq(metric.name)
+    means = rows[is_shown].assign(sd=math.nan)
+    title = _title_of_means(answer, means["n"], f"at {label}, mean")
+    return _pivot(title, means, ["variant"], {metric.name: metric}, "data")
 
 
 def _select_means(answer: Answer) -> pd.DataFrame:
@@ -92,7 +78,7 @@ def _select_means(answer: Answer) -> pd.DataFrame:
             frames.append(_k_rows(comparison))
         else:
             frames.append(rows)
-    return pd.concat(frames)
+    return pd.concat(frames, ignore_index=True)
 
 
 def _k_rows(comparison: Comparison) -> pd.DataFrame:
@@ -105,11 +91,10 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
         if not is_as_long or settings_unlike_k(group.configs[variant]):
             return pd.DataFrame()
         accuracies = k_run["val_accuracy"]
-        about: dict[str, Any] = {"data": group.data, "protocol": group.protocol, "variant": variant}
-        about |= {"metric": ACCURACY.name, "n": 1}
-        rows.append(about | {"at": "K final", "mean": accuracies.iloc[-1]})
-        rows.append(about | {"at": "K best", "mean": accuracies.max()})
-    return pd.DataFrame(rows)
+        rows.append((variant, "K final", accuracies.iloc[-1]))
+        rows.append((variant, "K best", accuracies.max()))
+    means = pd.DataFrame(rows, columns=["variant", "at", "mean"])
+    return means.assign(data=group.data, protocol=group.protocol, metric=ACCURACY.name, n=1)
 
 
 def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
@@ -119,9 +104,8 @@ def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
 
 def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
     """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, validated on test`."""
-    is_accuracy = answer.metric.name == ACCURACY.name
-    title = "Accuracy" if is_accuracy else "Results"
     first = answer.groups[0]
+    title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
     if len(answer.groups) == 1:
         title += f" on {first.data}"
         if any("order_fraction" in config["data"] for config in first.configs.values()):
@@ -132,9 +116,13 @@ def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str)
         title += f", {statistic} over {format_span(num_seeds)} seeds"
     else:
         title += ", one seed"
-    if len({group.protocol for group in answer.groups}) == 1:
-        title += PROTOCOLS[first.protocol]
-    return title
+    return title + _describe_protocol(answer)
+
+
+def _describe_protocol(answer: Answer) -> str:
+    """`, validated on test`; empty where protocols differ."""
+    protocols = {group.protocol for group in answer.groups}
+    return PROTOCOLS[protocols.pop()] if len(protocols) == 1 else ""
 
 
 def tabulate_epochs(answer: Answer) -> Table:
@@ -143,26 +131,21 @@ def tabulate_epochs(answer: Answer) -> Table:
     parts = [epochs[epochs["metric"].isin(K_METRICS)]]
     for group in answer.groups:
         if len(group.published):
-            k_run = group.published.assign(data=group.data, protocol=group.protocol)
+            k_run = group.published.assign(data=group.data, protocol=group.protocol, n=1)
             k_run["variant"] += ", K"
-            parts.append(k_run.melt([*VARIANT, "epoch"], K_METRICS, "metric", "mean").assign(n=1))
+            keys = [*VARIANT, "epoch", "n"]
+            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
-    title = "Metrics by epoch: train_ as the mean while training"
-    protocols = rows["protocol"].unique()
-    if len(protocols) == 1:
-        title += f", {VALIDATED[protocols[0]]}"
+    title = "Metrics by epoch (train_: mean while training)" + _describe_protocol(answer)
     return _pivot(title, rows, [*VARIANT, "epoch"], METRIC_OF_COLUMN)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
-    rows = answer.endpoints
-    title = "Metrics at the endpoints (ece: calibration error"
-    if (rows["metric"] == "gap").any():
-        title += ", gap: train accuracy minus accuracy"
-    return _pivot(f"{title})", rows, [*VARIANT, "at"], _metrics_by_name(answer))
+    title = "Metrics by endpoint (ece: calibration error, gap: train accuracy − accuracy)"
+    return _pivot(title, answer.endpoints, [*VARIANT, "at"], _metrics_by_name(answer))
 
 
 def _pivot(
@@ -170,18 +153,20 @@ def _pivot(
     rows: pd.DataFrame,
     keys: Sequence[str],
     metrics: Mapping[str, MetricSpec],
-    heading: Callable[[Any], str] = itemgetter("metric"),
+    heading: str = "metric",
 ) -> Table:
-    """A table with a line for each combination of keys, and means in columns. A variant that is
-    alone is named where other keys do not tell lines apart."""
+    """A table with a line for each combination of keys, and means in columns named by the column
+    `heading`. A variant that is alone is named where other keys do not tell lines apart."""
     if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
-
-    def spread(row: Any) -> tuple[str, Mean]:
-        return heading(row), format_mean(row, metrics.get(row["metric"], UNKNOWN))
-
-    columns = {key: text_of(key) for key in keys}
-    return Table(title=title, rows=rows.to_dict("records"), columns=columns, spread=spread)
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows.to_dict("records"):
+        line = {key: str(row[key]) for key in keys}
+        line = lines.setdefault(tuple(line.values()), line)
+        metric = metrics.get(row["metric"], UNKNOWN)
+        line[row[heading]] = format_mean(row, metric)
+    frame = rows.drop(columns="at", errors="ignore")
+    return Table(title=title, frame=frame, lines=[*lines.values()])
 
 
 def tabulate_classes(answer: Answer) -> Table:
@@ -193,32 +178,25 @@ def tabulate_classes(answer: Answer) -> Table:
         point = group.points[0].name
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            try:
-                classes = _measure_classes(run.folder, point)
-            except UserError as error:
-                progress.note(str(error))
-                continue
+            classes = _measure_classes(run.folder, point)
             about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
             parts.append(classes.assign(**about))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     means = mean_over_seeds(pd.concat(parts), [*CLASS, "num_texts", "metric"])
-    is_confusion = means["metric"].str.startswith("as ")
-    means["sd"] = means["sd"].mask(is_confusion)  # so that many classes fit beside each other
-    title = "By class, %, mean ± sd over seeds (macro: mean over classes)"
-    table = _pivot(title, means, CLASS, dict.fromkeys(means["metric"], ACCURACY))
-    table.columns["n"] = lambda row: f"{row['num_texts']:,}"
-    return table
+    title = "By class, %, mean over seeds (macro: mean over classes; as X: taken for X)"
+    shown = means.assign(sd=math.nan, texts=means["num_texts"].map("{:,}".format))
+    metrics = dict.fromkeys(means["metric"], ACCURACY)
+    return replace(_pivot(title, shown, [*CLASS, "texts"], metrics), frame=means)
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     """Measures of a run on disk: class, num_texts, metric, value. The class `macro` is the mean."""
     run = load_run(folder)
-    with reading(folder / predictions.FILE, "Train again."):
-        logits, labels = predictions.at_endpoint(run, point)
-        classes = run.result.classes
-        measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
-        frame = pd.DataFrame(measures, classes)
+    logits, labels = predictions.at_endpoint(run, point)
+    classes = run.result.classes
+    measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
+    frame = pd.DataFrame(measures, classes)
     macro = frame.mean()
     macro["num_texts"] = frame["num_texts"].sum()
     confusion = count_confusions(logits, labels)

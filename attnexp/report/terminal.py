@@ -10,7 +10,7 @@ from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
-from attnexp.report.difference_tables import OVER_DATA, VERDICT, tabulate_differences
+from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
 from attnexp.report.tables import tabulate_by_data, tabulate_means
@@ -22,10 +22,8 @@ LETTERS = "abc"  # marks of the variants of a curve; more would hide each other
 
 def show_answer(answer: Answer, console: Console) -> None:
     """Print an answer, the part of each protocol for itself."""
-    by_protocol: dict[str, list[Comparison]] = {}
-    for comparison in answer.comparisons:
-        by_protocol.setdefault(comparison.group.protocol, []).append(comparison)
-    for comparisons in by_protocol.values():
+    for protocol in dict.fromkeys(group.protocol for group in answer.groups):
+        comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
         _show_part(answer.select_comparisons(comparisons), console)
 
 
@@ -40,7 +38,7 @@ def _show_part(answer: Answer, console: Console) -> None:
         is_clear = len(comparison.group.variants) <= len(LETTERS)
         if is_clear and comparison.curve["epoch"].nunique() > 1:
             console.print(draw_curve(comparison, console))
-        _show_differences(rows, VERDICT, console)
+        _show_differences(rows, console)
     for line in dict.fromkeys(list_remarks(answer, rows)):
         console.print(line)
 
@@ -54,13 +52,13 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
     rows = [row for row in answer.measured if row.endpoint == point]
     if len({row.contrast.name for row in rows}) <= MOST_CONTRASTS:
         print_table(tabulate_means(answer), console)
-        _show_differences(rows, VERDICT, console)
-        _show_differences(means, OVER_DATA, console)
+        _show_differences(rows, console)
+        _show_differences(means, console)
         return rows + means
     print_table(tabulate_by_data(answer), console)
-    _show_differences(means, OVER_DATA, console)
+    _show_differences(means, console)
     decided = [row for row in rows if is_decided(row.verdict)]
-    _show_differences(decided, VERDICT, console)
+    _show_differences(decided, console)
     num_open = len(rows) - len(decided)
     console.print(
         f"{num_open} of {len(rows)} differences at {point.label} are not decided. "
@@ -69,21 +67,18 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
     return decided + means
 
 
-def _show_differences(
-    rows: Sequence[Difference], headings: Sequence[str], console: Console
-) -> None:
+def _show_differences(rows: Sequence[Difference], console: Console) -> None:
     if rows:
-        print_table(tabulate_differences(rows, headings), console)
+        print_table(tabulate_differences(rows), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
     group = comparison.group
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
-    means = means.reindex(columns=group.variants).dropna(axis=1, how="all")
     figure = _make_figure(list(means.index), console.width)
     legend = []
-    for letter, variant in zip(LETTERS, means, strict=False):
+    for letter, variant in zip(LETTERS, group.variants, strict=False):
         legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
         dots = _mark_points(figure, line, "braille")

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,8 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     variant = settings(tree)
     if config.vectors:
         variant["model.vectors"] = "given"  # the fingerprint says which
-    seeds = asdict(config.seeds)
-    for source, number in seeds.items():
-        if number is None and source != "resample":  # which does not follow `seed`
-            seeds[source] = config.seed
+    seeds: dict[str, int | None] = {"resample": config.seeds.resample}  # It follows no `seed`.
+    seeds |= {source: config.seed_of(source) for source in ("init", "order", "split")}
     digits = _digest([SCHEMA, fingerprint, variant, seeds])[:12]
     return Identity(settings=digits, code=_code_of_attnexp())
 
@@ -75,12 +73,10 @@ def load_config(
 def _code_of_attnexp() -> dict[str, str]:
     """Digests of the code that this process runs, which change with its syntax and docstrings."""
     package = Path(__file__).parents[1]
-    digests = {}
-    for room in ("model", "network", "training", "data"):
-        for path in package.glob(f"{room}/**/*.py"):
-            name = path.relative_to(package).as_posix()
-            digests[name] = reads.digest(name, path.read_bytes())
-    return dict(sorted(digests.items()))
+    modules = ("model", "network", "training", "data")
+    paths = [path for module in modules for path in package.glob(f"{module}/**/*.py")]
+    names = sorted(path.relative_to(package).as_posix() for path in paths)
+    return {name: reads.digest(name, (package / name).read_bytes()) for name in names}
 
 
 def _digest(tree: Any) -> str:

@@ -36,14 +36,9 @@ def default_label(config: Tree) -> str:
     """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
     model and position, then every other piece, and every setting, that is not the default one."""
     values = settings(config)
-    words = [data_of(config).title]
-    named_keys = ("model.kind", "position.kind")
-    for key in named_keys:
-        if key in values:
-            words.append(name_of(values[key]))
-    for key in departures(config):
-        if key not in named_keys:
-            words.append(as_word(key, values[key]))
+    named = [key for key in ("model.kind", "position.kind") if key in values]
+    words = [data_of(config).title, *(name_of(values[key]) for key in named)]
+    words += [as_word(key, values[key]) for key in departures(config) if key not in named]
     return " ".join(words)
 
 
@@ -55,13 +50,12 @@ def departures(config: Tree) -> list[str]:
     values = settings(config)
     words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]
     usual = default_settings(*words)
-    choices = [key for key in values if key.endswith((".kind", "train.protocol"))]
-    chosen = [key for key in choices if values[key] != usual.get(key)]
+    unusual = [key for key in values if values[key] != usual.get(key)]
+    chosen = [key for key in unusual if key.endswith((".kind", "train.protocol"))]
     foreign = foreign_code(config)
     words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
-    defaults = default_settings(*words)
-    items = values.items()
-    return [key for key, value in items if key in chosen or (key, value) not in defaults.items()]
+    defaults = default_settings(*words).items()
+    return [key for key in values if key in chosen or (key, values[key]) not in defaults]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -87,9 +81,8 @@ def default_settings(*words: str) -> Tree:
 
 def as_word(key: str, value: Any) -> str:
     """A setting as a user writes it: `position=rotary` instead of its class."""
-    section, _, last = key.rpartition(".")
-    if last == "kind":
-        return f"{section}={name_of(value)}"
+    if key.endswith(".kind"):
+        return f"{key.removesuffix('.kind')}={name_of(value)}"
     if key == "train.protocol":
         return f"train={value}"
     if not isinstance(value, str):

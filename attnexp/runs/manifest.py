@@ -7,7 +7,6 @@ settings, data or kinds of seeds may not.
 import glob
 import json
 import os
-import re
 import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -27,7 +26,6 @@ from attnexp.statistics.defaults import MARGIN
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
 LOCK_SECONDS = 60
-NAME_OF_RUN = re.compile("[0-9a-f]{1,12}(-[0-9a-f]{0,8}(-[0-9]+)?)?")  # the start of an id
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +37,8 @@ class PlannedRun:
     run_id: str
 
     @property
-    def place(self) -> tuple[str, str]:
-        """Key of runs that replace each other: same variant, settings and data, other code."""
+    def key(self) -> tuple[str, str]:
+        """Equal for runs that replace each other: same variant, settings and data, other code."""
         return self.variant, self.run_id.partition("-")[0]
 
 
@@ -75,24 +73,20 @@ def load_manifest(folder: Path) -> Manifest | None:
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
-    """How the command of another plan differs from that of a stored study; empty where its runs may
-    join, such as those of fixed seeds and a sequential study of one plan."""
+    """In which words the command of another plan differs from that of a stored study; empty where
+    its runs may join, such as those of fixed seeds and a sequential study of one plan."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
-    stored_words = shlex.split(" ".join(stored.commands[-1:]))
-    words = shlex.split(planned.commands[-1])
-    there = shlex.join(word for word in stored_words if word not in words)
-    here = shlex.join(word for word in words if word not in stored_words)
-    if not there and not here:
-        return "of the same command, with other data, files or default settings"
-    return f"there: {there or 'nothing more'}; here: {here or 'nothing more'}"
+    differing = set[str]()
+    for study in (stored, planned):
+        differing ^= {*shlex.split(" ".join(study.commands[-1:]))}
+    return shlex.join(sorted(differing)) or "data, files or default settings"
 
 
 def _plan_of(study: Manifest) -> tuple[object, ...]:
     """What is the same for all runs of a study. The baseline is the first of the variants."""
-    variants = list(study.variants.items())
-    others = sorted(variants[1:])
-    return variants[0], others, study.settings, study.seed_kind, study.metric, study.margin
+    baseline = next(iter(study.variants))
+    return baseline, study.variants, study.settings, study.seed_kind, study.metric, study.margin
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
@@ -103,7 +97,9 @@ def record_runs(folder: Path, planned: Manifest) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
-                raise UserError(f"{folder} holds another plan ({difference}). Give name=NAME.")
+                raise UserError(
+                    f"{folder} holds another plan (it differs in {difference}). Give name=NAME."
+                )
             planned = _merge(stored, planned, folder)
         with atomic_write(folder / FILE) as file:
             file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())
@@ -111,10 +107,10 @@ def record_runs(folder: Path, planned: Manifest) -> None:
 
 def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
     """The stored study with the runs of a new command of the same plan."""
-    replaced = {run.place for run in planned.runs}
+    replaced = {run.key for run in planned.runs}
     out = folder.absolute().parent
-    kept = [run for run in stored.runs if run.place not in replaced]
-    if stored.commands[-1:] != planned.commands:  # --until decided plans repeatedly
+    kept = [run for run in stored.runs if run.key not in replaced]
+    if stored.commands[-1:] != planned.commands:  # Sweeps of one command may have begun at once.
         kept = [run for run in kept if store.has_finished(store.run_dir(out, run.run_id))]
     order = list(planned.variants)
     other_commands = [command for command in stored.commands if command not in planned.commands]
@@ -128,9 +124,9 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
 
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
-    """The finished runs of a study, under its variants' names, or of another folder, under those of
-    a study in it, if any. left_out: called with a message for each run and study that cannot be
-    read. Raises `UserError` where there is no folder, and for a damaged study."""
+    """The finished runs of a study, under its variants' names, or those below another folder.
+    left_out: called with a message for each run and study that cannot be read. Raises `UserError`
+    where there is no folder, and for a damaged study."""
     runs: list[Run] = []
     for path, label, sequential in _list_runs(check_folder(folder), left_out):
         with store.leaving_out(path, left_out):
@@ -141,35 +137,36 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 
 def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
-    """The runs that the study of a folder planned, else those below the folder: folder, variant (or
-    nothing), and whether a study that adds seeds because of results has it."""
+    """The runs that `list_folders` finds, in the order of their studies: folder, variant in the
+    study of this folder (or nothing), and whether a study that has it is sequential."""
     study = load_manifest(folder)
     if study is not None:
-        parent = folder.parent
-        return [
-            (store.run_dir(parent, run.run_id), run.variant, study.sequential) for run in study.runs
-        ]
-    roles: dict[str, tuple[str, bool]] = {}
+        planned = zip(list_folders(folder), study.runs, strict=True)
+        return [(path, run.variant, study.sequential) for path, run in planned]
+    sequential: dict[str, bool] = {}
     # Studies lie beside the folder of runs. A later one counts.
     for out in (folder.absolute().parent, folder):
-        for study in load_studies(out, left_out).values():
-            roles |= {run.run_id: (run.variant, study.sequential) for run in study.runs}
-    order = {run_id: index for index, run_id in enumerate(roles)}
-    pattern = f"{glob.escape(str(folder))}/**/{store.RESULT}"
-    paths = sorted(Path(file).parent for file in glob.iglob(pattern, recursive=True))
-    paths.sort(key=lambda path: order.get(path.name, len(order)))
-    return [(path, *roles.get(path.name, ("", False))) for path in paths]
+        for file in sorted(out.glob(f"*/{FILE}")):
+            with store.leaving_out(file, left_out):
+                if study := load_manifest(file.parent):
+                    sequential |= {run.run_id: study.sequential for run in study.runs}
+    order = {run_id: index for index, run_id in enumerate(sequential)}
+    paths = sorted(list_folders(folder), key=lambda path: order.get(path.name, len(order)))
+    return [(path, "", sequential.get(path.name, False)) for path in paths]
 
 
-def load_studies(out: Path, left_out: Callable[[str], object]) -> dict[Path, Manifest]:
-    """The studies in a folder, by their folders. left_out: as in `load_runs`."""
-    studies: dict[Path, Manifest] = {}
-    for file in sorted(out.glob(f"*/{FILE}")):
-        with store.leaving_out(file.parent, left_out):
-            study = load_manifest(file.parent)
-            if study is not None:
-                studies[file.parent] = study
-    return studies
+def list_folders(root: Path) -> list[Path]:
+    """Folders of the runs that a study planned, or of those below another folder, finished or not.
+    Raises `UserError` for a damaged study."""
+    study = load_manifest(root)
+    if study is not None:
+        return [store.run_dir(root.parent, run.run_id) for run in study.runs]
+    results, configs = (
+        {(root / file).parent for file in glob.iglob(f"**/{name}", root_dir=root, recursive=True)}
+        for name in (store.RESULT, store.CONFIG)
+    )
+    # Other programs have files of the name of `CONFIG`, too.
+    return sorted(results | {path for path in configs if store.RUN_ID.fullmatch(path.name)})
 
 
 def load_run(path: Path) -> Run:
@@ -179,31 +176,27 @@ def load_run(path: Path) -> Run:
 
 
 def find_run(path: Path) -> Path:
-    """Folder of the finished run that a user means: by this folder, by one with no other run in it,
-    such as a study's, or by the start of its id, below `outputs`. Raises `UserError` without any,
-    and for several."""
-    if store.has_finished(path):
-        return path
-    if path.is_dir():
-        folders = [run for run, _, _ in _list_runs(path, lambda message: None)]
-    else:
-        out = path.parent if len(path.parts) > 1 else Path("outputs", store.RUNS)
-        folders = [*out.glob(f"{glob.escape(path.name)}*")]
-    finished = list(filter(store.has_finished, folders))
-    finished = [folder for folder in finished if folder.name == path.name] or finished
+    """Folder of the finished run that a user means: by its folder, its id, or a folder with no
+    other run in it, such as a study's. Raises `UserError` without any, and for several."""
+    folder = check_folder(path)
+    if store.has_finished(folder):
+        return folder
+    finished = list(filter(store.has_finished, list_folders(folder)))
     if len(finished) == 1:
         return finished[0]
-    number = f"{len(finished)} finished runs" if finished else "no finished run"
-    raise UserError(f"{path} stands for {number}. Name one by its id: attnexp runs lists them.")
+    raise UserError(
+        f"{path} stands for {len(finished) or 'no'} finished runs. Name one by its id: attnexp "
+        f"runs lists them."
+    )
 
 
-def check_folder(folder: Path) -> Path:
-    """A folder of the user, `.` and `..` in full, or that of the run whose id this is. Raises
-    `UserError` if there is none."""
-    if NAME_OF_RUN.fullmatch(str(folder)) and not folder.is_dir():
-        return find_run(folder)
-    if not folder.is_dir():
-        raise UserError(f"There is no folder {folder}. Results are under outputs/, or out=DIR.")
-    if folder.name in ("", ".."):
-        return Path(os.path.abspath(folder))
-    return folder
+def check_folder(path: Path) -> Path:
+    """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
+    Raises `UserError` if there is none."""
+    for folder in (path, store.run_dir("outputs", str(path))):
+        if folder.is_dir():
+            return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
+    raise UserError(
+        f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs lists "
+        f"them."
+    )

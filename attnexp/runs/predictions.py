@@ -56,11 +56,9 @@ def unpack(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`: none are
     stored at `best`. Raises `UserError` if they cannot be read."""
-    names = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
-    with reading(run.path / FILE, "Train again."):
-        arrays = load_arrays(run, FILE)
-        logits, labels = (arrays[name] for name in names)
-        return logits, labels
+    logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
+    arrays = load_arrays(run, FILE)
+    return arrays[logits], arrays[labels]
 
 
 def most_probable(logits: Any) -> Any:
@@ -69,33 +67,22 @@ def most_probable(logits: Any) -> Any:
     return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
 
-def right_by_epoch(run: Run) -> dict[int, bytes]:
-    """Which texts of the test set a run had right, as bits (`numpy.packbits`), by epoch; of a
-    holdout run after the chosen epoch alone. Empty where a run has no predictions."""
+def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
+    """Which texts of the test set a run had right, by epoch (of a holdout run after the chosen one
+    alone), and which are of its largest class, as bits (`numpy.packbits`). Empty where a run has no
+    predictions; raises `UserError` if they cannot be read."""
     if not (run.path / FILE).exists():
-        return {}
-    if run.result.config["train"]["protocol"] == "holdout":
-        logits, labels = at_endpoint(run, "chosen")
-        is_right = most_probable(logits) == labels
-        return {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
-    bits = {}
+        return {}, b""
     with reading(run.path / FILE, "Train again."):
-        for name, packed in load_arrays(run, FILE).items():
-            if name.startswith(CORRECT):
-                epoch = int(name.removeprefix(CORRECT))
-                bits[epoch] = zlib.decompress(packed.tobytes())
-    return bits
-
-
-def largest_class(run: Run) -> bytes:
-    """Which texts of the test set are of its largest class, as bits (`numpy.packbits`). Empty where
-    a run has stored no labels."""
-    if not (run.path / FILE).exists():
-        return b""
-    arrays = load_arrays(run, FILE)
-    name = TEST_LABELS if TEST_LABELS in arrays else VAL_LABELS
-    if name not in arrays:
-        return b""
-    labels = arrays[name].astype(int)
-    is_largest = labels == np.bincount(labels).argmax()
-    return np.packbits(is_largest).tobytes()
+        arrays = load_arrays(run, FILE)
+        if TEST in arrays:
+            labels = arrays[TEST_LABELS]
+            is_right = most_probable(arrays[TEST]) == labels
+            right = {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
+        else:
+            labels = arrays[VAL_LABELS]
+            names = [name for name in arrays if name.startswith(CORRECT)]
+            packed = {int(name.removeprefix(CORRECT)): arrays[name].tobytes() for name in names}
+            right = {epoch: zlib.decompress(bits) for epoch, bits in packed.items()}
+        is_largest = labels == np.bincount(labels.astype(int)).argmax()
+        return right, np.packbits(is_largest).tobytes()

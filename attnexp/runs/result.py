@@ -8,7 +8,7 @@ from annotated_types import MinLen
 from pydantic import AfterValidator, ConfigDict, FiniteFloat, TypeAdapter
 from typing_extensions import TypedDict
 
-from attnexp.config.schema import Count, Protocol, Share
+from attnexp.config.schema import Count, Share
 
 SCHEMA = 5
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""
@@ -74,16 +74,10 @@ class RunResult:
     epochs: Annotated[list[EpochRow], MinLen(1)]
     own_best: EpochRow  # of this run alone; `best` of a report is one epoch for all seeds
     final: EpochRow
-    test: Evaluation
+    test: Evaluation  # at the epoch that held-out data chose, else at the last
     wall_seconds: float  # of all parts together if the run was stopped and resumed
     provenance: dict[str, Any]
     read_files: dict[str, str] = field(default_factory=dict)  # of the user's code: digest by path
-
-    @property
-    def accuracy(self) -> float:
-        """On the test set at the epoch that held-out data chose, else on validation at the last."""
-        is_holdout = self.config["train"]["protocol"] == Protocol.holdout
-        return self.test.accuracy if is_holdout else self.final.val_accuracy
 
     @property
     def classes(self) -> list[str]:

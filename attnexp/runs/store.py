@@ -6,11 +6,9 @@ checkpoint to go on from, and `result.json`, which is written last: a run has fi
 there.
 """
 
-import itertools
 import json
 import re
 import shutil
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -52,15 +50,16 @@ def has_finished(path: Path) -> bool:
 def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
     """The first of ID, ID-2, ... with no finished run, or with one whose files are as they were;
     and what has become of a file since the run before it finished, or nothing."""
+    path = run_dir(out, run_id)
+    number = 1
     change = ""
-    for number in itertools.count(1):
-        path = run_dir(out, run_id if number == 1 else f"{run_id}-{number}")
-        if not has_finished(path):
-            return path, change
+    while has_finished(path):
         change = reads.describe_change(load_result(path).read_files)
         if not change:
-            return path, ""
-    raise AssertionError
+            break
+        number += 1
+        path = run_dir(out, f"{run_id}-{number}")
+    return path, change
 
 
 @contextmanager
@@ -147,8 +146,6 @@ def save_result(path: Path, result: RunResult) -> None:
 def load_result(path: Path) -> RunResult:
     """The result of a finished run. Raises `UserError` when there is none that can be read."""
     file = path / RESULT
-    if not file.exists():
-        raise UserError(f"{path} holds no finished run: there is no {RESULT}.")
     with reading(file, f"Delete {path}; train again."):
         tree = json.loads(file.read_bytes())
         if tree["schema"] != SCHEMA:
@@ -160,21 +157,20 @@ def load_result(path: Path) -> RunResult:
 
 @contextmanager
 def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]:
-    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message."""
+    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message,
+    which names the path where that of a `UserError` does not."""
     try:
         yield
     except Exception as error:  # What is damaged, or another program's, may raise anything.
-        kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-        left_out(f"left out: {path} ({kind}{on_one_line(error)})")
+        message = on_one_line(error)
+        if not isinstance(error, UserError):
+            message = f"{path} ({type(error).__name__}: {message})"
+        left_out(f"left out: {message}")
 
 
-def finished_by_settings(out: str | Path) -> defaultdict[str, list[Path]]:
-    """Folders of the finished runs under `out`, the newest first, by the settings in their ids:
-    those of one list differ in code alone."""
+def newest_finished(out: str | Path) -> dict[str, Path]:
+    """Folders of finished runs under `out`, by the settings with which their ids begin; of several,
+    whatever their code, the one that finished last."""
     files = Path(out, RUNS).glob(f"*/{RESULT}")
-    newest_first = sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
-    folders = defaultdict[str, list[Path]](list)
-    for file in newest_first:
-        digest, _, _ = file.parent.name.partition("-")
-        folders[digest].append(file.parent)
-    return folders
+    in_order = sorted(files, key=lambda file: file.stat().st_mtime)
+    return {file.parent.name.partition("-")[0]: file.parent for file in in_order}

@@ -7,14 +7,10 @@ from typing import Any
 from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
-from attnexp.config.schema import ExecutorKind
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import SweepEntry, scan
-from attnexp.sweeps.slurm import sbatch_script
-
-MINUTE = 60.0  # seconds between two lines on what is waited for
 
 
 def note_few_seeds(sweep: Sweep) -> None:
@@ -27,40 +23,33 @@ def note_few_seeds(sweep: Sweep) -> None:
         )
 
 
-def preview_sweep(
-    sweep: Sweep, *, any_code: bool = False, as_json: bool = False
-) -> str | dict[str, Any]:
-    """A line for each variant, the total and Slurm's script, or all counts as a record."""
+def count_runs(sweep: Sweep, *, any_code: bool = False) -> dict[str, Any]:
+    """Numbers of runs before a sweep begins: in all, to be done, at a time, and of each variant."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.before]
-    slots = num_slots(sweep.executor, missing)
-    num_runs = Counter(job.title for job in sweep.jobs)
     num_missing = Counter(job.title for job in missing)
-    if as_json:
-        variants = {
-            title: {"runs": number, "finished": number - num_missing[title]}
-            for title, number in num_runs.items()
-        }
-        counts = {"runs": len(entries), "to_do": len(missing), "at_a_time": slots}
-        return {**counts, "variants": variants}
+    variants = {
+        title: {"runs": number, "finished": number - num_missing[title]}
+        for title, number in Counter(job.title for job in sweep.jobs).items()
+    }
+    slots = num_slots(sweep.executor, missing)
+    return {"runs": len(entries), "to_do": len(missing), "at_a_time": slots, "variants": variants}
+
+
+def describe_counts(sweep: Sweep, counts: dict[str, Any]) -> str:
+    """A line for each variant, and the total, of what `count_runs` gives."""
     lines = []
-    for title, number in num_runs.items():
-        lines.append(f"{title}: {_count_runs(number)}, {number - num_missing[title]} finished")
-    at_most = " at most" if sweep.sequential else ""
-    to_do = f"{_count_runs(len(missing))} to do{at_most}"
-    lines.append(f"{to_do}, executor={sweep.executor.kind}, {slots} at a time.")
-    if missing and sweep.executor.kind is ExecutorKind.slurm:
-        lines.append(sbatch_script(sweep.executor, missing))
+    for title, numbers in counts["variants"].items():
+        lines.append(f"{title}: {numbers['finished']} of {numbers['runs']} runs finished")
+    at_most = "at most " if sweep.sequential else ""
+    to_do = f"Runs to do: {at_most}{counts['to_do']}"
+    lines.append(f"{to_do}, executor={sweep.executor.kind}, {counts['at_a_time']} at a time.")
     return "\n".join(lines)
 
 
-def _count_runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
-
-
 class SweepDisplay:
-    """A line for each run that has ended, and what is left: in a bar on a terminal; else, while
-    something is waited for, in a line once a minute."""
+    """A line for each run that has ended, and what is left: in a bar on a terminal; else in a line
+    for each change of what is waited for."""
 
     def __init__(self) -> None:
         console = progress.console
@@ -69,8 +58,8 @@ class SweepDisplay:
         self.bar = Progress(*columns, console=console, transient=True, disable=is_off)
         self.task = self.bar.add_task("", total=None)
         self.shown: set[SweepEntry] = set()  # those whose line has been shown
+        self.shown_status = ""
         self.began = time.monotonic()
-        self.next_line = self.began
 
     def show(self, entries: list[SweepEntry], status: str) -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
@@ -89,9 +78,9 @@ class SweepDisplay:
                 progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
         if num_left and status:
             line += f"; {status}"
-            if self.bar.disable and time.monotonic() >= self.next_line:
+            if self.bar.disable and status != self.shown_status:
                 progress.note(line)
-                self.next_line = time.monotonic() + MINUTE
+                self.shown_status = status
         self.bar.update(self.task, description=line, total=num_here, completed=num_done_here)
 
 

@@ -24,7 +24,8 @@ from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, foreign_
 from attnexp.runs.labels import departures, known_defaults
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
-from attnexp.training.run import last_read, train_run
+from attnexp.training.inputs import last_read
+from attnexp.training.run import train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
@@ -54,11 +55,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
 
 
 class JobKilled(RuntimeError):
-    """A job was ended before it had an outcome; the message says how."""
-
-
-class TimeLimitReached(JobKilled):
-    """A cluster's time limit, which the message names, has ended a job."""
+    """A job was ended before it had an outcome, say by a time limit; the message says how."""
 
 
 class Executor:

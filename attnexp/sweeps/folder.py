@@ -17,7 +17,7 @@ from attnexp.runs.manifest import (
     load_manifest,
 )
 from attnexp.sweeps.plan import Job, Sweep
-from attnexp.training.run import read_inputs
+from attnexp.training.inputs import read_inputs
 
 NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 """Settings that a study's runs may differ in: the place, the machine, the fast path."""
@@ -34,7 +34,7 @@ def choose_folder(sweep: Sweep) -> Sweep:
         difference = describe_other_plan(stored, planned)
         if not difference:
             break
-        reasons.append(f"{folder} holds another plan ({difference}).")
+        reasons.append(f"{folder} holds another plan (it differs in {difference}).")
         if sweep.is_named:
             raise UserError(f"{reasons[0]} Choose another name=NAME.")
         folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")
@@ -116,11 +116,9 @@ def _seeds(config: RunConfig) -> dict[str, int]:
 
 def _settings_of_plan(config: RunConfig, seed_kind: Sequence[str]) -> dict[str, Any]:
     """Settings, and seeds of other kinds, that a variant's runs on a data set have in common."""
-    settings = flatten(to_dict(config))
-    for key in [*settings]:
-        if key in NOT_OF_A_PLAN or is_seed(key):
-            del settings[key]
-    for key, number in _seeds(config).items():
-        if key not in seed_kind:
-            settings[key] = number
-    return dict(json.loads(json.dumps(settings)))  # as study.json gives it back
+    common = {}
+    for key, value in flatten(to_dict(config)).items():
+        is_unset = is_seed(key) and value is None
+        if key not in NOT_OF_A_PLAN and key not in seed_kind and not is_unset:
+            common[key] = value
+    return dict(json.loads(json.dumps(common)))  # as study.json gives it back

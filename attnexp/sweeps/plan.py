@@ -6,8 +6,7 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 import itertools
 import re
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from attnexp.runs.labels import default_label, replicate, settings
 from attnexp.runs.store import RUNS
 from attnexp.statistics.verdict import MetricSpec
 
-MAX_RUNS = 10_000
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
@@ -31,8 +28,6 @@ class Job:
 
     config: RunConfig
     label: str  # name of the variant this run belongs to
-    parts: tuple[str, ...]  # of the label: variant of the study, then words of the axes
-    factors: dict[str, str]  # level of each factor: of the study, and of axes
 
     @property
     def seed(self) -> str:
@@ -86,22 +81,20 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
     if "study" in chosen:
         study = load_study(chosen["study"])
     shared = [*study.overrides, *run_words]
-    axes = "_x_".join(_varied_keys(shared))
-    title = Path(chosen.get("study", "")).stem
-    if not title:
-        title = f"sweep_{axes}" if axes else "sweep"
+    axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
+    title = Path(chosen.get("study", "")).stem or f"sweep_{axes}".rstrip("_")
     _check_words(study, shared, title)
-    jobs = list(_jobs(study, shared, title))
-    folder = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
-    name = _check_name(chosen.get("name", folder))
-    variants: dict[str, dict[str, str]] = {}
-    for job in jobs:
-        variants[job.label] = job.factors if len(job.factors) == 2 else {}
+    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
+    variants, jobs = _plan_jobs(study, shared, title)
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
         variants=variants,
-        jobs=sorted(_distinct(jobs), key=lambda job: (job.config.seed, job.seed)),
+        jobs=sorted(jobs, key=lambda job: (job.config.seed, job.seed)),
         executor=compose_executor(executor_words),
         command=command_of(words, metric),
         metric=metric,
@@ -118,51 +111,49 @@ def command_of(words: Sequence[str], metric: MetricSpec) -> str:
     return shlex.join(["attnexp", "sweep", *words, *options])
 
 
-def _check_name(name: str) -> str:
-    """Raises `UserError` where a name is no plain word, or the folder of all runs."""
-    if not re.fullmatch(r"[\w-][\w.-]{,99}", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
-    return name
+def _varied_keys(words: Sequence[str]) -> list[str]:
+    """Keys of words with several values."""
+    return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
 def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
-    """Raise `UserError` for shared words that set what a study varies, that make too many runs, and
-    that vary two sources of chance: runs that share one depend on it."""
-    varied_keys: set[str] = set()
-    for variant_words in study.variants.values():
-        varied_keys.update(map(key_of, variant_words))
+    """Raise `UserError` for shared words that set what a study varies, and that vary two sources of
+    chance: runs that share one depend on it."""
+    own_keys = {key_of(word) for words in study.variants.values() for word in words}
     for word in shared:
-        if key_of(word) in varied_keys:
+        if key_of(word) in own_keys:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
-        (axis,) = expand([word])
-        for value, number in Counter(axis).items():
-            if number > 1:
-                _, _, same = value.partition("=")
-                raise UserError(f"{word}: two of its values are the same ({same}). Leave one out.")
-    num_runs = len(study.variants)
-    varied_seeds: list[str] = []
-    for axis in expand(shared):
-        num_runs *= len(axis)
-        key = key_of(axis[0])
-        if len(axis) > 1 and is_seed(key):
-            varied_seeds.append(key)
-    if num_runs > MAX_RUNS:
-        raise UserError(f"These axes make {num_runs:,} runs; a sweep takes {MAX_RUNS:,} at most.")
-    if len(varied_seeds) > 1:
-        crossed = " and ".join(varied_seeds)
+    seeds = list(filter(is_seed, _varied_keys(shared)))
+    if len(seeds) > 1:
+        crossed = " and ".join(seeds)
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
-def _varied_keys(words: Sequence[str]) -> list[str]:
-    """Keys of words with several values, those of seeds left out."""
-    keys = [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
-    return [key for key in keys if not is_seed(key)]
+def _plan_jobs(
+    study: Study, shared: Sequence[str], title: str
+) -> tuple[dict[str, dict[str, str]], list[Job]]:
+    """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two are the same."""
+    variants: dict[str, dict[str, str]] = {}
+    jobs: dict[str, Job] = {}  # by name, since a value may be given twice
+    labels: dict[str, str] = {}  # by everything that acts in a first run
+    for label, factors, configs in _expand_variants(study, shared, title):
+        first = configs[0]
+        acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
+        twin = labels.setdefault(acting, label)
+        if twin != label:
+            raise UserError(f"'{twin}' and '{label}' are the same run. Leave one of them out.")
+        variants[label] = factors if len(factors) == 2 else {}
+        for config in configs:
+            job = Job(config=config, label=label)
+            jobs[str(job)] = job
+    return variants, list(jobs.values())
 
 
-def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
-    """Jobs of all combinations, the baseline first. title: factor whose levels are the variants."""
+def _expand_variants(
+    study: Study, shared: Sequence[str], title: str
+) -> Iterator[tuple[str, dict[str, str], list[RunConfig]]]:
+    """Label, level of each factor, and runs of all combinations, the baseline first. title: factor
+    whose levels are the variants of the study."""
     for variant, variant_words in study.variants.items():
         words = [*variant_words, *shared]
         seeds: list[Sequence[str]] = []
@@ -174,35 +165,9 @@ def _jobs(study: Study, shared: Sequence[str], title: str) -> Iterator[Job]:
         levels = {title: variant} if variant else {}
         levels = study.levels.get(variant, levels)
         for chosen in itertools.product(*choices):
-            compared: list[str] = []
-            factors = dict(levels)
-            for word in chosen:
-                key = key_of(word)
-                if key in compared_keys:
-                    compared.append(word)
-                    factors[key] = word
-            parts = tuple(filter(None, [variant, *compared]))
+            compared = [word for word in chosen if key_of(word) in compared_keys]
+            factors = levels | {key_of(word): word for word in compared}
             configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
             try_to_build(configs[0])  # seeds alone make no other model
-            label = " ".join(parts) or default_label(to_dict(configs[0]))
-            for config in configs:
-                yield Job(config=config, label=label, parts=parts, factors=factors)
-
-
-def _distinct(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs, each once. Raises `UserError` for two runs of one name, and one run of two names."""
-    jobs_by_name: dict[str, Job] = {}
-    first_jobs: dict[str, Job] = {}  # by title, since all titles have the same seeds
-    for job in jobs:
-        name = str(job)
-        if jobs_by_name.setdefault(name, job).config != job.config:
-            raise UserError(f"Two different runs are called '{name}'. Sweep them apart.")
-        first_jobs.setdefault(job.title, job)
-    jobs_by_run: dict[str, Job] = {}
-    for job in first_jobs.values():
-        config = job.config
-        run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
-        twin = jobs_by_run.setdefault(run, job)
-        if twin is not job:
-            raise UserError(f"'{twin}' and '{job}' are the same run. Leave one of them out.")
-    return list(jobs_by_name.values())
+            label = " ".join(filter(None, [variant, *compared]))
+            yield label or default_label(to_dict(configs[0])), factors, configs

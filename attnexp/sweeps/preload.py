@@ -2,7 +2,6 @@
 
 import gc
 
-import torch._dynamo  # noqa: F401 - The first optimizer imports it.
 import typer  # noqa: F401 - The console script, which each process imports, needs it.
 
 from attnexp.config import options

@@ -1,6 +1,5 @@
 """Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,17 +7,16 @@ from concurrent.futures import Future
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 
 from attnexp.base import progress, reads
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.manifest import record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached
+from attnexp.sweeps.executors import Executor, JobKilled, Outcome
 from attnexp.sweeps.folder import manifest_of, read_fingerprints
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.sweeps.ray import RayTasks
@@ -30,11 +28,11 @@ class SweepEntry:
     """A job and what became of it."""
 
     job: Job
+    run_id: str
     path: Path  # folder of the run, finished or not
     before: bool  # whether the run had finished before this sweep began
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
-    was_killed: bool = False  # whether its process was killed once
-    num_epochs: int = 0  # those done when it was started last
+    epochs_when_killed: int | None = None  # those done when its process was killed last
 
 
 Observer = Callable[[list[SweepEntry], str], None]
@@ -50,16 +48,18 @@ def scan(
     entries: list[SweepEntry] = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
-    finished = store.finished_by_settings(sweep.directory.parent)
+    finished = store.newest_finished(sweep.directory.parent)
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        older = finished[identity.settings]
-        if older and not store.has_finished(path):
+        before = store.has_finished(path)
+        older = finished.get(identity.settings)
+        if older and not before:
             changes[change or "attnexp changed"] += 1
             if any_code:
-                path = older[0]
-        entries.append(SweepEntry(job, path, before=store.has_finished(path)))
+                path = older
+                before = True
+        entries.append(SweepEntry(job, identity.run_id, path, before))
     for change, number in changes.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
@@ -69,14 +69,13 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence
     """The executor that `executor=...` names, for those of the planned jobs that are missing. With
     user code in the plan, this process, which has imported it, trains none of them. Raises
     `UserError` where it is not available."""
-    is_here = config.kind is ExecutorKind.local or not jobs
-    if is_here and executors.num_slots(config, jobs) == 1 and not executors.has_user_code(planned):
+    is_local = config.kind is ExecutorKind.local
+    fits_here = executors.num_slots(config, jobs) == 1 and not executors.has_user_code(planned)
+    if not jobs or (is_local and fits_here):
         return executors.OneByOne(config, jobs)
     kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
     try:
         return kinds.get(config.kind, executors.SideBySide)(config, jobs)
-    except RunFailed:  # A cluster that is configured but does not answer is an error of the run.
-        raise
     except (RuntimeError, ConnectionError) as error:
         raise UserError(f"executor={config.kind} is not here: {error}") from error
 
@@ -144,14 +143,12 @@ def _start_runs(
         if entry.outcome is not None or entry in running.values():
             continue
         if store.has_finished(entry.path):  # by another process, maybe with files of before
-            run_id = "-".join(entry.path.name.split("-")[:2])
-            entry.path, _ = store.choose_folder(entry.job.config.out, run_id)
+            entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
             awaited.append(entry)
         else:
-            entry.num_epochs = len(_seconds_of_epochs(entry.path))
             starting.append(entry)
     if starting:
         futures = executor.submit([entry.job for entry in starting])
@@ -163,33 +160,25 @@ def _start_runs(
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
-    """Take what an ended job has come to. It has no outcome yet if it was killed and may go on:
-    after a time limit if it did an epoch, else the first time."""
+    """Take what an ended job has come to. A killed one has no outcome yet, since it goes on; after
+    two kills without an epoch in between it has failed."""
     try:
         entry.outcome = _refuse_other_files(entry, future.result())
-    except TimeLimitReached as error:
-        seconds = _seconds_of_epochs(entry.path)
-        if len(seconds) > entry.num_epochs:
-            _note_resumption(entry, error)
-            return
-        duration = progress.duration(fmean(seconds)) if seconds else "longer"
-        entry.outcome = (
-            f"{error} before an epoch was done; an epoch takes {duration}. Ask for more: "
-            "'executor.slurm={time: MINUTES}'."
-        )
     except JobKilled as error:
-        if entry.was_killed:
-            entry.outcome = f"it was tried twice: {error}"
+        num_epochs = _count_epochs(entry.path)
+        if num_epochs == entry.epochs_when_killed:
+            entry.outcome = f"killed again before an epoch was done: {error}"
         else:
-            entry.was_killed = True
-            _note_resumption(entry, error)
+            entry.epochs_when_killed = num_epochs
+            progress.note(f"{entry.job}: {error}. It goes on from epoch {num_epochs}.")
     except Exception as error:  # A cluster may do anything to a job.
         entry.outcome = str(error).strip().partition("\n")[0]
 
 
-def _note_resumption(entry: SweepEntry, reason: JobKilled) -> None:
-    num_epochs = len(_seconds_of_epochs(entry.path))
-    progress.note(f"{entry.job}: {reason}. It goes on from epoch {num_epochs}.")
+def _count_epochs(path: Path) -> int:
+    """Number of epochs that a run has done."""
+    file = path / store.METRICS
+    return file.read_text().count("\n") if file.exists() else 0
 
 
 def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
@@ -202,12 +191,3 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
     if changed:
         return f"{changed} changed since the sweep began. Give the command again."
     return outcome
-
-
-def _seconds_of_epochs(path: Path) -> list[float]:
-    """Durations of the epochs that a run has done."""
-    try:
-        lines = (path / store.METRICS).read_text().splitlines()
-        return [json.loads(line)["seconds"] for line in lines]
-    except (OSError, ValueError, LookupError, TypeError):  # There is no file yet, or half a line.
-        return []

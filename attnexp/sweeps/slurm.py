@@ -3,123 +3,47 @@
 What became of a job is asked of `squeue`, which needs no accounting.
 """
 
-import logging
 import os
-import re
 import shutil
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Future
-from contextlib import redirect_stderr, suppress
 from functools import partial
-from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, on_one_line, require
-from attnexp.config.schema import ExecutorConfig
+from attnexp.config.schema import Device, ExecutorConfig
 from attnexp.runs.store import RUNS
 from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, Futures, JobKilled, Outcome, TimeLimitReached
+from attnexp.sweeps.executors import Executor, Futures, JobKilled, Outcome
 from attnexp.sweeps.plan import Job
 
 SECONDS_BETWEEN_QUERIES = 12  # of the queue
-DEFAULT_MINUTES = 120
-LESS_THAN_DEFAULT = r"(0?1:)?\d+:\d+"  # a time as `sinfo` prints it: hours, minutes, seconds
-REPLACED_BY = {
-    "mem": {"mem_per_cpu", "mem_per_gpu"},
-    "gpus_per_node": {"gpus", "gpus_per_task", "gpus_per_socket", "gres"},
-}
-"""Options that are asked for by default, each with those that Slurm takes in its place."""
+UNKNOWN = "UNKNOWN"  # state of a job that Slurm has forgotten, minutes after its end
 FAILED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-          "TIMEOUT", "UNKNOWN")  # fmt: skip
+          "TIMEOUT", UNKNOWN)  # fmt: skip
 """States of jobs that come to nothing more."""
 
 
-class QueuedJob(NamedTuple):
-    """What `squeue` says of a job; by default what is known of one that Slurm has forgotten."""
-
-    state: str = "UNKNOWN"
-    limit: str = ""  # of its time
-    status: str = "0"  # as `os.wait` gives it
-    reason: str = ""  # why it waits
-
-
-def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job], job_name: str) -> dict[str, Any]:
-    """What is asked for each run, as submitit takes it: the user's options win, null for none."""
-    slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
-    chosen = {option.replace("-", "_"): value for option, value in config.slurm.items()}
-    limit, has_gpus = _ask_partition(chosen.get("partition"))
-    gets_gpu = has_gpus and executors.want_gpu(jobs)
+def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job]) -> dict[str, Any]:
+    """What is asked of `sbatch` for each run: the user's options win, null takes one away."""
+    wants_gpu = any(job.config.train.device is Device.cuda for job in jobs)
     options: dict[str, Any] = {
-        "time": limit,
+        "time": 120,
         "cpus_per_task": executors.num_threads(jobs),
         "mem": "8GB",
-        "gpus_per_node": 1 if gets_gpu else None,
-        "array_parallelism": executors.num_slots(config, jobs),
-        # Instead of a signal that lets submitit send the job again: `SlurmQueue` does so, from the
+        "gpus_per_node": 1 if wants_gpu else None,
+        # Instead of a signal that lets submitit send the job again: the sweep does so, from the
         # checkpoint, once the limit has ended the job.
         "signal": "URG@10",
     }
-    for option, alternatives in REPLACED_BY.items():
-        if alternatives & chosen.keys():
-            del options[option]
-    options |= chosen | {"job_name": job_name}
-    if isinstance(options.get("setup"), str):
-        options["setup"] = [options["setup"]]
-    parameters = slurm._get_default_parameters()
-    passed_on: dict[str, Any] = {}  # options for which submitit has no parameter
-    for option in sorted(options.keys() - parameters.keys()):
-        value = options.pop(option)
-        if value is not None:
-            passed_on[option] = value
-    options["additional_parameters"] = passed_on
-    return options
-
-
-def _ask_partition(partition: str | None) -> tuple[str | int, bool]:
-    """Time that a run gets in a partition, or the default one, and whether it has GPUs, which is
-    assumed where Slurm does not say."""
-    words = [f"--partition={partition}"] if partition else []
-    answer = _ask("sinfo", "--noheader", "--format=%P|%l|%G", *words)
-    time_limit: str | int = DEFAULT_MINUTES
-    generic_resources = []
-    for line in (answer or "").splitlines():
-        name, limit, resources = line.split("|")
-        if partition or name.endswith("*"):
-            generic_resources.append(resources)
-            if re.fullmatch(LESS_THAN_DEFAULT, limit):
-                time_limit = limit
-    is_unknown = not generic_resources and answer != ""  # "": no such partition
-    has_gpus = is_unknown or "gpu" in str(generic_resources)
-    return time_limit, has_gpus
-
-
-def _ask(*words: str) -> str | None:
-    """What a command of Slurm answers; None if it fails."""
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout
-
-
-def _log_folder(name: str, jobs: Sequence[Job]) -> Path:
-    """Folder of the files that submitit writes for a sweep, the jobs' logs among them."""
-    return Path(jobs[0].config.out, RUNS, ".jobs", name).absolute()
-
-
-def sbatch_script(config: ExecutorConfig, jobs: Sequence[Job]) -> str:
-    """The script that a sweep submits, but for its name. Needs submitit, but no Slurm."""
-    slurm = require("submitit.slurm.slurm", "executor=slurm", "slurm")
-    folder = _log_folder("attnexp", jobs)
-    command = f"python -u -m submitit.core._submit {folder}"
-    options = sbatch_options(config, jobs, "attnexp")
-    script = slurm._make_sbatch_string(command, folder, map_count=len(jobs), **options)
-    return str(script)
+    for option, value in config.slurm.items():
+        options[option.replace("-", "_")] = value
+    return {option: value for option, value in options.items() if value is not None}
 
 
 class SlurmQueue(Executor):
@@ -128,14 +52,17 @@ class SlurmQueue(Executor):
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
         submitit = require("submitit", "executor=slurm", "slurm")
-        logging.getLogger("submitit").handlers.clear()  # They write to stdout.
         self.name = f"attnexp-{os.urandom(4).hex()}"  # cancels jobs that submitit does not know yet
-        self.folder = _log_folder(self.name, jobs)
-        options = sbatch_options(config, jobs, self.name)
+        self.folder = Path(jobs[0].config.out, RUNS, ".jobs", self.name).absolute()
+        options = sbatch_options(config, jobs)
+        setup = options.pop("setup", [])
         self.submitter = submitit.SlurmExecutor(self.folder)
-        self.submitter.update_parameters(**options)
+        self.submitter.update_parameters(
+            array_parallelism=self.slots,
+            setup=[setup] if isinstance(setup, str) else setup,
+            additional_parameters=options | {"job_name": self.name},
+        )
         self.submitted: dict[Future[Outcome], Any] = {}  # submitit's jobs that have not ended
-        self.completed: set[str] = set()  # ids of jobs that were so at the last query
         self.next_query = 0.0  # by the clock of `time.monotonic`
         self.has_failures = False
 
@@ -143,7 +70,7 @@ class SlurmQueue(Executor):
         """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
         submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:
-            with redirect_stderr(StringIO()), self.submitter.batch():  # It prints the error, too.
+            with self.submitter.batch():
                 submitted = [submit(job) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {on_one_line(error)}") from error
@@ -157,58 +84,44 @@ class SlurmQueue(Executor):
     def wait(self, running: Futures) -> None:
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
-        ended: dict[str, QueuedJob] = {}
+        failed: dict[str, str] = {}
         if time.monotonic() >= self.next_query:
             self.next_query = time.monotonic() + SECONDS_BETWEEN_QUERIES
-            ended = self._find_ended()
+            failed = self._find_failed()
         # The folder is listed as a whole, since a question for each file is slow on a shared disk.
         files = set(os.listdir(self.folder)) if self.submitted else set()
         for future, job in list(self.submitted.items()):
             if job.paths.result_pickle.name in files:
-                self._take_result(future, job)
-            elif job.job_id in ended:
-                future.set_exception(_reason_of_end(job, ended[job.job_id]))
+                _take_result(future, job)
+            elif job.job_id in failed:
+                state = failed[job.job_id]
+                kind = RuntimeError if state == "CANCELLED" else JobKilled
+                future.set_exception(kind(_describe_end(job, state)))
             if future.done():
                 del self.submitted[future]
                 self.has_failures |= future.exception() is not None
 
-    def _take_result(self, future: Future[Outcome], job: Any) -> None:
-        """Take the result that a job has written, and delete its files; those of an error stay."""
-        try:
-            future.set_result(job.result())
-        except Exception:  # attnexp cannot be imported on the node, for example.
-            reason = f"Slurm's job {job.job_id} failed: {_end_of_log(job)}"
-            future.set_exception(RuntimeError(reason))
-            return
-        for file in self.folder.glob(f"{job.job_id}_*"):
-            file.unlink()
-
-    def _find_ended(self) -> dict[str, QueuedJob]:
-        """The jobs that Slurm has ended, by id; the status says which wait and why."""
-        columns = "JobArrayID:|,State:|,TimeLimit:|,exit_code:|,Reason:"
+    def _find_failed(self) -> dict[str, str]:
+        """States of the jobs that have come to nothing, by id; the status says which wait and why.
+        The result of a completed job may take a while to appear on a shared disk."""
+        columns = "JobArrayID:|,State:|,Reason:"
         options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
-        answer = _ask("squeue", *options.split())
-        if answer is None:
+        query = subprocess.run(["squeue", *options.split()], capture_output=True, text=True)
+        if query.returncode != 0:
             self.status = "squeue does not answer"
             return {}
-        jobs = {job.job_id: QueuedJob() for job in self.submitted.values()}
-        for line in answer.splitlines():
-            job_id, *fields = line.split("|")
-            jobs[job_id] = QueuedJob(*fields)
-        states = Counter(job.state for job in jobs.values())
-        self.status = f"Slurm: {states['RUNNING']} run"
-        reasons = dict.fromkeys(job.reason for job in jobs.values() if job.state == "PENDING")
+        states = {job.job_id: UNKNOWN for job in self.submitted.values()}
+        reasons: dict[str, None] = {}  # why jobs wait
+        for line in query.stdout.splitlines():
+            job_id, state, reason = line.split("|")
+            states[job_id] = state
+            if state == "PENDING":
+                reasons[reason] = None
+        counts = Counter(states.values())
+        self.status = f"Slurm: {counts['RUNNING']} run"
         if reasons:
-            self.status += f", {states['PENDING']} wait ({', '.join(reasons)})"
-        # On a shared disk a result may come after its job's end, but hardly by a whole query.
-        completed = {job_id for job_id, job in jobs.items() if job.state == "COMPLETED"}
-        without_result = completed & self.completed
-        self.completed = completed
-        return {
-            job_id: job
-            for job_id, job in jobs.items()
-            if job.state in FAILED or job_id in without_result
-        }
+            self.status += f", {counts['PENDING']} wait ({', '.join(reasons)})"
+        return {job_id: state for job_id, state in states.items() if state in FAILED}
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""
@@ -217,29 +130,15 @@ class SlurmQueue(Executor):
             progress.note(f"Jobs may still be in Slurm's queue. Remove them: {' '.join(cancel)}")
         if not self.has_failures:
             shutil.rmtree(self.folder, ignore_errors=True)
-            with suppress(OSError):  # Other sweeps have folders there.
-                self.folder.parent.rmdir()
 
 
-def _reason_of_end(job: Any, queued: QueuedJob) -> RuntimeError:
-    """Why a job has ended without a result."""
-    if queued.state == "TIMEOUT":
-        return TimeLimitReached(f"Slurm's time limit of {queued.limit} ended it")
-    state = queued.state
-    if state == "COMPLETED":
-        state += " without a result"
-    code = os.waitstatus_to_exitcode(int(queued.status))
-    log = _end_of_log(job)
-    kind = RuntimeError if state == "CANCELLED" else JobKilled
-    return kind(f"Slurm ended job {job.job_id}: {state}, exit code {code}. {log}")
+def _take_result(future: Future[Outcome], job: Any) -> None:
+    """Take the result that a job has written, or that it could not, say import attnexp."""
+    try:
+        future.set_result(job.result())
+    except Exception:  # The job's own, whatever it is; its log has the traceback.
+        future.set_exception(RuntimeError(_describe_end(job, "FAILED")))
 
 
-def _end_of_log(job: Any) -> str:
-    """The last lines that a job wrote to stderr, and the file."""
-    file = job.paths.stderr
-    text = file.read_text(errors="replace") if file.exists() else ""
-    lines = [line.strip() for line in text.split("\n")]
-    last_lines = [line for line in lines if line][-3:]
-    if not last_lines:
-        return f"It left no log at {file}"
-    return f"Its log ends: {' | '.join(last_lines)} ({file})"
+def _describe_end(job: Any, state: str) -> str:
+    return f"Slurm's job {job.job_id} ended: {state}. Its log: {job.paths.stderr}"

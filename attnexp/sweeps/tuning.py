@@ -4,6 +4,7 @@ Each variant gets the same grid. Its settings are compared on held-out train dat
 are not judged, so neither the study's seeds nor the test set choose anything.
 """
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,13 +14,11 @@ from statistics import fmean
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, is_seed
-from attnexp.config.words import key_of
+from attnexp.config.words import expand, key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Sweep, command_of, plan
 from attnexp.sweeps.schedule import SweepEntry
-
-Parts = tuple[str, ...]  # of a label: variant of the study, then words of the setting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,7 +27,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     study: Sweep  # every variant as it would be without a search
-    candidates: list[Job]  # runs of the study at every setting of the grid, labelled as in `search`
+    candidates: dict[str, Sweep]  # the study at each setting of the grid
 
 
 def is_tuning(word: str) -> bool:
@@ -40,11 +39,15 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
     run_words, grid, seed_words = _sort_words(words)
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
+    study = plan(run_words, metric)
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid, *held_out])
-    study = plan(run_words, metric)
-    if len(search.variants) == len(study.variants):
-        raise UserError("tune= has one value. Give it several to choose from: tune=KEY=V1,V2.")
+    candidates = {
+        " ".join(setting): plan([*run_words, *setting], metric)
+        for setting in itertools.product(*expand(grid))
+    }
+    if len(search.variants) != len(study.variants) * len(candidates):
+        raise UserError("tune= takes settings other than the data, the protocol and seeds.")
     seeds = {job.config.seed for job in study.jobs}
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
@@ -55,13 +58,12 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     return Tuning(
         search=replace(search, directory=search_folder, command=command),
         study=replace(study, directory=study_folder, command=command),
-        candidates=plan([*run_words, *grid]).jobs,
+        candidates=candidates,
     )
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    """Words of the runs, of the grid and of the search's seeds. Raises `UserError` where there is
-    no grid, or a key of it is set twice."""
+    """Words of the runs, of the grid and of the search's seeds."""
     run_words: list[str] = []
     grid: list[str] = []
     seed_words: list[str] = []
@@ -74,12 +76,6 @@ def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
             run_words.append(word)
     if not grid or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    keys = ["seed", *map(key_of, run_words), *map(key_of, grid)]
-    for key in map(key_of, grid):
-        if keys.count(key) > 1:
-            raise UserError(
-                f"tune={key}: the sweep itself sets this, or another tune= does. Leave one out."
-            )
     return run_words, grid, seed_words
 
 
@@ -88,57 +84,38 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     setting tried. Best is the highest mean held-out accuracy, of the last epoch or, where the study
     chooses epochs, of the best one; the first of equals. Raises `RunFailed` where all runs fail."""
     study = tuning.study
-    protocol = study.jobs[0].config.train.protocol
-    is_last = protocol is Protocol.blog
-    point = "final" if is_last else "best"
+    is_last = study.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, "final" if is_last else "own_best")
-    parts_of_variants = {job.label: job.parts for job in study.jobs}
+    search_labels = iter(tuning.search.variants)  # of each variant at every setting
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
     lines: list[str] = []
-    for variant, factors in study.variants.items():
-        num_parts = len(parts_of_variants[variant])  # the rest of a label's parts is the setting
-        tried = {
-            job.parts: job.label
-            for job in tuning.candidates
-            if job.parts[:num_parts] == parts_of_variants[variant]
-        }
-        for parts, label in tried.items():
-            accuracy = f"held-out accuracy {means[parts]:.2f} % ({point} epoch)"
-            lines.append(f"{label}: {accuracy if means[parts] >= 0 else 'a run failed'}")
-        best = max(tried, key=means.__getitem__)
-        if means[best] < 0:
+    for index, (variant, factors) in enumerate(study.variants.items()):
+        tried: dict[str, float] = {}
+        for setting in tuning.candidates:
+            label = next(search_labels)
+            tried[setting] = means[label]
+            accuracy = f"held-out accuracy {means[label]:.2f} %"
+            lines.append(f"{label}: {accuracy if means[label] >= 0 else 'a run failed'}")
+        best = max(tried, key=tried.__getitem__)
+        if tried[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        tuned_label = f"{variant}, {' '.join(best[num_parts:])} of {len(tried)}"
+        tuned_label = f"{variant}, {best} of {len(tried)}"
         variants[tuned_label] = factors
-        jobs += [replace(job, label=tuned_label) for job in tuning.candidates if job.parts == best]
-        for word in _words_at_ends(best, tried, num_parts):
-            lines.append(f"{variant}: {word} is an end of its grid; a value beyond may be better.")
+        chosen = tuning.candidates[best]
+        label = list(chosen.variants)[index]
+        jobs += [replace(job, label=tuned_label) for job in chosen.jobs if job.label == label]
     jobs.sort(key=lambda job: job.config.seed)
     return replace(study, variants=variants, jobs=jobs), lines
 
 
-def _words_at_ends(best: Parts, tried: Iterable[Parts], num_parts: int) -> list[str]:
-    """Words of the best setting whose value is the least or largest number of those tried."""
-    ends: list[str] = []
-    for place, word in enumerate(best[num_parts:], num_parts):
-        values = {parts[place].partition("=")[2] for parts in tried}
-        try:
-            in_order = sorted(values, key=float)
-        except ValueError:  # Names have no order.
-            continue
-        if word.partition("=")[2] in (in_order[0], in_order[-1]):
-            ends.append(word)
-    return ends
-
-
-def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[Parts, float]:
-    """Mean accuracy in % by parts of a label; -inf where a run failed. point: field of a result."""
-    accuracies = defaultdict[Parts, list[float]](list)
+def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[str, float]:
+    """Mean accuracy in % by label; -inf where a run failed. point: field of a result."""
+    accuracies = defaultdict[str, list[float]](list)
     for entry in entries:
         accuracy = -math.inf
         if isinstance(entry.outcome, Run):
             epoch = getattr(entry.outcome.result, point)
             accuracy = 100 * epoch.val_accuracy
-        accuracies[entry.job.parts].append(accuracy)
-    return {parts: fmean(values) for parts, values in accuracies.items()}
+        accuracies[entry.job.label].append(accuracy)
+    return {label: fmean(values) for label, values in accuracies.items()}

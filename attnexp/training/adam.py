@@ -48,12 +48,12 @@ class KerasAdam(EagerAdam):
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
-        for group in self.param_groups:
-            num_steps = group.get("num_steps", 0) + 1
-            group["num_steps"] = num_steps
-            _, beta2 = group["betas"]
-            correction = 1 - beta2**num_steps
-            group["eps"] = self.defaults["eps"] / math.sqrt(correction)
+        (group,) = self.param_groups
+        num_steps = group.get("num_steps", 0) + 1
+        group["num_steps"] = num_steps
+        _, beta2 = group["betas"]
+        correction = 1 - beta2**num_steps
+        group["eps"] = self.defaults["eps"] / math.sqrt(correction)
         return super().step(closure)
 
 
@@ -62,13 +62,14 @@ class SparseAdam(KerasAdam):
     Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
     Outside of it every row is to date, and the state is that of `KerasAdam`."""
 
-    rows: "TouchedRows | None" = None
+    rows: "TouchedRows"  # of the epoch that is under way
 
     def __init__(self, model: nn.Module, embedding: nn.Embedding, **options: Any) -> None:
         super().__init__(model.parameters(), **options)
         self.embedding = embedding
         weight = embedding.weight
-        state = self.state[weight]  # torch makes it with a gradient, which it never sees.
+        # torch would make this state at the first gradient of the table, which has none.
+        state = self.state[weight]
         state["step"] = torch.zeros(())
         state["exp_avg"] = torch.zeros_like(weight)
         state["exp_avg_sq"] = torch.zeros_like(weight)
@@ -86,16 +87,13 @@ class SparseAdam(KerasAdam):
             yield
         finally:
             hook.remove()
-            self.rows = None
             rows.catch_up()
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
-        if self.rows is not None:  # Then the whole table has no gradient.
-            state = self.state[self.embedding.weight]
-            num_steps = state["step"].add_(1)
-            self.rows.update(int(num_steps), self.param_groups[0]["lr"])
-        return super().step(closure)
+        num_steps = self.state[self.embedding.weight]["step"].add_(1)
+        self.rows.update(int(num_steps), self.param_groups[0]["lr"])
+        return super().step(closure)  # The table, which has no gradient, is left alone.
 
 
 class TouchedRows:
@@ -132,8 +130,7 @@ class TouchedRows:
         gradient = weight.grad
         assert gradient is not None
         m.lerp_(gradient, 1 - self.beta1)
-        v.mul_(self.beta2)
-        v.addcmul_(gradient, gradient, value=1 - self.beta2)
+        v.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
         correction_of_m = 1 - self.beta1**num_steps
         correction_of_v = 1 - self.beta2**num_steps
         rate = lr * math.sqrt(correction_of_v) / correction_of_m
@@ -189,9 +186,8 @@ def epoch_of(optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:
 
 def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> None:
     """Scale all gradients to a norm of at most `max_norm`, a batch's rows among them."""
-    tensors: list[Tensor] = []
-    for group in optimizer.param_groups:
-        tensors += group["params"]
-    if isinstance(optimizer, SparseAdam) and optimizer.rows is not None:
+    (group,) = optimizer.param_groups
+    tensors: list[Tensor] = [*group["params"]]
+    if isinstance(optimizer, SparseAdam):
         tensors.append(optimizer.rows.batch[0])
     nn.utils.clip_grad_norm_(tensors, max_norm)

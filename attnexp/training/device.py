@@ -68,7 +68,6 @@ def describe_provenance(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "argv": ["attnexp", *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "resumed": [],
     }
 
 
@@ -86,12 +85,10 @@ def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
     """Take the path of a model, and the library that multiplies its matrices; return their names.
     On AMD oneDNN takes 0.9 of MKL's time in a single pooled layer, 1.2 of it by hand on two threads
     and 1.6 to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md)."""
-    _matmul.fp32_precision = "none"
     path = take_fast_path(model, config.precision) if config.fast else REFERENCE
     classifier: Any = model
-    products = "default"
-    if path == "pooled" and len(classifier.layers) == 1 and _take_onednn():
-        products = "oneDNN"
+    is_single = path == "pooled" and len(classifier.layers) == 1
+    products = "oneDNN" if is_single and _take_onednn() else "default"
     return {"path": path, "products": products}
 
 

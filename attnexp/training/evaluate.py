@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np  # before torch, which swallows a Ctrl-C in this import
+import numpy as np
 from numpy.typing import NDArray
 from torch import from_numpy, nn
 
 from attnexp.base.errors import UserError
+from attnexp.base.files import reading
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.data.text import to_text
@@ -18,9 +19,9 @@ from attnexp.runs import predictions, store
 from attnexp.runs.identity import load_config
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
+from attnexp.training.inputs import load_data, on_device
 from attnexp.training.loop import Examples, predict
-from attnexp.training.metrics import measure
-from attnexp.training.run import load_data, on_device
+from attnexp.training.metrics import log_probabilities, measure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,23 +73,22 @@ def list_errors(measured: Measured) -> "pd.DataFrame":
     known words, as the model reads them), label, predicted and the probability of what it
     predicts."""
     import pandas as pd
-    from scipy.special import softmax
 
     words = store.load_vocabulary(measured.run)
-    classes = measured.run.result.classes
-    logits = np.asarray(measured.logits, np.float64)
-    if logits.ndim == 1:  # Softmax over (0, x) is sigmoid of x.
-        logits = np.stack([np.zeros_like(logits), logits], axis=1)
-    probabilities = softmax(logits, axis=1)
+    classes = np.array(measured.run.result.classes, dtype=object)
     predicted = predictions.most_probable(measured.logits).astype(int)
     truth = measured.test.truth.astype(int)
-    rows = []
-    for place in np.flatnonzero(predicted != truth):
-        text = to_text(measured.test.ids[place].cpu().numpy(), words)
-        label = classes[truth[place]]
-        guess = classes[predicted[place]]
-        rows.append((place + 1, text, label, guess, probabilities[place].max()))
-    return pd.DataFrame(rows, columns=["row", "text", "label", "predicted", "probability"])
+    wrong = np.flatnonzero(predicted != truth)
+    texts = measured.test.ids.cpu().numpy()[wrong]
+    return pd.DataFrame(
+        {
+            "row": wrong + 1,
+            "text": [to_text(text, words) for text in texts],
+            "label": classes[truth[wrong]],
+            "predicted": classes[predicted[wrong]],
+            "probability": np.exp(log_probabilities(measured.logits)).max(axis=1)[wrong],
+        }
+    )
 
 
 def load_trained(
@@ -98,33 +98,28 @@ def load_trained(
     its device and computes by the reference path. Raises as `measure_again` does."""
     has_other_texts = any(word.startswith("data.path=") for word in words)
     if has_other_texts:
-        data = {key: run.result.config["data"][key] for key in AS_IDS}
-        data["name"] = "files"
+        data = {key: run.result.config["data"][key] for key in AS_IDS} | {"name": "files"}
         settings = run.result.config | {"data": data}
-        result = replace(run.result, config=settings)
-        run = replace(run, result=result)
+        run = replace(run, result=replace(run.result, config=settings))
     config = load_config(run, words, trust_code=trust_code, any_code=any_code)
     processor = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(processor)
-    load_weights(run, model)  # which may be missing, so before the data are read
+    load_weights(run, model)
     if has_other_texts:
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
-        return config, model, on_device(test, processor)
-    dataset = load_data(config.data, config.seeds.resample)
-    fingerprint = run.result.data["fingerprint"]
-    if dataset.fingerprint != fingerprint:
-        raise UserError(
-            f"{dataset.source} has changed since this run (fingerprint {dataset.fingerprint}, "
-            f"then {fingerprint}). Give the reviews of then as data.path=."
-        )
-    return config, model, on_device(dataset.test, processor)
+    else:
+        dataset = load_data(config.data, config.seeds.resample)
+        test = dataset.test
+        if dataset.fingerprint != run.result.data["fingerprint"]:
+            raise UserError(
+                f"{dataset.source} has changed since this run. Give the texts of then as "
+                f"data.path=."
+            )
+    return config, model, on_device(test, processor)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:
-    """Fill the model from a finished run. Raises `UserError` if it is another model's."""
+    """Fill the model from a finished run. Raises `UserError` if its weights do not fit."""
     weights = predictions.load_arrays(run, predictions.WEIGHTS)
-    try:
+    with reading(run.path / predictions.WEIGHTS, "Train again."):
         model.load_state_dict({name: from_numpy(array) for name, array in weights.items()})
-    except RuntimeError as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"The weights of {run.path} are not of this model ({reason}).") from error

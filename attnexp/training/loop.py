@@ -1,4 +1,4 @@
-"""The training loop: K's training in PyTorch, whole and in sight.
+"""The training loop: K's training in PyTorch, in one function.
 
 Cross-entropy, Adam with Keras's epsilon, shuffled batches with the short last one kept.
 
@@ -74,7 +74,8 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
             state.optimizer.zero_grad()
             loss.backward()
             loss_sum += (loss.detach() * len(batch)).to(exact)
-            is_check = device.type == "cpu" or step == len(batches)  # a GPU would make us wait
+            # Each look at the loss waits for a GPU.
+            is_check = device.type == "cpu" or step == len(batches)
             if is_check and not math.isfinite(float(loss_sum)):
                 raise RunFailed(
                     f"The loss is not finite in epoch {epoch}, by step {step}. A smaller "
@@ -106,19 +107,22 @@ def measure_epoch(
     logits = predict(model, val, config.precision)
     if not np.isfinite(logits).all():
         raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
-    on_val = asdict(measure(logits, val.truth))
-    del on_val["n"]
+    on_val = measure(logits, val.truth)
     total_seconds = seconds + time.perf_counter() - started
-    after = None
+    on_train = None
     if config.measure_train:
-        after = measure(predict(model, train, config.precision), train.truth)
+        on_train = measure(predict(model, train, config.precision), train.truth)
     row = EpochRow(
         epoch=epoch,
         train_loss=loss,
         train_accuracy=accuracy,
-        train_loss_after=after.loss if after else None,
-        train_accuracy_after=after.accuracy if after else None,
-        **{f"val_{name}": value for name, value in on_val.items()},
+        train_loss_after=on_train and on_train.loss,
+        train_accuracy_after=on_train and on_train.accuracy,
+        val_loss=on_val.loss,
+        val_accuracy=on_val.accuracy,
+        val_brier=on_val.brier,
+        val_ece=on_val.ece,
+        val_macro_f1=on_val.macro_f1,
         seconds=total_seconds,
         examples_per_second=len(train) / seconds,
     )
@@ -127,7 +131,7 @@ def measure_epoch(
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
     """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
-    floats, which it may change in place. Of a class, what its settings make is that function."""
+    floats. It gets a copy of the labels. A class is called with its settings, and makes it."""
     if config.loss is None:
         return cross_entropy
     settings = asdict(config.loss)
@@ -155,19 +159,15 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
-    """Texts of a batch in evaluation whose maps of attention fit 1 GB, or an eighth of a GPU."""
-    device = examples.ids.device
+    """Texts of a batch in evaluation: those whose maps of attention fit 1 GB, and on the CPU its
+    cache, which holds more of `pool_words`, with the maps of one head at a time."""
     largest = 1024
-    memory = 2**30
-    if device.type == "cuda":
-        memory = torch.cuda.get_device_properties(device).total_memory // 8
-    if device.type == "cpu":  # whose cache holds no more
-        pools_words = getattr(model, "pools_words", False)  # with the maps of one head at a time
-        largest = 64 if pools_words else 32
+    if examples.ids.device.type == "cpu":
+        largest = 64 if getattr(model, "pools_words", False) else 32
     num_tokens = examples.ids.shape[-1]
     num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
     map_size = 4 * num_heads * num_tokens**2  # bytes a text; a forward pass holds two or three
-    return max(1, min(largest, memory // map_size))
+    return max(1, min(largest, 2**30 // map_size))
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:

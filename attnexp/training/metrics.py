@@ -22,37 +22,37 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     label, for more than two classes summed over them (Brier 1950). ece: expected calibration error
     of the predicted class, in bins of equal width. macro_f1: mean over classes of `by_class`.
     """
-    x = np.asarray(logits, np.float64)
     y = np.asarray(labels)
-    right = most_probable(x) == y
-    if x.ndim == 1:
-        log_odds_against = np.where(y > 0, -x, x)
-        loss = np.logaddexp(0, log_odds_against)  # -log p(label), without overflow
-        probability = np.exp(-np.logaddexp(0, -x))
-        brier = np.square(probability - y)
-        confidence = np.maximum(probability, 1 - probability)
-    else:
-        log_sum = np.logaddexp.reduce(x, axis=1, keepdims=True)
-        log_p = x - log_sum
-        truth = np.arange(x.shape[1]) == y[:, None]
-        loss = -log_p[truth]
-        squares = np.square(np.exp(log_p) - truth)
-        brier = squares.sum(axis=1)
-        confidence = np.exp(log_p.max(axis=1))
-    # |accuracy - confidence| of a bin times its size is the sum of its differences (equation 3)
+    right = most_probable(logits) == y
+    log_p = log_probabilities(logits)
+    p = np.exp(log_p)
+    truth = np.arange(p.shape[1]) == y[:, None]
+    squares = np.square(p - truth)
+    brier = squares[:, 1] if logits.ndim == 1 else squares.sum(axis=1)
+    confidence = p.max(axis=1)
+    # |accuracy - confidence| of a bin times its size is the sum of its differences (equation 3).
     bins = (confidence * BINS).astype(np.intp)
     bins = np.minimum(bins, BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
-    ece = np.abs(gaps).sum() / len(x)
-    *_, f1, _ = by_class(x, y)
+    ece = np.abs(gaps).sum() / len(y)
+    *_, f1, _ = by_class(logits, y)
     return Evaluation(
-        loss=float(loss.mean()),
+        loss=-float(log_p[truth].mean()),
         accuracy=float(right.mean()),
         brier=float(brier.mean()),
         ece=float(ece),
         macro_f1=float(f1.mean()),
-        n=len(x),
+        n=len(y),
     )
+
+
+def log_probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
+    """Logarithms of the probabilities of the classes, (n, C), of logits (n,) or (n, C)."""
+    x = np.asarray(logits, np.float64)
+    if x.ndim == 1:
+        return -np.logaddexp(0, np.stack([x, -x], axis=1))
+    log_sum = np.logaddexp.reduce(x, axis=1, keepdims=True)
+    return np.asarray(x - log_sum)
 
 
 def count_confusions(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:

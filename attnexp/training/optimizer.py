@@ -6,20 +6,21 @@ from typing import Any
 import torch
 from torch import nn
 
-from attnexp.config.schema import Optimizer, Schedule, TrainConfig
-from attnexp.training.adam import KerasAdam, SparseAdam
+from attnexp.config.schema import ADAM_BETAS, Optimizer, Schedule, TrainConfig
+from attnexp.training.adam import EagerAdam, KerasAdam, SparseAdam
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates: `SparseAdam` where `pool_words` reads the words."""
     common: Any = {
         "lr": config.lr,
-        "betas": (0.9, 0.999),
+        "betas": ADAM_BETAS,
         "eps": config.eps,
         "fused": True,
     }
     if config.optimizer is Optimizer.adamw:
-        return torch.optim.AdamW(model.parameters(), weight_decay=config.weight_decay, **common)
+        common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
+        return EagerAdam(model.parameters(), **common)
     embedding: Any = getattr(model, "embedding", None)
     if getattr(model, "pools_words", False) and embedding.weight.requires_grad:
         return SparseAdam(model, embedding, **common)

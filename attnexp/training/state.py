@@ -1,4 +1,4 @@
-"""Training between two epochs: what the rest of it depends on, and the checkpoint that keeps it."""
+"""State of training between two epochs, what a run has measured, its log and its checkpoint."""
 
 import copy
 import io
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base import progress, reads
-from attnexp.base.files import atomic_write
+from attnexp.base.files import atomic_write, reading
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 
@@ -32,48 +32,28 @@ class State:
     def __str__(self) -> str:
         return f"the end of epoch {self.epoch}" if self.epoch else "the start"
 
-    def streams(self) -> list[Tensor]:
-        """States of the random streams: torch's on the CPU, the order's, torch's on a device."""
-        streams = [torch.get_rng_state(), self.shuffle.get_state()]
-        device = self._device()
-        if device.type != "cpu":
-            streams.append(torch.get_device_module(device).get_rng_state())
-        return streams
-
-    def set_streams(self, streams: Sequence[Tensor]) -> None:
-        """Set the random streams to states that `streams` gave."""
-        cpu, shuffle, *on_device = streams
-        torch.set_rng_state(cpu)
-        self.shuffle.set_state(shuffle)
-        device = self._device()
-        if device.type != "cpu" and on_device:
-            torch.get_device_module(device).set_rng_state(on_device[0])
-
-    def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
-
 
 @dataclass(kw_only=True, slots=True)
 class History:
-    """What a run has measured so far, in this process and in those that were stopped."""
+    """What a run has measured so far, in this process and in those that were stopped. Arrays are
+    kept as tensors, since a checkpoint is loaded without pickles of numpy."""
 
     epochs: list[EpochRow] = field(default_factory=list)
-    predicted: dict[str, NDArray[Any]] = field(default_factory=dict)  # of predictions.safetensors
+    predicted: dict[str, Tensor] = field(default_factory=dict)  # of predictions.safetensors
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # after the best epoch
-    read_files: dict[str, str] = field(default_factory=dict)  # by user code, stopped processes' too
+    read_files: dict[str, str] = field(default_factory=dict)  # by user code: digest by name
     resumed: list[str] = field(default_factory=list)  # states from which it went on
-    started: float = field(default_factory=time.perf_counter)
 
     def add(
         self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
-        self.predicted[predictions.FINAL] = logits
-        is_right = predictions.most_probable(logits) == truth
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = predictions.pack(is_right)
+        is_right = predictions.pack(predictions.most_probable(logits) == truth)
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = torch.from_numpy(is_right)
+        self.predicted[predictions.FINAL] = torch.from_numpy(logits)
         if best_epoch(self.epochs) == len(self.epochs) - 1:
-            self.predicted[predictions.BEST] = logits
+            self.predicted[predictions.BEST] = torch.from_numpy(logits)
             self.best_weights = copy.deepcopy(model.state_dict())
 
 
@@ -83,9 +63,10 @@ class RunLog:
 
     folder: Path
     num_epochs: int
+    started: float = field(default_factory=time.perf_counter)  # less what stopped processes took
 
     def note(self, line: str) -> None:
-        """Tell the user a line, and write it to `run.log`."""
+        """Show the user a line, and write it to `run.log`."""
         progress.note(line)
         self.write(f"{line}\n")
 
@@ -95,7 +76,7 @@ class RunLog:
             file.write(text)
 
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
-        """Tell the user of the last epoch, and write all."""
+        """Show the user the last epoch, and write all to `metrics.jsonl`."""
         lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
         metrics = self.folder / store.METRICS
         metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
@@ -104,60 +85,54 @@ class RunLog:
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
         line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
         line += f" {row.examples_per_second:,.0f} texts/s"
-        num_left = self.num_epochs - row.epoch
-        if num_left:
-            line += f", about {progress.duration(row.seconds * num_left)} left"
         self.note(line)
 
 
-def save_checkpoint(file: Path, state: State, history: History) -> None:
-    """Write a checkpoint, whole or not at all."""
+def save_checkpoint(state: State, history: History, log: RunLog) -> None:
+    """Write the checkpoint of a run, whole or not at all."""
     saved = {
         "model": state.model.state_dict(),
         "optimizer": state.optimizer.state_dict(),
-        "streams": state.streams(),
+        "stream": torch.get_rng_state(),
+        "stream_of_gpu": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
+        "stream_of_order": state.shuffle.get_state(),
         "epoch": state.epoch,
         "running": state.running,
-        "epochs": [asdict(row) for row in history.epochs],
-        # A checkpoint is loaded without pickles of numpy, so arrays are kept as tensors.
-        "predicted": {name: torch.from_numpy(array) for name, array in history.predicted.items()},
-        "best_weights": history.best_weights,
-        "read_files": history.read_files,
-        "seconds": time.perf_counter() - history.started,
-        "resumed": [*history.resumed, str(state)],
+        "history": asdict(history),
+        "seconds": time.perf_counter() - log.started,
     }
     content = io.BytesIO()
     torch.save(saved, content)
-    with atomic_write(file) as opened:
-        opened.write(content.getbuffer())
+    with atomic_write(log.folder / store.CHECKPOINT) as file:
+        file.write(content.getbuffer())
 
 
-def resume(file: Path, state: State, history: History, log: RunLog) -> None:
-    """Go on from a checkpoint, if any: with as many threads, to the bit. Starts over where a file
-    that user code read has changed."""
+def resume(state: State, log: RunLog) -> History:
+    """Go on from the checkpoint of a run, if any: with as many threads, to the bit. Starts over
+    where a file that user code read has changed. Raises `UserError` for a damaged checkpoint."""
+    file = log.folder / store.CHECKPOINT
     if not file.exists():
-        return
-    saved: dict[str, Any] = {}
-    with store.leaving_out(file, log.note):  # It may be damaged.
+        return History()
+    with reading(file, "Delete it to start over."):
         saved = torch.load(file, weights_only=True, map_location="cpu")
-    if not saved:
-        return
-    change = reads.describe_change(saved["read_files"])
+    history = History(**saved["history"])
+    change = reads.describe_change(history.read_files)
     if change:
         log.note(f"{change} since this run was stopped. Starts over.")
-        return
+        return History()
+    history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     state.model.load_state_dict(saved["model"])
     state.optimizer.load_state_dict(saved["optimizer"])
-    state.set_streams(saved["streams"])
+    torch.set_rng_state(saved["stream"])
+    if saved["stream_of_gpu"] is not None:
+        torch.cuda.set_rng_state(saved["stream_of_gpu"])
+    state.shuffle.set_state(saved["stream_of_order"])
     state.epoch = saved["epoch"]
     state.running = saved["running"]
-    history.epochs = [EpochRow(**row) for row in saved["epochs"]]
-    history.predicted = {name: tensor.numpy() for name, tensor in saved["predicted"].items()}
-    history.best_weights = saved["best_weights"]
-    history.read_files = saved["read_files"]
-    history.resumed = saved["resumed"]
-    history.started -= saved["seconds"]
+    log.started -= saved["seconds"]
+    history.resumed.append(str(state))
     log.note(f"goes on from {state}")
+    return history
 
 
 def best_epoch(rows: Sequence[EpochRow]) -> int:

@@ -1,4 +1,4 @@
-"""The baseline to beat: TF-IDF and logistic regression, blind to word order.
+"""The baseline to beat: TF-IDF and logistic regression, which ignore the order of words.
 
 It reads the same ids as the models, so the same words and the same `max_len` tokens of a text.
 Fitting has one optimum and draws nothing at random: there is no seed.
@@ -28,10 +28,8 @@ class TfidfModel(Baseline):
         zeros = torch.zeros(vocab_size, dtype=torch.float64)
         self.register_buffer("idf", zeros)
         columns = [num_classes] if num_classes > 2 else []
-        coef = zeros.new_zeros(vocab_size, *columns)
-        self.coef = nn.Parameter(coef)
-        intercept = zeros.new_zeros(columns or [1])
-        self.intercept = nn.Parameter(intercept)
+        self.coef = nn.Parameter(zeros.new_zeros(vocab_size, *columns))
+        self.intercept = nn.Parameter(zeros.new_zeros(columns or 1))
 
     def forward(self, ids: Tensor) -> Tensor:
         """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
@@ -52,24 +50,23 @@ class TfidfModel(Baseline):
         from scipy.sparse import coo_array
 
         needs = "The TF-IDF baseline", "baseline"
-        text = require("sklearn.feature_extraction.text", *needs)
+        feature_extraction = require("sklearn.feature_extraction.text", *needs)
         linear_model = require("sklearn.linear_model", *needs)
         texts = ids.cpu().numpy()
-        row, column = np.nonzero(texts > START)  # padding and the start of a text are no words
+        row, column = np.nonzero(texts > START)  # Padding and the start of a text are no words.
         word = texts[row, column]
-        ones = np.ones(len(row))
         shape = len(texts), len(self.idf)
-        counts = coo_array((ones, (row, word)), shape=shape).tocsr()
-        transformer = text.TfidfTransformer()
+        counts = coo_array((np.ones(len(row)), (row, word)), shape=shape).tocsr()
+        transformer = feature_extraction.TfidfTransformer()
         vectors = transformer.fit_transform(counts)
         # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
         regression = linear_model.LogisticRegression(max_iter=10_000)
         regression.fit(vectors, labels.cpu().numpy())
         # A word never seen, cut off in every training text, must not lengthen a text's vector.
-        num_texts = counts.sum(axis=0)
-        idf = np.where(num_texts > 0, transformer.idf_, 0.0)
-        coef = torch.from_numpy(regression.coef_.T)
-        with torch.no_grad():
-            self.idf.copy_(torch.from_numpy(idf))
-            self.coef.copy_(coef.reshape(self.coef.shape))
-            self.intercept.copy_(torch.from_numpy(regression.intercept_))
+        idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)
+        learned = {
+            "idf": torch.from_numpy(idf),
+            "coef": torch.from_numpy(regression.coef_.T).reshape(self.coef.shape),
+            "intercept": torch.from_numpy(regression.intercept_),
+        }
+        self.load_state_dict(learned)

@@ -22,11 +22,15 @@ def test_a_write_is_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
-@pytest.mark.parametrize("place", ["no/such/folder", "file/below"])
-def test_a_place_that_cannot_be_written_gives_one_message(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("name", ["no/such/folder", "file"])
+def test_a_place_that_cannot_be_written_gives_one_message(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").touch()
-    path = tmp_path / place
-    with pytest.raises(UserError, match=f"{path}.*out=DIR"), writing(path), atomic_write(path):
+    path = tmp_path / name
+    with (
+        pytest.raises(UserError, match=f"{path}.*out=DIR"),
+        writing(path),
+        atomic_write(path / "x"),
+    ):
         pass
 
 

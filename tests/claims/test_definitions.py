@@ -1,7 +1,5 @@
 """Claims of the sources that hold by construction, where tests/model/test_oracle.py has no loop."""
 
-import math
-
 import torch
 from samples import redrawn
 
@@ -20,12 +18,10 @@ def test_layouts_differ_by_a_permutation() -> None:  # C07
 def test_shifts_are_rotations() -> None:  # C08
     table = sinusoidal_table(1000, 32).double()
     frequencies = 10_000 ** (-torch.arange(0, 32, 2).double() / 32)
+    turn = torch.tensor([[0.0, 1.0], [-1.0, 0.0]], dtype=torch.float64)
     for shift in (1, 7, 40, 500):
-        rotations = [
-            torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
-            for angle in (shift * frequencies).tolist()
-        ]
-        rotation = torch.block_diag(*rotations).double()
+        rotations = [(angle * turn).matrix_exp() for angle in shift * frequencies]
+        rotation = torch.block_diag(*rotations)
         torch.testing.assert_close(table[:-shift] @ rotation.T, table[shift:], rtol=0, atol=3e-7)
 
 

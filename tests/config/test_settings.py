@@ -17,7 +17,8 @@ from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
 from attnexp.config.study import load_study
 from attnexp.network.build import build_model, try_to_build
 from attnexp.sweeps.plan import plan
-from attnexp.training.run import load_data, train_run
+from attnexp.training.inputs import load_data
+from attnexp.training.run import train_run
 
 Behaviour = tuple[dict[str, tuple[Any, ...]], Tensor]
 PLACES = {"out", "data.path", "data.config", "data.header", "data.quotes", "data.text",

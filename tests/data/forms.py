@@ -33,10 +33,9 @@ def on_disk(path: Path, name: str = "files", **settings: Any) -> DataConfig:
 def rows_of(config: DataConfig) -> dict[str, Rows]:
     """Texts and their labels as they are written, by split."""
     corpus = load_corpus(config)
-    labels = corpus.rows.label.map(dict(enumerate(corpus.written)))
     return {
-        split: [*zip(corpus.rows.text[part], labels[part], strict=True)]
-        for split, part in corpus.parts.items()
+        str(split): [(row.text, corpus.written[row.label]) for row in rows.itertuples()]
+        for split, rows in corpus.rows.groupby("split", sort=False)
     }
 
 

@@ -34,14 +34,14 @@ def write(home: Path, **splits: list[str]) -> DataConfig:
 def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float) -> None:
     random = np.random.default_rng(1)
     labels = random.choice(3, 3000, p=[0.7, 0.2, 0.1])
-    numbers = random.integers(2500, size=3000)  # many stand there twice
-    is_test = choose_test(np.arange(3000), numbers, labels, np.full(3, share), seed=0)
-    assert len({*zip(numbers, is_test.tolist(), strict=True)}) == len({*numbers})
-    for label in range(3):
-        assert is_test[labels == label].mean() == pytest.approx(share, abs=0.06)
+    same = random.integers(2500, size=3000)  # many stand there twice
+    rows = pd.DataFrame({"text": range(3000), "label": labels, "same": same})
+    drawn = choose_test(rows, "text", pd.Series(share, range(3)), seed=0)
+    is_test = rows.same.isin(drawn)
+    assert is_test.groupby(labels).mean().to_numpy() == pytest.approx(share, abs=0.06)
     assert is_test.mean() == pytest.approx(share, abs=0.01)
-    few = np.array([0, 0, 0, 0, 1])
-    assert not choose_test(few, few, few, np.full(2, share), seed=0).all()
+    few = pd.DataFrame({"label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
+    assert len(choose_test(few, "same", pd.Series(share, range(2)), seed=0)) < 2
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
@@ -56,15 +56,12 @@ def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], s
     labels = [0, 1, 2, *train, *test, 0]
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": labels, "same": range(len(labels))})
-    corpus = Corpus(rows=rows, files={})
-    drawn = corpus.redraw(seed)
-    order = drawn.rows.index.to_numpy()
-    assert sorted(order) == [*range(len(labels))]
-    assert order[-1] == len(labels) - 1  # validation stays
-    assert drawn.parts == corpus.parts
-    for part in corpus.parts.values():
-        assert sorted(drawn.rows.label[part]) == sorted(labels[part])
-        assert sorted(order[part]) == order[part].tolist()
+    drawn = Corpus(rows=rows, written=(), source="", files={}).redraw(seed).rows
+    assert sorted(drawn.index) == [*range(len(labels))]
+    assert drawn.index[-1] == len(labels) - 1  # validation stays
+    assert drawn.split.tolist() == splits
+    assert drawn.groupby(["split", "label"]).size().equals(rows.groupby(["split", "label"]).size())
+    assert all(part.index.is_monotonic_increasing for _, part in drawn.groupby("split"))
 
 
 def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_path: Path) -> None:
@@ -98,7 +95,7 @@ def test_problems_are_counted(tmp_path: Path, label: str) -> None:
         "val texts also occur in train": 1,
         "val texts also occur in test": 1,
         "texts repeat another of their split": 1,
-        "texts have both labels": 3,
+        "texts have two labels": 3,
         "texts hold no word: row 10 of train.csv": 1,
     }
     write_csv(tmp_path / "train.csv", [("a\nb", label), ("c", 1), ("d", 1), ("e", 0)])

@@ -39,17 +39,17 @@ def leaving(text): raise SystemExit(3)
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        ("joined", "returned 't h r e e' on the text 'three'. Let it return a list of str"),
-        ("lines", r"returned \['a\\nb', 'three'\]"),
-        ("half", r"returned \['three', '\\ud83d'\]"),
-        ("failing", "failed on the text 'three' .AttributeError: 'str' object has no"),
-        ("leaving", "failed on the text 'three' .SystemExit: 3"),
+        ("joined", "ValueError: it returned 't h r e e'. Let it return a list of str"),
+        ("lines", r"ValueError: it returned \['a\\nb', 'three'\]"),
+        ("half", r"ValueError: it returned \['three', '\\ud83d'\]"),
+        ("failing", "AttributeError: 'str' object has no"),
+        ("leaving", "SystemExit: 3"),
     ],
 )
 def test_what_is_no_list_of_texts_is_said(own_module: OwnModule, function: str, said: str) -> None:
     module = own_module(OWN)
     assert t.tokenizer_of(DataConfig(tokenizer=f"{module}:halves"))("three") == ["th", "ree"]
-    with pytest.raises(UserError, match=f"{module}:{function} {said}"):
+    with pytest.raises(UserError, match=f"{module}:{function} failed on the text 'three': {said}"):
         t.tokenizer_of(DataConfig(tokenizer=f"{module}:{function}"))("three")
 
 

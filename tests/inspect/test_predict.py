@@ -1,36 +1,27 @@
 """A trained model reads texts: as it did in its run, from anywhere, and told where it cannot."""
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Capture, Refused
+from conftest import Command, Json, Patch, Refused
 from made_up import made_reading
 from rich.console import Console
-from typer.testing import CliRunner
 
 import attnexp
 from attnexp.base import SENTENCE
-from attnexp.cli import app
-from attnexp.cli.predict import read_texts
 from attnexp.config.compose import compose
 from attnexp.inspect import insight
-from attnexp.report.cells import describe_padding
 from attnexp.report.reading import as_line
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
-from attnexp.training.run import load_data, train_run
+from attnexp.training.inputs import load_data
+from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
 SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".split()
-
-
-def command(*words: str | Path, stdin: str = "") -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words], input=stdin)
-    return done.exit_code, done.stdout, " ".join(done.stderr.split())
 
 
 @pytest.fixture(scope="module")
@@ -56,34 +47,22 @@ def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
     np.testing.assert_allclose(probabilities[:, 1], expected, atol=1e-5)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     assert trained.read(reviews[0]).probabilities["positive"] == pytest.approx(expected[0])
-    assert trained.classes == ["negative", "positive"]
-    assert not trained.model.training
     np.testing.assert_allclose(trained.model(trained.encode(reviews)).detach(), logits, atol=1e-5)
     with pytest.raises(ValueError, match="take a list of texts"):
         trained.predict_proba(reviews[0])
 
 
-def test_the_share_of_padding_is_never_said_to_be_all_or_nothing() -> None:
-    lines = {0: "", 0.001: "padding: below 1 %", 1: "padding: 50 %", 999: "padding: above 99 %"}
-    for to_padding, line in lines.items():
-        padding = np.full((1, 1), to_padding, np.float32)
-        attention = insight.Attention(weights=np.ones((1, 1, 1), np.float32), to_padding=padding)
-        assert describe_padding(attention.padding_share) == line
-
-
-def test_padding_takes_its_share_where_it_is_attended_to(tmp_path: Path) -> None:
+def test_padding_takes_its_share_where_it_is_attended_to(here: Command, tmp_path: Path) -> None:
     words = [*SMALL, "model.score=uniform", "data.max_len=80", f"out={tmp_path}"]
     for mask, share in (([], 75 / 80), (["mask=padding"], 0)):
         path, _ = train_run(compose([*words, *mask]))
         reading = insight.load_model(path).read("the plot was superb")
-        num_tokens = len(reading.tokens)
-        assert reading.attention().weights.shape == (8, num_tokens, num_tokens)
+        assert len(reading.tokens) == 5
+        assert reading.attention().weights.shape == (8, 5, 5)
         assert reading.attention().padding_share == pytest.approx(share)
         assert reading.attention(head=3).padding_share == pytest.approx(share)
-        _, out, _ = command("predict", path, "the plot was superb")
-        assert ("padding: 94 %" in out) == (not mask)
-        with pytest.raises(ValueError, match="layers count from 1 to 1"):
-            reading.attention(layer=2)
+        shown = here("predict", path, "the plot was superb").stdout
+        assert ("padding: 94 %" in shown) == (not mask)
 
 
 def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
@@ -96,55 +75,36 @@ def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Pat
     assert reading.table.shape == (7, 128)
     for layer in reading.layers:
         assert layer.weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)
-        np.testing.assert_allclose(reading.attention(head=3).mean, reading.layers[0].weights[2])
+    np.testing.assert_allclose(reading.attention(head=3).mean, reading.layers[0].weights[2])
 
 
-def test_tokens_are_said_with_what_they_receive(run: Run) -> None:
-    code, out, err = command("predict", run.path, TEXT, "--json")
-    (record,) = json.loads(out)["texts"]
+def test_tokens_are_said_with_what_they_receive(run: Run, here_json: Json) -> None:
+    (record,) = here_json("predict", run.path, TEXT)["texts"]
     probabilities = record["probabilities"]
-    assert (code, err) == (0, "")
     assert record["tokens"] == [insight.START, "the", "plot", "was", "superb", "frabjous"]
     assert record["known"][-1] is False
     assert record["label"] == max(probabilities, key=probabilities.get)
     assert sum(probabilities.values()) == pytest.approx(1)
     received = []
     for head in range(1, 9):
-        _, out, _ = command("predict", run.path, TEXT, "--head", str(head), "--json")
-        (record_of_head,) = json.loads(out)["texts"]
-        received.append(record_of_head["attention"])
+        (of_head,) = here_json("predict", run.path, TEXT, "--head", str(head))["texts"]
+        received.append(of_head["attention"])
     np.testing.assert_allclose(np.mean(received, axis=0), record["attention"], atol=1e-6)
     maps = np.array(record["maps"])  # (layers, heads, queries, keys)
     np.testing.assert_allclose(maps[0].mean(axis=(0, 1)), record["attention"], atol=1e-6)
 
 
-def test_a_text_of_unknown_words_gets_no_probability(run: Run) -> None:
-    code, out, _ = command("predict", run.path, "frabjous callooh")
-    assert code == 0
-    assert out.startswith("none of these words is known  ⟨start⟩ frabjous? callooh? (darkest: ")
-    (found,) = json.loads(command("predict", run.path, "!", "--json")[1])["texts"]
-    assert (found["label"], found["probabilities"]) == (None, None)
-    assert replace(made_reading("good good?"), known=[False, False]).label is None
-
-
-def test_lines_come_from_stdin_and_a_terminal_is_prompted(run: Run, capsys: Capture) -> None:
-    code, out, err = command("predict", run.path, stdin=f"{TEXT}\n\nthe cast was dreadful\n")
-    assert (code, err) == (0, "")
-    first, _ = out.splitlines()  # a line a text, without the empty one
-    _, out, _ = command("predict", run.path, "--json", stdin=f"\n{TEXT}\n\n{TEXT}\n")
-    assert [record["line"] for record in json.loads(out)["texts"]] == [2, 4]
-    assert first.count(insight.START) == 1
+def test_lines_come_from_stdin(
+    run: Run, here: Command, here_json: Json, monkeypatch: Patch
+) -> None:
+    text = f"\n{TEXT}\n\n{TEXT} {20 * ' plot'}\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    first, _ = here("predict", run.path).stdout.splitlines()  # a line a text
     assert "frabjous?" in first
-    assert "\x1b" not in out
-    with_mark_of_windows = command("predict", run.path, stdin=f"\ufeff{TEXT}\n")
-    assert with_mark_of_windows == command("predict", run.path, TEXT) == (0, f"{first}\n", "")
-    _, long_text, _ = command("predict", run.path, TEXT + 20 * " plot")
-    assert len(long_text.splitlines()) == 1
-    code, _, _ = command("predict", run.path, f"{TEXT} \udcff")  # a byte that is no UTF-8
-    assert code == 0
-    terminal = type("Terminal", (io.BytesIO,), {"isatty": lambda self: True})
-    assert [*read_texts(None, terminal(b"good\n"))] == [(1, "good")]
-    assert "Ctrl-D" in capsys.readouterr().err
+    assert "\x1b" not in first
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    assert [record["line"] for record in here_json("predict", run.path)["texts"]] == [2, 4]
+    assert here("predict", run.path, f"{TEXT} \udcff").returncode == 0  # a byte that is no UTF-8
 
 
 def test_a_terminal_gets_colours() -> None:
@@ -156,14 +116,16 @@ def test_a_terminal_gets_colours() -> None:
     assert "without 2 words beyond what training saw" in file.getvalue()
 
 
-def test_a_model_without_attention_reads_too(tmp_path: Path) -> None:
+def test_a_model_without_attention_reads_too(
+    here_json: Json, refused: Refused, tmp_path: Path
+) -> None:
     path, _ = train_run(compose([*SMALL, "model=mean", f"out={tmp_path}"]))
-    (found,) = json.loads(command("predict", path, TEXT, "--json")[1])["texts"]
-    assert found["attention"] is None
-    assert found["label"] in ("negative", "positive")
-    assert "has no attention" in command("predict", path, TEXT, "--head", "1")[2]
+    (record,) = here_json("predict", path, TEXT)["texts"]
+    assert record["attention"] is None
+    assert record["label"] in ("negative", "positive")
+    assert "has no attention" in refused("predict", path, TEXT, "--head", "1")
 
 
-@pytest.mark.parametrize("words", [[TEXT, "--head", "99"], [TEXT, "--head", "0"], [" "]])
-def test_wrong_words_are_reported(run: Run, refused: Refused, words: list[str]) -> None:
-    assert "There is no" in refused("predict", run.path, *words)
+@pytest.mark.parametrize("head", ["99", "0"])
+def test_a_head_that_is_not_there_is_reported(run: Run, refused: Refused, head: str) -> None:
+    assert f"There is no head {head}:" in refused("predict", run.path, TEXT, "--head", head)

@@ -48,11 +48,9 @@ def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
 def logits(model: nn.Module, intervention: str = "", ids: Tensor = IDS) -> Tensor:
     change = load_intervention(intervention)(ids, model) if intervention else ids
     if isinstance(change, Tensor):
-        output: Tensor = model(change)
-    else:
-        with change:
-            output = model(ids)
-    return output
+        return model(change)  # type: ignore[no-any-return]
+    with change:
+        return model(ids)  # type: ignore[no-any-return]
 
 
 def changed_ids(intervention: str, ids: Tensor = IDS) -> Tensor:
@@ -117,13 +115,11 @@ def test_a_head_is_removed_alone() -> None:
     assert len({tuple(output.tolist()) for output in outputs}) == 5
     one_head = model_of("model.heads=1")
     assert len(set(logits(one_head, "no_head=1").tolist())) == 1  # the bias of the output
-    for number in ("0", "2"):
-        with pytest.raises(ValueError, match="has 1 heads"):
-            logits(one_head, f"no_head={number}")
+    with pytest.raises(ValueError, match="has 1 heads"):
+        logits(one_head, "no_head=2")
 
 
 def test_words_become_unknown_and_texts_are_cut() -> None:
-    assert torch.equal(changed_ids("unknown=0"), IDS)
     assert torch.equal(changed_ids("unknown=1"), IDS.clamp(max=2))
     assert torch.equal(changed_ids("last=9"), IDS)
     assert torch.equal(changed_ids("last=3")[:, -3:], IDS[:, -3:])
@@ -140,8 +136,7 @@ def test_a_model_is_as_it_was_afterwards(name: str) -> None:
 
 
 def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
-    uniform = measure_heads(model_of("model.score=uniform"), IDS)
-    assert uniform == pytest.approx([1, 1])
+    assert measure_heads(model_of("model.score=uniform"), IDS) == pytest.approx([1, 1])
     assert measure_heads(model_of("mask=window mask.radius=0"), IDS) == [0, 0]
     for words in ("", "model.score=uniform", "mask=causal mask.mode=mul"):
         for value in measure_heads(model_of(words).float(), IDS):
@@ -149,19 +144,19 @@ def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trained")
-    small = [*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}"]
-    configs = [compose([*small, word]) for word in ("seed=0", "seed=1", "position=learned")]
-    return [train_run(config)[0] for config in configs]
+    for word in ("seed=0", "seed=1", "position=learned"):
+        train_run(compose([*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}", word]))
+    return out
 
 
 @pytest.fixture
-def runs(trained: list[Path], tmp_path: Path, monkeypatch: Patch) -> list[Path]:
+def runs(trained: Path, tmp_path: Path, monkeypatch: Patch) -> list[Path]:
     """Copies of the three runs in `outputs` of the current folder."""
     monkeypatch.chdir(tmp_path)
-    places = [Path("outputs/runs", path.name) for path in trained]
-    return [Path(shutil.copytree(*pair)) for pair in zip(trained, places, strict=True)]
+    shutil.copytree(trained, "outputs")
+    return sorted(Path("outputs/runs").glob("[0-9a-f]*"))
 
 
 def nothing(ids: Tensor, model: nn.Module) -> Tensor:
@@ -178,10 +173,10 @@ def changes(paths: list[Path], *do: str, limit: int | None = None) -> pd.DataFra
 
 
 def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> None:
-    with pytest.raises(ValueError, match="broken failed"):
+    with pytest.raises(ValueError, match="test_probe:broken failed: "):
         probe_studies([runs[0]], ["shuffle", "test_probe:broken"])
-    untouched, shuffled = load_rows(runs[0])
-    assert (shuffled["intervention"], shuffled["num_texts"]) == ("shuffle", 48)
+    (untouched,), (shuffled,) = load_rows(runs[0] / "probe_48.json").values()
+    assert (shuffled["name"], shuffled["num_texts"]) == ("shuffle", 48)
     assert untouched["accuracy"] == measure_again(runs[0]).metrics.accuracy
     found = changes([Path("outputs")], "shuffle", "attention")
     for run in runs:
@@ -191,7 +186,6 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> N
     (runs[0] / "hidden").rename(runs[0] / "model.safetensors")
     limited = changes(runs[:1], "shuffle", limit=10)
     assert limited["data"].str.endswith(", 10 texts").all()
-    assert {row["num_texts"] for row in load_rows(runs[0])} == {48, 10}
 
 
 def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path]) -> None:
@@ -209,11 +203,8 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     blind = [row for row in rows if "none" in row.contrast.name or "nothing" in row.contrast.name]
     assert {(row.verdict, row.words) for row in blind} == {("", "the same texts are right")}
     entropies = group.values("result", "entropy")["position=none, head 2"]
-    assert entropies.to_dict() == pytest.approx({"0": 1, "1": 1}, abs=0.05)
-    assert group.notes == [
-        "position=none, no_positions: the model has no position piece",
-        "Heads are averaged over seeds; the folder of a run gives those of one seed.",
-    ]
+    assert entropies.tolist() == pytest.approx([1, 1], abs=0.05)
+    assert group.notes == ["position=none, no_positions: the model has no position piece"]
 
 
 def test_a_published_study_is_read_by_any_of_its_names(refused: Refused) -> None:
@@ -223,24 +214,17 @@ def test_a_published_study_is_read_by_any_of_its_names(refused: Refused) -> None
     assert shuffled["mean"] == pytest.approx(-0.0252, abs=5e-5)
     assert (shuffled["m"], shuffled["verdict"]) == (9, "hurts")
     for name in ("blog.parquet", "blog.probe.parquet"):
-        again = changes([PUBLISHED / name], "shuffle", "no_head")
-        pd.testing.assert_frame_equal(again, found)
-    said = refused("probe", PUBLISHED / "blog", "--do", "reverse")
-    assert "has none of reverse. It has shuffle" in said
+        pd.testing.assert_frame_equal(changes([PUBLISHED / name], "shuffle", "no_head"), found)
+    assert "has none of reverse." in refused("probe", PUBLISHED / "blog", "--do", "reverse")
     assert "A published study holds no models." in refused("probe", PUBLISHED / "blog_cells")
 
 
 @pytest.mark.usefixtures("runs")
-def test_what_cannot_be_done_is_reported(here: Command, here_json: Json, refused: Refused) -> None:
-    for word, message in {
-        "shufle": "Did you mean 'shuffle'?", "nowhere:f": "nowhere:f cannot be imported",
-        "reverse=3": "no such number. Write reverse,", "last=0": "Write last, or as in last=9",
-        "unknown=2": "unknown=0.1", "shuffle=nan": "no such number",
-    }.items():  # fmt: skip
-        assert message in refused("probe", "outputs", "--do", word)
+def test_what_cannot_be_done_is_reported(here_json: Json, refused: Refused) -> None:
+    assert "no 'shufle'. There are shuffle," in refused("probe", "outputs", "--do", "shufle")
+    for word in ("reverse=3", "last=0", "unknown=2", "shuffle=nan"):
+        assert f"{word}: no such number." in refused("probe", "outputs", "--do", word)
     document = here_json("probe", "outputs", "--do", "uniform,no_head=3")
-    assert {row["baseline"] for row in document["differences"]} == {
-        "position=none", "position=learned"
-    }  # fmt: skip
+    baselines = {row["baseline"] for row in document["differences"]}
+    assert baselines == {"position=none", "position=learned"}
     assert "position=none, no_head=3: the model has 2 heads" in document["notes"]
-    assert "uniform − " in here("probe", "outputs", "--do", "uniform").stdout

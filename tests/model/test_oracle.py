@@ -247,7 +247,7 @@ def test_the_table_of_sines_is_the_formula() -> None:  # C05
         sinusoidal_table(9, 127)
 
 
-def test_projections_have_the_weights_of_the_formulas() -> None:  # C13
+def test_projections_have_the_weights_of_the_formulas() -> None:  # C13, C15
     widths: Any = {"d_query": 3, "d_key": 5, "d_value": 7, "d_output": 6}
     unequal = MultiHeadSelfAttention(6, num_heads=4, d_head=2, score=Additive, **widths)
     num_weights = {
@@ -259,8 +259,5 @@ def test_projections_have_the_weights_of_the_formulas() -> None:  # C13
     for layer, formula in num_weights.items():
         projections = [weight for name, weight in layer.named_parameters() if "_proj" in name]
         assert sum(weight.numel() for weight in projections) == formula
-
-
-def test_a_dot_product_needs_queries_and_keys_of_one_width() -> None:  # C15
     with pytest.raises(ValueError, match="one width"):
         MultiHeadSelfAttention(6, num_heads=2, d_head=4, d_query=3, d_key=5)

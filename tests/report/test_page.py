@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
-from conftest import PUBLISHED
-from made_up import made_answer, made_group, made_reading
+from made_up import made_answer, made_group, made_reading, published
 from samples import result
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.make_groups import make_groups
-from attnexp.analysis.read_runs import load_groups
 from attnexp.analysis.rows import as_rows
 from attnexp.report import page
 
@@ -30,10 +28,10 @@ def written(folder: Path, *groups: Group, **shown: Any) -> str:
 
 
 def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path) -> None:
-    text = written(tmp_path, *load_groups([PUBLISHED / "blog"]))
+    text = written(tmp_path, *published("blog").groups)
     assert len(text) <= 60_000
     parts = """<h1>pe against no_pe on imdb</h1>|helps by at least 0.25|+2.53 [+2.32, +2.73]|+2.18|
-        <img|<table|81.58 <span|Learning curves|<img|How to read this|position=sinusoidal"""
+        <img|<table|81.58 ±|Learning curves|<img|How to read this|position=sinusoidal"""
     place = 0
     for part in parts.split("|"):
         place = text.index(part.strip(), place + 1)
@@ -63,14 +61,14 @@ def test_data_sets_begin_with_their_mean_and_models_stand_side_by_side(tmp_path:
 
 def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
     rows = [as_rows(result("a", seed, [0.8])) for seed in (0, 1)]
-    assert written(tmp_path, *make_groups(rows, {})).count("attnexp 0.1 (commit ccccc") == 1
+    assert written(tmp_path, *make_groups(rows, {})).count("attnexp version 0.1, commit ccccc") == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""
-    groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *load_groups([PUBLISHED / "position"])]
+    groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *published("position").groups]
     written(tmp_path, *groups, readings=[*READINGS, (LONG, made_reading(f"{LONG} a b c"))])
     file, heard = (tmp_path / "page.html").as_uri(), list[str]()
     tab = browser.new_page(color_scheme=theme)

@@ -3,25 +3,22 @@
 import os
 import pickle
 import signal
-import socket
 import sys
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import Patch
 from sweeping import SMOKE, TWO_AT_A_TIME, Figures, outcomes, result_of, sweeping, wait_for
 
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
-from attnexp.sweeps import executors, ray
+from attnexp.sweeps import executors
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import open_executor
-from attnexp.training import run
+from attnexp.training.inputs import load_data
 
 
 def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
@@ -51,7 +48,7 @@ def test_processes_share_the_gpus_and_what_the_sweep_has_read(monkeypatch: Patch
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     monkeypatch.setattr(executors, "_work", name_place)
     jobs = plan([*SMOKE, "seed=range(5)"]).jobs
-    fingerprint = run.load_data(jobs[0].config.data).fingerprint
+    fingerprint = load_data(jobs[0].config.data).fingerprint
     executor = executors.SideBySide(ExecutorConfig(workers=5), jobs)
     futures = [*executor.submit(jobs)]
     while not all(future.done() for future in futures):
@@ -125,38 +122,3 @@ def test_ray_gives_the_figures_of_processes_here(tmp_path: Path, undisturbed: Fi
     code, message = result_of(sweeping(tmp_path, *TWO_AT_A_TIME, "executor=ray"))
     assert code == 0, message
     assert outcomes(tmp_path) == undisturbed
-
-
-class PretendedRay(ModuleType):
-    """Ray, as far as an executor asks for it before a run ends; its head is at an address."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__("ray")
-        self.init = lambda **_: None
-        self.cluster_resources = dict
-        self.get_runtime_context = lambda: SimpleNamespace(gcs_address=address)
-        self.options: dict[str, int] = {}  # of tasks
-
-    def remote(self, **options: int) -> Callable[..., Any]:
-        self.options = options
-        return lambda function: function
-
-
-def test_a_ray_head_that_does_not_answer_ends_the_sweep(monkeypatch: Patch) -> None:
-    monkeypatch.setattr(ray, "PATIENCE", 0.1)
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    config = ExecutorConfig(kind=ExecutorKind.ray)
-    jobs = plan([*SMOKE]).jobs
-    with socket.create_server(("127.0.0.1", 0)) as head:
-        address = f"127.0.0.1:{head.getsockname()[1]}"
-        pretended = PretendedRay(address)
-        monkeypatch.setitem(sys.modules, "ray", pretended)
-        executor = open_executor(config, jobs, jobs)
-    assert pretended.options["max_calls"] == 1  # a process for each job
-    executor.last_answer -= 60  # type: ignore[attr-defined]
-    with pytest.raises(RunFailed, match=f"No Ray head answers at {address}.*same command again"):
-        executor.wait([])
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(RunFailed, match="unset RAY_ADDRESS"):
-        open_executor(config, jobs, jobs)

@@ -17,7 +17,7 @@ from attnexp.sweeps.folder import choose_folder, manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
-from attnexp.training.run import last_read
+from attnexp.training.inputs import last_read
 
 AXIS = "position=none,sinusoidal"
 THREE = "seed=range(3)"
@@ -43,13 +43,9 @@ def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Cap
     }
     for _ in range(2):  # repeated, each resumes its own
         for name, words in commands.items():
-            capsys.readouterr()
-            sweep = finish(small(tmp_path, AXIS, THREE, *words))
-            assert sweep.directory == tmp_path / name
-            message = capsys.readouterr().err
-            is_first = name == "sweep_position"
-            reason = "sweep_position holds another plan (there: train.epochs=1; here: "
-            assert (reason in message) != is_first
+            assert finish(small(tmp_path, AXIS, THREE, *words)).directory == tmp_path / name
+    reason = "sweep_position holds another plan (it differs in "
+    assert capsys.readouterr().err.count(reason) == 4
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", *commands}
     assert all(len(stored_study(tmp_path / name).runs) == 6 for name in commands)
 
@@ -61,7 +57,7 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     assert study.settings["position=sinusoidal"]["contrast"]["train.epochs"] == 1
     more = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
     assert {entry.seed for entry in more.runs} == set("01234")
-    with pytest.raises(UserError, match=r"mine holds another plan \(.*; here: train\.lr=1\)"):
+    with pytest.raises(UserError, match=r"mine holds another plan \(.*train\.lr=1\)"):
         choose_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "mine"}
 
@@ -104,7 +100,7 @@ def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None
     other = finish(small(tmp_path, *words, THREE))
     assert other.directory.name == "sweep_position-2"
     said = capsys.readouterr().err
-    assert "sweep_position holds another plan (of the same command, with other data" in said
+    assert "sweep_position holds another plan (it differs in data, files" in said
 
 
 def test_metric_and_margin_are_of_the_plan(tmp_path: Path) -> None:
@@ -113,7 +109,7 @@ def test_metric_and_margin_are_of_the_plan(tmp_path: Path) -> None:
     study = stored_study(finish(other).directory)
     assert (study.metric, study.margin) == ("macro_f1", 0.02)
     assert study.commands[0].endswith("name=mine --metric=macro_f1 --margin=2")
-    with pytest.raises(UserError, match=r"\(there: --metric=macro_f1 --margin=2; here: nothing"):
+    with pytest.raises(UserError, match=r"\(it differs in --margin=2 --metric=macro_f1\)"):
         choose_folder(sweep)
 
 
@@ -123,29 +119,20 @@ def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:
 
 
 def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
+    """Its seeds are not added after its answer, unless it had a fixed number of them before."""
     first = until_decided(tmp_path, 8)
     later = finish(small(tmp_path, AXIS, "seed=range(9)"))
     assert later.directory == first.directory
     assert later.sequential
     study = stored_study(later.directory)
     assert (study.sequential, study.added_seeds) == (True, [])
-
-
-def test_a_study_of_an_earlier_version_stays_sequential(tmp_path: Path) -> None:
-    file = until_decided(tmp_path, 8).directory / manifest.FILE
+    file = first.directory / manifest.FILE
     tree = json.loads(file.read_text())
     del tree["sequential"], tree["margin"]
-    declaration = {"metric": "final", "margin": 0.02, "alpha": 0.05, "g": 0.25}
-    file.write_text(json.dumps(tree | {"declaration": declaration}))
-    study = stored_study(file.parent)
-    assert (study.sequential, study.margin) == (True, 0.02)
-    file.write_text(json.dumps(tree | {"declaration": None}))
-    study = stored_study(file.parent)
-    assert (study.sequential, study.margin) == (False, 0.0025)
-
-
-def test_a_complete_study_that_adds_seeds_says_which(tmp_path: Path) -> None:
-    run(tmp_path, AXIS, THREE)
-    study = stored_study(until_decided(tmp_path, 8).directory)
-    assert study.sequential
-    assert study.added_seeds == ["3", "4", "5", "6", "7"]
+    for declaration, expected in (({"margin": 0.02}, (True, 0.02)), (None, (False, 0.0025))):
+        file.write_text(json.dumps(tree | {"declaration": declaration}))  # by an earlier version
+        study = stored_study(first.directory)
+        assert (study.sequential, study.margin) == expected
+    run(tmp_path / "fixed", AXIS, THREE)
+    study = stored_study(until_decided(tmp_path / "fixed", 8).directory)
+    assert (study.sequential, study.added_seeds) == (True, ["3", "4", "5", "6", "7"])

@@ -1,11 +1,10 @@
 """A sweep, carried out: every run once, whoever else is at work and whatever fails."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from conftest import Capture, Patch
 from samples import stored_study
@@ -16,7 +15,7 @@ from attnexp.config.schema import ExecutorConfig
 from attnexp.runs import store
 from attnexp.runs.result import Run
 from attnexp.sweeps import executors, schedule
-from attnexp.sweeps.executors import Executor, JobKilled, Outcome, TimeLimitReached, train_job
+from attnexp.sweeps.executors import Executor, JobKilled, Outcome, train_job
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 
@@ -38,74 +37,55 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
 class Cluster(Executor):
     """Takes runs one by one; each ends as `endings` says."""
 
-    def __init__(self, *endings: Outcome | Exception) -> None:
+    def __init__(self, *endings: Outcome | Exception, metrics: Path | None = None) -> None:
         super().__init__(ExecutorConfig(workers=1), [])
-        self.endings = [*endings]
-        self.num_epochs = 0  # that a run has done when it ends
-        self.folder = Path()
+        self.endings = iter(endings)
+        self.metrics = metrics  # file to which each run adds an epoch
 
     def submit(self, jobs: Sequence[Job]) -> list[Future[Outcome]]:
         print("words of a library")
         future = Future[Outcome]()
-        ending = self.endings.pop(0)
+        ending = next(self.endings)
         if isinstance(ending, Exception):
             future.set_exception(ending)
         else:
             future.set_result(ending)
-        if self.num_epochs:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            (self.folder / store.METRICS).write_text('{"seconds": 45}\n' * self.num_epochs)
-            self.num_epochs += 1
+        if self.metrics:
+            with self.metrics.open("a") as file:
+                file.write("{}\n")
         return [future]
 
 
-Ends = Callable[..., Cluster]
-
-
-@pytest.fixture
-def ends(monkeypatch: Patch) -> Ends:
+def end_as(monkeypatch: Patch, *endings: Outcome | Exception, metrics: Path | None = None) -> None:
     """Let runs end as is said, on a cluster."""
-
-    def begin(*endings: Outcome | Exception) -> Cluster:
-        cluster = Cluster(*endings)
-        monkeypatch.setattr(schedule, "open_executor", lambda *_: cluster)
-        return cluster
-
-    return begin
+    cluster = Cluster(*endings, metrics=metrics)
+    monkeypatch.setattr(schedule, "open_executor", lambda *_: cluster)
 
 
-def test_a_clusters_errors_fail(tmp_path: Path, ends: Ends, template: Run, capsys: Capture) -> None:
-    ends(RuntimeError("job 7 was cancelled\nmore"), template)
+def test_a_clusters_errors_fail(
+    tmp_path: Path, monkeypatch: Patch, template: Run, capsys: Capture
+) -> None:
+    end_as(monkeypatch, RuntimeError("job 7 was cancelled\nmore"), template)
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
     assert first.outcome == "job 7 was cancelled"
     assert "changed since the sweep began" in str(second.outcome)
     assert capsys.readouterr().out == ""
 
 
-def test_a_killed_run_is_tried_once_more(tmp_path: Path, ends: Ends, capsys: Capture) -> None:
-    ends(JobKilled("its process was killed"), JobKilled("job 7: FAILED"))
-    (entry,) = run_sweep(small(tmp_path))
-    assert entry.outcome == "it was tried twice: job 7: FAILED"
-    said = capsys.readouterr().err
-    assert "its process was killed. It goes on from epoch 0" in said
-    ends(JobKilled("job 7: FAILED"), "the loss is nan")
-    (entry,) = run_sweep(small(tmp_path))
-    assert entry.outcome == "the loss is nan"
-
-
-def test_a_run_goes_on_after_a_time_limit(tmp_path: Path, ends: Ends, capsys: Capture) -> None:
+def test_a_killed_run_goes_on_while_it_gets_further(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
     sweep = small(tmp_path)
-    limits = [TimeLimitReached("The limit of 1:00 ended it") for _ in range(4)]
-    cluster = ends(*limits[:3], "the loss is nan")
-    cluster.folder = scan(sweep)[0].path
-    cluster.num_epochs = 1
+    kills = [JobKilled("its process was killed") for _ in range(4)]
+    end_as(monkeypatch, *kills[:2])
+    (entry,) = run_sweep(sweep)
+    assert entry.outcome == "killed again before an epoch was done: its process was killed"
+    assert "its process was killed. It goes on from epoch 0" in capsys.readouterr().err
+    entry.path.mkdir(parents=True)
+    end_as(monkeypatch, *kills, "the loss is nan", metrics=entry.path / store.METRICS)
     (entry,) = run_sweep(sweep)
     assert entry.outcome == "the loss is nan"
-    assert "The limit of 1:00 ended it. It goes on from epoch 3." in capsys.readouterr().err
-    ends(limits[3])
-    (entry,) = run_sweep(sweep)
-    outcome = str(entry.outcome)
-    assert "limit of 1:00 ended it before an epoch was done; an epoch takes 45 s. Ask" in outcome
+    assert "its process was killed. It goes on from epoch 4." in capsys.readouterr().err
 
 
 def test_what_a_run_raises_is_its_why(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:

@@ -29,15 +29,11 @@ def test_every_figure_is_scikit_learns(num_classes: int) -> None:
 @pytest.mark.parametrize("low", range(7, 14))
 def test_calibration_is_judged_in_each_of_15_bins_alone(low: int) -> None:
     """Errors of two bins add up, however they point; those within one may cancel out."""
-
-    def ece(right: float, wrong: float) -> float:
-        confidence = np.array([right, wrong])
-        return measure(np.log(confidence / (1 - confidence)), np.array([1, 0])).ece
-
-    first, second = (low + 0.6) / 15, (low + 1.5) / 15
-    assert ece(first, second) == pytest.approx(((1 - first) + second) / 2)
-    first, second = (low + 1.01) / 15, (low + 1.99) / 15
-    assert ece(first, second) == pytest.approx(abs((1 - first) - second) / 2)
+    for first, second in ((low + 0.6, low + 1.5), (low + 1.01, low + 1.99)):
+        right, wrong = confidence = np.array([first, second]) / 15
+        error = (1 - right) + wrong if int(first) < int(second) else abs((1 - right) - wrong)
+        measured = measure(np.log(confidence / (1 - confidence)), np.array([1, 0]))
+        assert measured.ece == pytest.approx(error / 2)
 
 
 def test_large_logits_do_not_overflow() -> None:

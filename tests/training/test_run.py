@@ -5,26 +5,25 @@ import re
 import zlib
 from pathlib import Path
 from typing import Annotated, Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from annotated_types import Gt
-from conftest import Capture, Patch
+from conftest import Patch
 from small import config_in, without_clock
 from torch import Tensor
 
-from attnexp.base.errors import RunFailed, UserError
+from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.network.build import build_model
-from attnexp.report.listing import list_runs
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run, RunResult
 from attnexp.training import loop, run
 from attnexp.training.evaluate import list_errors, measure_again
+from attnexp.training.inputs import load_data, make_splits
 from attnexp.training.metrics import measure
-from attnexp.training.run import make_splits, train_run
+from attnexp.training.run import train_run
 
 Finished = tuple[RunConfig, Path, RunResult]
 
@@ -48,25 +47,11 @@ def test_the_folder_holds_what_the_contract_says(finished: Finished) -> None:
     assert result.config == to_dict(config)
     assert result.data["largest_class"] == 0.5
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
+    log = (path / store.LOG).read_text()
+    assert re.fullmatch(r"(epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s\n){3}", log)
     assert predictions.TEST not in predictions_that_give_the_rows(path, result)
+    assert measure_again(path).metrics == result.test
     assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
-
-
-def test_state_and_time_left_are_told(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
-    """Without a terminal, too. A run that failed goes on as one that was stopped does."""
-    config = config_in(tmp_path, "train.epochs=2")
-    measure_epoch = loop.measure_epoch
-    for error in (KeyboardInterrupt, RunFailed):
-        monkeypatch.setattr(loop, "measure_epoch", Mock(side_effect=error("no")))
-        with pytest.raises(error):
-            train_run(config)
-        assert [*list_runs(tmp_path)["state"]] == ["stopped"]
-    monkeypatch.setattr(loop, "measure_epoch", measure_epoch)
-    train_run(config)
-    assert [*list_runs(tmp_path)["state"]] == ["finished"]
-    first, last = [line for line in capsys.readouterr().err.splitlines() if " loss " in line]
-    assert re.search(r"epoch 1/2 .* texts/s, about \d+ s left$", first)
-    assert last.endswith(" texts/s")
 
 
 def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
@@ -101,7 +86,7 @@ def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
     cpu = torch.device("cpu")
-    dataset = run.load_data(config_in(tmp_path).data)
+    dataset = load_data(config_in(tmp_path).data)
 
     def chance(*words: str) -> dict[str, Any]:
         config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
@@ -140,42 +125,37 @@ def test_a_finished_run_is_repeated_only_when_asked(finished: Finished, monkeypa
     assert [file.name for file in path.parent.glob("[!.]*")] == [again.run_id]
 
 
-def test_threads_are_those_of_the_run_and_set_back_after_it(tmp_path: Path) -> None:
-    before = torch.get_num_threads()
-    few = ["train.epochs=1", "data.limit_train=8", "data.limit_test=8"]
-    path, result = train_run(config_in(tmp_path, f"train.threads={before + 1}", *few))
-    assert result.provenance["threads"] == before + 1
-    measure_again(path)
-    assert torch.get_num_threads() == before
-
-
 def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
-    """Words of the file have its vectors, the others their own start; coverage is told."""
-    words = run.load_data(config_in(tmp_path).data).words
+    """Words of the file have its vectors, the others their own start; coverage is reported. As many
+    threads as the run asks for are set back after it."""
+    words = load_data(config_in(tmp_path).data).words
     file, known = tmp_path / "vectors.txt", words[::2]
     file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))
-    given = [f"model.vectors={file}", "model.d_model=4", "model.freeze=true"]
-    path, result = train_run(config_in(tmp_path, *given, f"data.vocab_size={4 + len(words)}"))
+    num_threads = torch.get_num_threads()
+    given = [f"model.vectors={file}", "model.d_model=4", f"train.threads={num_threads + 1}"]
+    path, result = train_run(config_in(tmp_path, *given, "model.freeze=true"))
+    assert measure_again(path).metrics == result.test
+    assert result.provenance["threads"] == num_threads + 1
+    assert torch.get_num_threads() == num_threads
     assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
     weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
-    table = weights["embedding.weight"][4 : 4 + len(words)]  # every id is taken
+    table = weights["embedding.weight"][4:]
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05
 
 
-def test_a_word_table_has_a_row_for_each_word(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_a_word_table_has_a_row_for_each_word(
+    finished: Finished, tmp_path: Path, monkeypatch: Patch
+) -> None:
     """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
 
-    def train(name: str) -> tuple[dict[str, Any], RunResult]:
-        path, result = train_run(config_in(tmp_path / name))
-        assert measure_again(path).metrics == result.test
-        return predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS), result
-
-    weights, result = train("sized")
-    monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
-    whole, expected = train("whole")
+    _, path, result = finished
+    weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
     num_rows = len(weights["embedding.weight"])
-    assert num_rows == 4 + len(run.load_data(config_in(tmp_path).data).words)
+    assert num_rows == 4 + len(load_data(config_in(tmp_path).data).words)
+    monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
+    path, expected = train_run(config_in(tmp_path))
+    whole = predictions.load_arrays(Run(path=path, result=expected), predictions.WEIGHTS)
     assert len(whole["embedding.weight"]) == 1000
     for name in weights:
         np.testing.assert_array_equal(weights[name], whole[name][:num_rows])
@@ -188,35 +168,26 @@ def test_patience_ends_training_where_the_held_out_accuracy_no_longer_rises(tmp_
     assert len(accuracies) == 1 + accuracies.index(max(accuracies)) + 2 < 9
 
 
-def squared(logits: Tensor, labels: Tensor) -> Tensor:
-    return (logits.sigmoid() - labels).square().mean()
-
-
-class Scaled:
-    """The same, times a setting."""
+class Squared:
+    """The squared error, times a setting."""
 
     def __init__(self, *, factor: Annotated[float, Gt(0)] = 1) -> None:
         self.factor = factor
 
     def __call__(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return self.factor * squared(logits, labels)
+        return self.factor * (logits.sigmoid() - labels).square().mean()
 
 
 def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
-    _, usual = train_run(config_in(tmp_path))
-    _, own = train_run(config_in(tmp_path, "train.loss=test_run:squared"))
-    assert own.run_id != usual.run_id
-    assert own.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
-    assert own.final.val_loss != usual.final.val_loss
-    scaled = [
-        train_run(config_in(tmp_path, "train.loss=test_run:Scaled", f"train.loss.factor={factor}"))
-        for factor in (1, 4)
-    ]
-    first_losses = [result.epochs[0].train_loss for _, result in scaled]
-    assert first_losses == pytest.approx([0.25, 1.0], abs=0.2)
-    assert scaled[0][1].run_id != scaled[1][1].run_id
+    loss = "train.loss=test_run:Squared"
+    once, four_times = (
+        train_run(config_in(tmp_path, loss, f"train.loss.factor={factor}"))[1] for factor in (1, 4)
+    )
+    assert once.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
+    assert four_times.epochs[0].train_loss == pytest.approx(1.0, abs=0.2)
+    assert once.run_id != four_times.run_id
     with pytest.raises(UserError, match=r"train\.loss\.factor must be greater than 0; got -1"):
-        config_in(tmp_path, "train.loss=test_run:Scaled", "train.loss.factor=-1")
+        config_in(tmp_path, loss, "train.loss.factor=-1")
     with pytest.raises(UserError, match=r"torch:ones failed: TypeError"):
         train_run(config_in(tmp_path, "train.loss=torch:ones"))
 

@@ -2,11 +2,13 @@
 
 import sqlite3
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
-from conftest import Capture, Patch, Refused
+from conftest import Capture, OwnModule, Patch, Refused
+from samples import write
 from small import examples, fit, without_clock
 
 from attnexp.base.errors import UserError
@@ -21,7 +23,8 @@ from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import open_executor
 from attnexp.training import loop
 from attnexp.training.evaluate import measure_again
-from attnexp.training.run import load_data, train_run
+from attnexp.training.inputs import load_data
+from attnexp.training.run import train_run
 
 MODULE = """
 import pathlib, sqlite3, torch, torch.nn.functional as F
@@ -66,13 +69,10 @@ Make = Callable[..., RunConfig]
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: Patch) -> Make:
-    name = f"{tmp_path.name}_code"
-    (tmp_path / f"{name}.py").write_text(MODULE.format(name))
+def own(tmp_path: Path, own_module: OwnModule) -> Make:
+    name = own_module(MODULE.format(f"own_{tmp_path.name}"))
     (tmp_path / f"{name}_helper.py").write_text("SCALE = 0.01")
     (tmp_path / "late.txt").write_text("1")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
 
     def make(*words: str) -> RunConfig:
         own_words = [word.replace("own:", f"{name}:") for word in words]
@@ -96,12 +96,12 @@ def test_a_baseline_is_fitted_and_what_it_changes_in_place_is_its_own(own: Make)
 
 def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> None:
     """Positions, too, are changed in place in both trainings."""
-    plain = ["data.max_len=6", "model.dropout=0"]
     rows = []
     for loss in ("smoothed", "in_place"):
-        config = own("position=own:Scaled", f"train.loss=own:{loss}", *plain)
-        rows.append([*fit(build_model(config), examples(32), config.train)])
-    assert without_clock(rows[0]) == without_clock(rows[1])
+        words = "position=own:Scaled", f"train.loss=own:{loss}", "data.max_len=6", "model.dropout=0"
+        config = own(*words)
+        rows.append(without_clock([*fit(build_model(config), examples(32), config.train)]))
+    assert rows[0] == rows[1]
 
 
 def test_state_outside_the_weights_is_refused_after_training(own: Make) -> None:
@@ -141,17 +141,11 @@ def test_a_run_counts_while_what_it_read_is_as_it_was(
 
 def test_pieces_that_are_trained_in_turn_keep_their_own_files(own: Make, tmp_path: Path) -> None:
     """In one process: a module that is imported later is none of an earlier one's."""
-    for name in ("first", "later"):
-        (tmp_path / f"{tmp_path.name}_{name}.py").write_text(
-            "def tokens(text: str) -> list[str]:\n    return text.split()\n"
-        )
-    files = [
-        train_run(own(f"data.tokenizer={tmp_path.name}_{name}:tokens", f"seed={seed}"))[
-            1
-        ].read_files
-        for seed in range(2)
-        for name in ("first", "later")
-    ]
+    files = []
+    for seed, name in product(range(2), ("first", "later")):
+        write(tmp_path / f"{tmp_path.name}_{name}.py", "tokens = str.split")
+        words = f"data.tokenizer={tmp_path.name}_{name}:tokens", f"seed={seed}"
+        files.append(train_run(own(*words))[1].read_files)
     assert files[:2] == files[2:]
     assert f"{tmp_path.name}_later.py" not in files[2]
 
@@ -172,7 +166,7 @@ def test_a_checkpoint_is_begun_anew_when_a_file_changed(
 def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refused: Refused) -> None:
     path, result = train_run(own("position=own:Scaled"))
     run = Run(path=path, result=result)
-    name = f"{tmp_path.name}_code"
+    name = f"own_{tmp_path.name}"
     helper = tmp_path / f"{name}_helper.py"
     assert {f"{name}.py", helper.name} <= result.read_files.keys()
     assert (path / "code" / helper.name).read_text() == helper.read_text()
@@ -193,8 +187,8 @@ def test_a_run_of_changed_source_is_not_loaded(own: Make, tmp_path: Path, refuse
 
 def test_a_plan_with_user_code_trains_nothing_in_its_process(own: Make) -> None:
     """Neither the baseline, nor where no job with user code is missing."""
-    theirs = Job(config=own("position=own:Scaled"), label="theirs", parts=(), factors={})
-    ours = Job(config=own(), label="ours", parts=(), factors={})
+    theirs = Job(config=own("position=own:Scaled"), label="theirs")
+    ours = Job(config=own(), label="ours")
     one_worker = ExecutorConfig(workers=1)
     assert isinstance(open_executor(one_worker, [ours], [theirs, ours]), executors.SideBySide)
     assert isinstance(open_executor(one_worker, [ours], [ours]), executors.OneByOne)
