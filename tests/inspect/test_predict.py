@@ -71,8 +71,7 @@ def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Pat
     reading = insight.load_model(path).read("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
-    assert reading.table is not None
-    assert reading.table.shape == (7, 128)
+    assert np.shape(reading.table) == (7, 128)
     for layer in reading.layers:
         assert layer.weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)
 
@@ -83,7 +82,6 @@ def test_tokens_are_said_with_what_they_receive(run: Run, here_json: Json) -> No
     assert record["tokens"] == [insight.START, "the", "plot", "was", "superb", "frabjous"]
     assert record["known"][-1] is False
     assert record["label"] == max(probabilities, key=probabilities.get)
-    assert sum(probabilities.values()) == pytest.approx(1)
     (maps,) = np.array(record["maps"])  # of one layer: (heads, queries, keys)
     received = maps.mean(axis=1)
     np.testing.assert_allclose(received.mean(axis=0), record["attention"], atol=1e-6)
