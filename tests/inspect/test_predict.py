@@ -71,7 +71,8 @@ def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Pat
     reading = insight.load_model(path).read("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
-    assert np.shape(reading.table) == (7, 128)
+    assert reading.table is not None
+    assert reading.table.shape == (7, 128)
     for layer in reading.layers:
         assert layer.weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)
 
