@@ -40,9 +40,7 @@ def test_files_that_are_opened_are_noted_while_it_is_asked_for(folder: Path) -> 
     assert read_in(folder).keys() == {"text", "array.npy", "l/s", "r/s"}
 
 
-def test_modules_are_noted_by_their_names_as_they_were_when_they_were_imported(
-    folder: Path,
-) -> None:
+def test_modules_are_noted_as_they_were_when_imported(folder: Path) -> None:
     """Those of Python and numpy are not."""
     package = f"{folder.name}_lib"
     core = folder / package / "core.py"
