@@ -140,11 +140,8 @@ def test_chance_is_asked_of_each_pair(metric: str) -> None:
     changes: Any = {"chance": {metric: 0.5}, "num_texts": {"result": 400}}
     rows = differences(replace(whole, **changes), metric=spec)
     assert rows["b"].words == "neither is shown to be above chance"
-    assert (rows["b"].verdict, rows["b"].seeds_if_as_measured, rows["b"].seeds_at_most) == (
-        "",
-        None,
-        None,
-    )
+    proposals = (rows["b"].seeds_if_as_measured, rows["b"].seeds_at_most)
+    assert (rows["b"].verdict, proposals) == ("", (None, None))
     assert rows["learnt"].verdict == "helps on these texts"
 
 

@@ -66,10 +66,7 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     assert (group.protocol, points(group)) == ("holdout", ["chosen", "final"])
     assert group.values("chosen", "accuracy")["a"].to_dict() == {"0": 0.55}
     assert group.values("final", "accuracy")["a"].to_dict() == {"0": 0.7}
-
-
-def test_the_gap_is_accuracy_on_train_minus_accuracy() -> None:
-    group = one(result("a", 0, [0.8, 0.7]))
+    # Accuracy on train after the epoch, 0.9, minus accuracy.
     assert group.values("final", "gap")["a"].to_dict() == pytest.approx({"0": 0.2})
 
 
@@ -103,13 +100,11 @@ def test_variants_are_told_apart_by_name(study: str, runs: list[Run], names: lis
     assert one(*runs, study=study).variants == names
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_a_bare_run_like_those_of_a_study_is_one_of_theirs_wherever_it_stands(seed: int) -> None:
-    named, bare = as_rows(result("no_pe", 0, [0.8]), "s"), as_rows(result("", seed, [0.8]))
+def test_a_bare_run_like_those_of_a_study_is_one_of_theirs_wherever_it_stands() -> None:
+    named, bare = as_rows(result("no_pe", 0, [0.8]), "s"), as_rows(result("", 1, [0.8]))
     for rows in ([named, bare], [bare, named]):
         (group,) = make_groups(rows, {})
-        values = group.values("final", "accuracy")["no_pe"].to_dict()
-        assert values == {"0": 0.8, str(seed): 0.8}
+        assert group.values("final", "accuracy")["no_pe"].to_dict() == {"0": 0.8, "1": 0.8}
 
 
 def test_other_data_and_protocols_are_groups_of_their_own() -> None:
@@ -183,8 +178,6 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
     a = [result("a", seed, [0.8]) for seed in (0, 1)]
     group = one(*a, result("b", 1, [0.8], "model.heads=4"), plan=planned("abc", "01"))
     assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
-    twice = planned("a", "00")  # on two data sets
-    assert one(a[0], plan=twice).planned == {"a": ["0"]}
 
 
 def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
@@ -239,6 +232,7 @@ def test_a_damaged_run_is_left_out(
 @pytest.mark.parametrize("num_right", [19_999, 20_000])
 def test_answers_of_another_accuracy_are_not_used(num_right: int) -> None:
     bits = np.packbits(np.arange(25_000) < num_right).tobytes()
-    run = replace(as_rows(result("a", 0, [0.8])), correct={1: bits})
+    run = as_rows(result("a", 0, [0.8]))
+    run.epochs["correct"] = [bits]
     (group,) = make_groups([run], {})
     assert [*map(np.sum, group.right.values())] == ([num_right] if num_right == 20_000 else [])

@@ -35,6 +35,8 @@ def test_negative_components_are_left_out() -> None:
     """Seeds and texts whose means are all equal: the rest alone makes the variance."""
     interval: Any = crossed(np.array([[1.0, -1.0], [-1.0, 1.0]]))
     assert (interval.df, interval.se) == pytest.approx((1, 1))
+    assert crossed(np.ones((1, 5))) is None
+    assert crossed(np.zeros((3, 5))) is None
 
 
 @given(st.integers(2, 6), st.integers(2, 9), st.integers(0, 999))
@@ -53,11 +55,6 @@ def test_with_texts_alike_it_is_the_interval_of_seeds(d: list[int], copies: int,
     for shift in (-1, 1):
         shifted = seeds._replace(low=texts.low + shift, high=texts.high + shift)
         assert widen(texts, shifted) == (texts.low + min(shift, 0), texts.high + max(shift, 0))
-
-
-def test_without_variation_or_with_one_seed_there_is_none() -> None:
-    assert crossed(np.ones((1, 5))) is None
-    assert crossed(np.zeros((3, 5))) is None
 
 
 def test_equal_errors_give_the_t_interval_over_data_sets() -> None:
