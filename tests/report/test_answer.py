@@ -103,9 +103,8 @@ def test_a_difference_in_a_unit_of_its_own_is_not_in_points() -> None:
 
 def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
     answer = published("blog_data")
-    words = [row.words for row in answer.differences]
-    assert "undecided, 31 to 1,218 seeds" in words
-    assert "undecided, at most 88 seeds" in words
+    words = {row.words for row in answer.differences}
+    assert {"undecided, 31 to 1,218 seeds", "undecided, at most 88 seeds"} < words
     assert "A to B seeds: " in printed(answer)
     assert "A to B seeds: " not in printed(published("blog"))
 
@@ -167,7 +166,7 @@ def test_latex_is_escaped_and_captioned() -> None:
     text = formats.format_answer(published("blog"), None, "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}"):
         assert part in text
-    for part in (r"$\pm$", r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40"):
+    for part in (r"$\pm$", r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):
         assert part in text
     assert r"no\_pe" in formats.format_answer(published("blog"), "study", "latex")
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import pytest
 from made_up import made_answer, made_group, made_reading, published
@@ -13,10 +13,6 @@ from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.rows import as_rows
 from attnexp.report import page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-Theme = Literal["light", "dark"]
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
 READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
@@ -65,7 +61,7 @@ def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme) -> None:
+def test_the_page_in_a_browser(browser: Any, tmp_path: Path, theme: str) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""
     groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *published("position").groups]
     written(tmp_path, *groups, readings=[*READINGS, (LONG, made_reading(f"{LONG} a b c"))])
