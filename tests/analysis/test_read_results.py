@@ -138,7 +138,7 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
     [
         (FRAME.drop(columns="variant"), {}, ["no column variant", "--variant-column"]),
         (FRAME, {"metric": "acuracy"}, ["no column acuracy", "'accuracy'", "--metric"]),
-        (RUNS, LOSS | {"margin": None}, ["--margin", "difference of loss", "in its unit"]),
+        (RUNS, {"metric": "loss"}, ["--margin", "difference of loss", "in its unit"]),
         (RUNS, LOSS | {"margin": 0}, ["--margin"]),
         (FRAME, {"margin": 0.005}, ["in points", "half a point is 0.5"]),  # meant as a share?
         (FRAME, {"baseline": "c"}, ["there is no c", "a, b"]),

@@ -101,10 +101,9 @@ def test_a_difference_in_a_unit_of_its_own_is_not_in_points() -> None:
     assert table.title == "Difference in loss from a, margin ±0.01, 95 % intervals"
 
 
-def test_seeds_wanted_are_two_numbers_whose_meaning_is_said() -> None:
+def test_what_seeds_wanted_mean_is_said_where_they_are() -> None:
     answer = published("blog_data")
-    words = {row.words for row in answer.differences}
-    assert {"undecided, 31 to 1,218 seeds", "undecided, at most 88 seeds"} < words
+    assert "undecided, 31 to 1,218 seeds" in [row.words for row in answer.differences]
     assert "A to B seeds: " in printed(answer)
     assert "A to B seeds: " not in printed(published("blog"))
 
@@ -196,13 +195,12 @@ def test_no_name_in_csv_is_a_formula() -> None:
     assert written == ["'=1+1,-1.5", "'@A,-1.5", "'-2+3,-1.5", "'+x,-1.5", "pe,-1.5"]
 
 
-def test_means_over_data_sets_are_in_every_format_and_have_the_next_ones_interval() -> None:
+def test_means_over_data_sets_are_in_every_format() -> None:
     answer = published("blog_data")
     assert "Mean difference from no_pe over" in formats.format_answer(answer, None, "markdown")
     assert "tab:across" in formats.format_answer(answer, None, "latex")
     row = read_csv(answer, "across").iloc[0]
     assert (row["variant"], row["baseline"], row["n"]) == ("pe", "no_pe", 6)
-    assert row["next_low"] < row["low"] < row["mean"] < row["high"] < row["next_high"]
 
 
 def test_json_has_null_where_there_is_no_number() -> None:
