@@ -98,8 +98,7 @@ def find_group(
 
 
 def compare_at_endpoints(group: Group) -> list[Difference]:
-    """Differences at `best` and then at `final`, or at `final` alone where that is the best
-    epoch."""
+    """Differences at `best` and then at `final`; at `final` alone where that is the best epoch."""
     differences = compare([group], ACCURACY).differences
     return sorted(differences, key=lambda row: row.endpoint.name)
 

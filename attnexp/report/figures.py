@@ -31,8 +31,7 @@ KINDS = ("svg", "pdf", "png")
 SERIES = ("#70757d", "#0e5dd9", "#d97a05", "#1fa867", "#9342a2", "#c52028", "#8e88e8", "#ab85bf")
 MARKERS = "osD^vPX>"
 """Colours and markers of variants, the baseline's first and its colour never again, so that no two
-of 56 look alike. Colours have contrast 3 on white, and differ for readers who see no red or no
-green."""
+of 56 look alike. Colours have contrast 3 on white, and differ for colour-blind readers."""
 
 STYLE = {
     "svg.fonttype": "none",

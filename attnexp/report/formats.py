@@ -84,8 +84,7 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def _format_table(table: Table, name: str, format: str) -> str:
-    """A table as csv, or with its title as markdown, or for LaTeX's `booktabs`, with the label
-    `tab:NAME`."""
+    """A table as csv, or with its title as markdown, or as LaTeX with the label `tab:NAME`."""
     if format == "csv":
         return to_csv(table.frame)
     cells = table.cells

@@ -21,8 +21,7 @@ ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 
 
 def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
-    """What a reader of the tables must know, and what "A to B seeds" means. rows: the differences
-    that are shown."""
+    """What a reader of the tables must know. rows: the differences that are shown."""
     yield from describe_comparisons(answer)
     words = [row.words for row in rows if row.verdict == UNDECIDED]
     if any(text != UNDECIDED for text in words):
@@ -36,8 +35,7 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
 
 
 def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
-    """The settings that all variants of these groups share, by key; none for results of other
-    trainers."""
+    """The settings that all variants of these groups share, by key."""
     variants = [settings(config) for group in groups for config in group.configs.values()]
     shared = dict(variants[0]) if variants else {}
     for variant in variants:

@@ -43,9 +43,8 @@ def _show_part(answer: Answer, console: Console) -> None:
 
 
 def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
-    """Print the answer of several data sets at the endpoint that decides, and return what is shown
-    of it. Of many contrasts the means over data sets come first, and of each data set the
-    differences that are decided."""
+    """Print the answer of several data sets at the endpoint that decides, of many contrasts only
+    means over data sets and decided differences; return the differences that are shown."""
     point = answer.groups[0].points[0]
     means = [row for row in answer.means if row.endpoint == point]
     rows = [row for row in answer.measured if row.endpoint == point]
