@@ -76,6 +76,14 @@ def test_windows_keep_words_near() -> None:
     assert torch.equal(changed_ids("reverse", ids), ids.flip(1))
 
 
+@pytest.mark.parametrize("order", ["shuffle", "reverse"])
+def test_only_a_model_with_positions_notices_order(order: str) -> None:
+    without = model_of("position=none")
+    torch.testing.assert_close(logits(without, order), logits(without), rtol=0, atol=1e-12)
+    model = model_of("position=sinusoidal")
+    assert not torch.allclose(logits(model, order), logits(model))
+
+
 @pytest.mark.parametrize("position", POSITIONS)
 def test_positions_are_removed_shifted_and_permuted(position: str) -> None:
     model = model_of(f"position={position}")
