@@ -96,6 +96,8 @@ def _format_table(table: Table, name: str, format: str) -> str:
             lines.append(f"| {line} |")
         return "\n".join(lines)
     escaped = cells.map(_escape).rename(columns=_escape)
+    first = escaped.columns[0]  # LaTeX takes `[` or `*` at the start of a line for an argument.
+    escaped[first] = escaped[first].str.replace(r"^(?=[\[*])", "{}", regex=True)
     text = escaped.to_latex(
         index=False,
         caption=_escape(table.title),

@@ -168,6 +168,9 @@ def test_latex_is_escaped_and_captioned() -> None:
     for part in (r"$\pm$", r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):
         assert part in text
     assert r"no\_pe" in formats.format_answer(published("blog"), "study", "latex")
+    starred = made_answer(made_group("[CLS]", "*"))
+    lines = formats.format_answer(starred, None, "latex").splitlines()
+    assert not [line for line in lines if line.startswith(("[", "*"))]
 
 
 def read_csv(answer: Answer, table: TableName | None) -> pd.DataFrame:
