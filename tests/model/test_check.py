@@ -9,13 +9,12 @@ import pytest
 import torch
 from conftest import OwnModule
 from samples import message_of
-from test_oracle import COMBINATIONS, SMALL, texts
+from test_oracle import SMALL, texts
 from torch import Tensor
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
 from attnexp.network.check import check_model, check_start
-from attnexp.network.fast import take_fast_path
 from attnexp.network.guard import guard
 
 SEAMS = {
@@ -25,7 +24,6 @@ SEAMS = {
     "Mask": ("", "Own.__call__ = Own.forward"),
     "Mixer": ("d_input, d_model", "self.d_output = d_model"),
     "Pooling": ("d_input", ""),
-    "Score": ("num_heads, d_query, d_key, d_head", ""),
     "Embedding": ("vocab_size, d_model", ""),
 }
 """What a piece of each seam is given, and a line of its constructor."""
@@ -44,7 +42,7 @@ class Own(seams.{}):
 Own = Callable[..., Any]
 BIAS, TURN, MASK = ("position", "ScoreBias"), ("position", "Rotation"), ("mask", "Mask")
 JOIN, MIX, BEFORE = ("position", "JoinedPosition"), ("model", "Mixer"), ("model.before", "Mixer")
-SCORE, POOL = ("model.score", "Score"), ("model.pooling", "Pooling")
+POOL = ("model.pooling", "Pooling")
 EMBED = ("model", "Embedding")
 WRONG = [
     (*BIAS, "torch.zeros(2, 7)", "RuntimeError: The size of tensor a (7) must match"),
@@ -53,15 +51,12 @@ WRONG = [
     (*MASK, "others[0] < x", "Own leaves a query no key to see."),
     (*MASK, "(torch.rand(7, 7) < 0.5) | (x == others[0])", "Own gives other logits when asked"),
     (*MIX, "x.mean(1)", "Own returned (3, 4), wanted (3, 7, 4)."),
-    (*BEFORE, "x.long()", "Own returned torch.int64, wanted torch.float32."),
     (*BEFORE, "(x, x)", "Own returned tuple, wanted torch.float32."),
-    (*SCORE, "(x @ others[0].mT).half()", "Own returned torch.float16"),
     (*POOL, "x", "Own returned (3, 7), wanted (3,)."),
     (*POOL, "x.sum(1) / 0", "Own returned logits that are not finite"),
     (*EMBED, "x[..., None].float()", "Own returned (3, 7, 1), wanted (3, 7, 4)."),
     (*JOIN, "x[:, :5]", "Own returned (3, 5, 4), wanted (3, 7, 4)."),
     (*JOIN, "x + torch.arange(3.)[: len(x), None, None]", "Own mixes the texts of a batch"),
-    (*JOIN, "nn.functional.dropout(x, 0.5)", "Own gives other logits when asked again"),
     (*JOIN, "x", "self.w = nn.LazyLinear(2)", "an uninitialized parameter"),
     (*JOIN, "x", "self.w = nn.Parameter(torch.zeros(1).bfloat16())", "parameter 'w' is torch.bfl"),
     (*JOIN, "x", "self.w = nn.Parameter(torch.tensor(np.random.default_rng().random()).float())",
@@ -104,6 +99,7 @@ def check(config: Any) -> None:
         check_model(model, fresh, texts(), 2)
         model.train()(texts())
         check_model(model, fresh, texts(), 2)
+        assert all(module.training for module in model.modules())
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -114,11 +110,12 @@ def test_what_a_piece_does_wrong_is_said(case: tuple[str, ...], own: Own) -> Non
 
 @pytest.mark.parametrize("piece", FIT)
 def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Own) -> None:
-    """And leaves the global streams of numpy and Python where they are."""
+    """And leaves the global streams where they are."""
 
     def states() -> list[str]:
         numpy: Any = np.random.get_state()
-        return [str([*numpy[1], numpy[2]]), str(random.getstate())]
+        python = str(random.getstate())
+        return [str([*numpy[1], numpy[2]]), python, str(torch.get_rng_state())]
 
     before = states()
     check(own(*piece))
@@ -139,16 +136,3 @@ def test_ids_and_masks_are_copies_for_pieces(piece: tuple[str, str, str], own: O
     model(ids)
     assert torch.equal(ids, texts())
     assert torch.equal(masks[0], texts() == 0)
-
-
-@pytest.mark.parametrize("words", COMBINATIONS[::9])
-def test_right_pieces_pass_and_nothing_is_changed(words: str) -> None:
-    config = compose([*SMALL, *words.split()])
-    model = build_model(config).train()
-    take_fast_path(model)
-    fresh = build_model(config)
-    torch.manual_seed(0)
-    check_model(model, fresh, texts(), 2)
-    assert torch.rand(()) == torch.rand((), generator=torch.Generator().manual_seed(0))
-    assert all(module.training for module in model.modules())
-    assert not any(module._forward_hooks for module in model.modules())
