@@ -75,13 +75,10 @@ def _make_group(
     by_epoch = [name for name in epochs if name.startswith(("train_", "val_"))]
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first.protocol])
     by_variant = epochs.groupby("variant", sort=False)
-    have_same_texts = len({run.setup.record["resample"] for run in runs.values()}) == 1
     published = [
         k_rows_like(setup.settings, first.facts).assign(variant=variant)
         for variant, setup in setups.items()
     ]
-    made_by = [made for run in runs.values() for made in run.made_by]
-    largest_classes = [run.largest_class for run in runs.values() if run.largest_class]
     num_texts = first.facts["n_test"]
     return Group(
         data=named["data"].iloc[0],
@@ -94,15 +91,15 @@ def _make_group(
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
         configs={variant: setup.config for variant, setup in setups.items()},
-        right=_unpack_answers(measured, points, num_texts) if have_same_texts else {},
+        right=_unpack_answers(measured, points, runs, num_texts),
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
-        made_by=list({str(made): made for made in made_by}.values()),
+        made_by=_list_versions(runs),
         code={variant: setup.code for variant, setup in setups.items()},
         facts={variant: setup.facts for variant, setup in setups.items()},
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
         chance=_describe_guess(first.facts),
-        guess=unpack(largest_classes[0], num_texts) if largest_classes else None,
+        guess=_unpack_guess(runs, num_texts),
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
@@ -192,11 +189,13 @@ def _measure_endpoint(epochs: pd.DataFrame, point: Endpoint) -> pd.DataFrame:
 
 
 def _unpack_answers(
-    measured: pd.DataFrame, points: Sequence[Endpoint], num_texts: int
+    measured: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows], num_texts: int
 ) -> dict[tuple[str, str, str], Bits]:
-    """Which test texts are right, by variant, seed and endpoint. Answers of another accuracy than
-    the run's are not used."""
+    """Which test texts are right, by variant, seed and endpoint; none where runs have other test
+    sets, as each seed may draw its own. Answers of another accuracy than the run's are not used."""
     answers: dict[tuple[str, str, str], Bits] = {}
+    if len({run.setup.record["resample"] for run in runs.values()}) > 1:
+        return answers
     on_test = [point.name for point in points if point.split == "test"]
     rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
     for row in rows.itertuples():
@@ -204,6 +203,18 @@ def _unpack_answers(
         if abs(bits.sum() - row.accuracy * num_texts) < 0.5:
             answers[row.variant, row.seed, row.point] = bits
     return answers
+
+
+def _unpack_guess(runs: Mapping[str, RunRows], num_texts: int) -> Bits | None:
+    """Which test texts always answering the largest class has right; None where not known."""
+    stored = [run.largest_class for run in runs.values() if run.largest_class]
+    return unpack(stored[0], num_texts) if stored else None
+
+
+def _list_versions(runs: Mapping[str, RunRows]) -> list[dict[str, Any]]:
+    """What made these runs, each once."""
+    versions = {str(made): made for run in runs.values() for made in run.made_by}
+    return list(versions.values())
 
 
 def _describe_guess(facts: dict[str, Any]) -> dict[str, float]:

@@ -21,15 +21,15 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     """The model of a config, a network or a baseline: ids (B, T) -> logits, (B,) or (B, C). Weights
     depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built."""
     seed = config.seed_of("init")
+    vocab_size = config.data.vocab_size
+    network: nn.Module
     if config.model.fills(Baseline):
         classes = {"num_classes": num_classes} if num_classes > 2 else {}
-        baseline: nn.Module = build_piece(
-            config.model, config.data.vocab_size, seed=seed, **classes
-        )
-        return baseline
+        network = build_piece(config.model, vocab_size, seed=seed, **classes)
+        return network
     if config.model.fills(Network):
-        surroundings = config.data.vocab_size, config.data.max_len, num_classes
-        network: nn.Module = build_piece(config.model, *surroundings, seed=seed)
+        surroundings = vocab_size, config.data.max_len, num_classes
+        network = build_piece(config.model, *surroundings, seed=seed)
         if num_classes == 2:
             network.register_forward_hook(_as_log_odds)
     else:

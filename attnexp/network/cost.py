@@ -15,8 +15,7 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
-    """Trainable parameters, and FLOPs (2 for a multiply and an add) of one text's forward pass on
-    the reference path."""
+    """Trainable parameters, and FLOPs (2 for a multiply and an add) of a text's reference path."""
     flops = 0
     # Without values torch looks into an LSTM; some operation may need them.
     for device in ("meta", "cpu"):

@@ -57,8 +57,7 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 
 def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, cut where a difference can be no larger: at
-    ±100 points of two variants, ±200 of an interaction. None where there is none, or one without
-    ends."""
+    ±100 points of two variants, ±200 of an interaction. None where there are no finite ends."""
     weights = map(abs, row.contrast.weights.values())
     largest = row.metric.whole * sum(weights) / 2 or math.inf
     intervals: list[Bounds | None] = []

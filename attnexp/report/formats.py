@@ -84,8 +84,7 @@ def to_csv(frame: pd.DataFrame) -> str:
 
 
 def _format_table(table: Table, name: str, format: str) -> str:
-    """A table as csv, or with its title as markdown, or for LaTeX's `booktabs`, with the label
-    `tab:NAME`."""
+    """A table as csv, or with its title as markdown, or as LaTeX with the label `tab:NAME`."""
     if format == "csv":
         return to_csv(table.frame)
     cells = table.cells
@@ -97,8 +96,6 @@ def _format_table(table: Table, name: str, format: str) -> str:
             lines.append(f"| {line} |")
         return "\n".join(lines)
     escaped = cells.map(_escape).rename(columns=_escape)
-    first = escaped.columns[0]  # `\\\\` takes `[` and `*` after it for its argument
-    escaped[first] = escaped[first].str.replace(r"^(?=[\[*])", "{}", regex=True)
     text = escaped.to_latex(
         index=False,
         caption=_escape(table.title),
@@ -110,5 +107,4 @@ def _format_table(table: Table, name: str, format: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text for LaTeX."""
     return text.translate(LATEX)

@@ -18,9 +18,8 @@ SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: `SHOWN`, with the accuracy of the chosen epoch,
-    else of the last, then folder, and the reason why a run is broken. Raises `UserError` if there
-    are none."""
+    """The runs in or under a folder, oldest first: `SHOWN`, with the test accuracy, then folder,
+    and the reason why a run is broken. Raises `UserError` if there are none."""
     root = manifest.check_folder(root)
     folders = list(filter(Path.is_dir, manifest.list_folders(root)))
     if not folders:

@@ -170,9 +170,8 @@ def _pivot(
 
 
 def tabulate_classes(answer: Answer) -> Table:
-    """Precision, recall and F1 of each class, from predictions stored at the deciding endpoint, and
-    the share of its texts that are taken for each class. Raises `UserError` where no run is on
-    disk."""
+    """Precision, recall and F1 of each class at the deciding endpoint, and the share of its texts
+    that are taken for each class. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
         point = group.points[0].name

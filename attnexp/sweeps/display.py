@@ -48,8 +48,7 @@ def describe_counts(sweep: Sweep, counts: dict[str, Any]) -> str:
 
 
 class SweepDisplay:
-    """A line for each run that has ended, and what is left: in a bar on a terminal; else in a line
-    for each change of what is waited for."""
+    """A line for each run that has ended, and what is left: on a terminal in a bar."""
 
     def __init__(self) -> None:
         console = progress.console
@@ -65,7 +64,7 @@ class SweepDisplay:
         """Show the current state of these entries. status: what is waited for, or nothing."""
         counts = Counter(type(entry.outcome) for entry in entries)
         num_left = counts[type(None)]
-        num_here = sum(not entry.before for entry in entries)  # those that this sweep runs
+        num_here = sum(not entry.before for entry in entries)
         num_done_here = num_here - num_left
         line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
         if num_done_here > 0:

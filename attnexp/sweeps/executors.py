@@ -20,7 +20,7 @@ import torch
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
-from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, foreign_code, to_dict
+from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
 from attnexp.runs.labels import departures, known_defaults
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
@@ -210,11 +210,6 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
         num_cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
         fitting = num_cores // num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
-
-
-def has_user_code(jobs: Iterable[Job]) -> bool:
-    """Whether any job runs code that is not attnexp's."""
-    return any(foreign_code(to_dict(job.config)) for job in jobs)
 
 
 def num_threads(jobs: Iterable[Job]) -> int:

@@ -112,13 +112,11 @@ def command_of(words: Sequence[str], metric: MetricSpec) -> str:
 
 
 def _varied_keys(words: Sequence[str]) -> list[str]:
-    """Keys of words with several values."""
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
 def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
-    """Raise `UserError` for shared words that set what a study varies, and that vary two sources of
-    chance: runs that share one depend on it."""
+    """Raise `UserError` for words that set what a study varies, or vary two sources of chance."""
     own_keys = {key_of(word) for words in study.variants.values() for word in words}
     for word in shared:
         if key_of(word) in own_keys:
@@ -152,8 +150,7 @@ def _plan_jobs(
 def _expand_variants(
     study: Study, shared: Sequence[str], title: str
 ) -> Iterator[tuple[str, dict[str, str], list[RunConfig]]]:
-    """Label, level of each factor, and runs of all combinations, the baseline first. title: factor
-    whose levels are the variants of the study."""
+    """Label, level of each factor, and runs of all combinations. title: the study's own factor."""
     for variant, variant_words in study.variants.items():
         words = [*variant_words, *shared]
         seeds: list[Sequence[str]] = []

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
-from attnexp.config.schema import ExecutorConfig, ExecutorKind
+from attnexp.config.schema import ExecutorConfig, ExecutorKind, foreign_code, to_dict
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.manifest import record_runs
@@ -36,15 +36,14 @@ class SweepEntry:
 
 
 Observer = Callable[[list[SweepEntry], str], None]
-"""Something to call after every change, with the entries and what is waited for."""
+"""It is called after every change with the entries and what is waited for."""
 
 
 def scan(
     sweep: Sweep, jobs: Sequence[Job] | None = None, *, any_code: bool = False
 ) -> list[SweepEntry]:
-    """Identify runs and find those that have finished; note changes of the code since. jobs: those
-    of the sweep that count, else all. any_code: where none has finished with the code of today,
-    take the newest one of other code."""
+    """Identify runs and find those that have finished. jobs: those of the sweep that count, else
+    all. any_code: where none has finished with the code of today, take the newest of other code."""
     entries: list[SweepEntry] = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
@@ -66,12 +65,11 @@ def scan(
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
-    """The executor that `executor=...` names, for those of the planned jobs that are missing. With
-    user code in the plan, this process, which has imported it, trains none of them. Raises
-    `UserError` where it is not available."""
-    is_local = config.kind is ExecutorKind.local
-    fits_here = executors.num_slots(config, jobs) == 1 and not executors.has_user_code(planned)
-    if not jobs or (is_local and fits_here):
+    """The executor of a config, for those of the planned jobs that are missing. With user code in
+    the plan, this process, which has imported it, trains none. Raises `UserError` without it."""
+    has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
+    is_single = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
+    if not jobs or (is_single and not has_user_code):
         return executors.OneByOne(config, jobs)
     kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
     try:
@@ -103,7 +101,6 @@ def run_sweep(
 
 
 def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
-    """Add runs to the study of a sweep."""
     run_ids = [(entry.job, entry.path.name) for entry in entries]
     record_runs(sweep.directory, manifest_of(sweep, run_ids))
 
@@ -125,7 +122,6 @@ def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observe
 
 
 def _load(entry: SweepEntry) -> None:
-    """Load a run that has finished."""
     result = store.load_result(entry.path)
     entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
 
@@ -165,7 +161,8 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
     try:
         entry.outcome = _refuse_other_files(entry, future.result())
     except JobKilled as error:
-        num_epochs = _count_epochs(entry.path)
+        metrics = entry.path / store.METRICS
+        num_epochs = metrics.read_text().count("\n") if metrics.exists() else 0
         if num_epochs == entry.epochs_when_killed:
             entry.outcome = f"killed again before an epoch was done: {error}"
         else:
@@ -173,12 +170,6 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
             progress.note(f"{entry.job}: {error}. It goes on from epoch {num_epochs}.")
     except Exception as error:  # A cluster may do anything to a job.
         entry.outcome = str(error).strip().partition("\n")[0]
-
-
-def _count_epochs(path: Path) -> int:
-    """Number of epochs that a run has done."""
-    file = path / store.METRICS
-    return file.read_text().count("\n") if file.exists() else 0
 
 
 def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:

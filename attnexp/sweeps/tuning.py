@@ -55,15 +55,12 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     name = study.directory.name
     search_folder = study.directory.with_name(f"{name}_tuning")
     study_folder = study.directory.with_name(f"{name}_tuned")
-    return Tuning(
-        search=replace(search, directory=search_folder, command=command),
-        study=replace(study, directory=study_folder, command=command),
-        candidates=candidates,
-    )
+    search = replace(search, directory=search_folder, command=command)
+    study = replace(study, directory=study_folder, command=command)
+    return Tuning(search=search, study=study, candidates=candidates)
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    """Words of the runs, of the grid and of the search's seeds."""
     run_words: list[str] = []
     grid: list[str] = []
     seed_words: list[str] = []

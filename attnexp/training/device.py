@@ -94,8 +94,7 @@ def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
 
 def _take_onednn() -> bool:
     """Let oneDNN multiply fp32 matrices, on AMD, where it keeps fp32; whether it does. It does when
-    asked for bf16 on a processor that has bf16 instructions and no AMX, which would really round; a
-    product is compared before anything rests on it."""
+    asked for bf16 on a processor with bf16 instructions but no AMX, which would really round."""
     cpu = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(cpu.get("cpu_name"))
     if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):

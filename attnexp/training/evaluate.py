@@ -70,8 +70,7 @@ def measure_again(
 
 def list_errors(measured: Measured) -> "pd.DataFrame":
     """The texts that a model gets wrong: row (from 1, in the order of the test set), text (its
-    known words, as the model reads them), label, predicted and the probability of what it
-    predicts."""
+    known words), label, predicted class and its probability."""
     import pandas as pd
 
     words = store.load_vocabulary(measured.run)
@@ -80,13 +79,14 @@ def list_errors(measured: Measured) -> "pd.DataFrame":
     truth = measured.test.truth.astype(int)
     wrong = np.flatnonzero(predicted != truth)
     texts = measured.test.ids.cpu().numpy()[wrong]
+    log_p = log_probabilities(measured.logits[wrong])
     return pd.DataFrame(
         {
             "row": wrong + 1,
             "text": [to_text(text, words) for text in texts],
             "label": classes[truth[wrong]],
             "predicted": classes[predicted[wrong]],
-            "probability": np.exp(log_probabilities(measured.logits)).max(axis=1)[wrong],
+            "probability": np.exp(log_p.max(axis=1)),
         }
     )
 
@@ -111,10 +111,8 @@ def load_trained(
         dataset = load_data(config.data, config.seeds.resample)
         test = dataset.test
         if dataset.fingerprint != run.result.data["fingerprint"]:
-            raise UserError(
-                f"{dataset.source} has changed since this run. Give the texts of then as "
-                f"data.path=."
-            )
+            changed = f"{dataset.source} has changed since this run."
+            raise UserError(f"{changed} Give the texts of then as data.path=.")
     return config, model, on_device(test, processor)
 
 

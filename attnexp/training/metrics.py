@@ -56,8 +56,7 @@ def log_probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def count_confusions(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Numbers of texts by true and by predicted class: (C, C). logits: (n,) or (n, C). labels:
-    (n,), 0 to C - 1."""
+    """Numbers of texts by true and by predicted class, (C, C). As in `measure`: logits, labels."""
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
     predicted = most_probable(logits).astype(np.intp)
     pairs = labels.astype(np.intp) * num_classes + predicted
@@ -67,7 +66,7 @@ def count_confusions(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.i
 
 def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Precision, recall and F1 of each class, and its number of texts: four arrays (C,). logits and
-    labels: as in `count_confusions`. A class that is never predicted has precision 0, one without
+    labels: as in `measure`. A class that is never predicted has precision 0, one without
     texts recall 0; F1 is 0 where both are."""
     confusions = count_confusions(logits, labels)
     num_right = confusions.diagonal()

@@ -12,12 +12,7 @@ from attnexp.training.adam import EagerAdam, KerasAdam, SparseAdam
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     """Adam or AdamW with Keras's decay rates: `SparseAdam` where `pool_words` reads the words."""
-    common: Any = {
-        "lr": config.lr,
-        "betas": ADAM_BETAS,
-        "eps": config.eps,
-        "fused": True,
-    }
+    common: Any = {"lr": config.lr, "betas": ADAM_BETAS, "eps": config.eps, "fused": True}
     if config.optimizer is Optimizer.adamw:
         common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
         return EagerAdam(model.parameters(), **common)

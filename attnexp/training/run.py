@@ -36,26 +36,16 @@ from attnexp.training import device, loop
 from attnexp.training.inputs import Inputs, Splits, describe_data, make_splits, read_inputs
 from attnexp.training.metrics import measure
 from attnexp.training.optimizer import make_optimizer
-from attnexp.training.state import (
-    History,
-    RunLog,
-    State,
-    best_epoch,
-    resume,
-    save_checkpoint,
-)
+from attnexp.training.state import History, RunLog, State, best_epoch, resume, save_checkpoint
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
-    unless `again`, and keeps its result until the new one is there; a stopped one goes on from its
-    last epoch.
+    unless `again`, and keeps its result until the new one is there; a stopped one goes on.
 
-    It shares the process of the caller, whose random streams, threads and grad mode it leaves as
-    they were: what a user's module changes in torch, or keeps, stays for the next run.
-
-    Raises `UserError`, `Busy` while another process does this run, `RunFailed` for a loss that is
-    not finite.
+    Random streams, threads and grad mode of the process stay as they were; what a user's module
+    changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
+    process does this run, `RunFailed` for a loss that is not finite.
     """
     reads.begin_run()
     with device.restore_process():
@@ -212,13 +202,11 @@ def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
 
 
 def _modules_of(code: Sequence[str]) -> list[str]:
-    """Modules of user code, which is given as `module:name`."""
     return [kind.partition(":")[0] for kind in code]
 
 
 def _note_named_files(tree: Tree) -> None:
-    """Note the files that settings of pieces name, since Python does not see those that C or Rust
-    opens."""
+    """Note the files that settings of pieces name, since Python sees none that C or Rust opens."""
     for key, value in flatten(tree).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
@@ -235,7 +223,6 @@ def _write_files(
     model: nn.Module, inputs: Inputs, splits: Splits, history: History, folder: Path
 ) -> None:
     """Write weights, predictions with the true labels, the vocabulary, and code of the user's."""
-    dataset = inputs.dataset
     arrays = {name: tensor.numpy() for name, tensor in history.predicted.items()}
     arrays[predictions.VAL_LABELS] = splits.val.truth.astype(np.uint16)
     if predictions.TEST in arrays:  # Otherwise the test set validates.
@@ -243,6 +230,6 @@ def _write_files(
     weights = {name: value.cpu().numpy() for name, value in model.state_dict().items()}
     predictions.save_arrays(folder / predictions.WEIGHTS, weights)
     predictions.save_arrays(folder / predictions.FILE, arrays)
-    lines = [f"{word}\n" for word in dataset.words]
+    lines = [f"{word}\n" for word in inputs.dataset.words]
     (folder / store.VOCABULARY).write_bytes("".join(lines).encode())
     store.save_code(folder, reads.sources(history.read_files))

@@ -31,7 +31,7 @@ low     high    for other texts   verdict
 -0.001  0.001   none     none     equivalent on these texts
 -0.0025 0.001  -0.0025   0.001    undecided
 0.0     0.01    0.0      0.01     undecided
--inf    inf    -inf      inf      undecided
+-inf    inf    -inf      inf      too few seeds
 """
 
 
@@ -42,7 +42,7 @@ def test_it_is_where_the_intervals_lie(row: str) -> None:
     name = words.replace(" by at least 0.25 points", "")
     of_seeds = interval(float(low), float(high), 3)
     assert judge_interval(of_seeds, MetricSpec(), of_texts) == (name, words)
-    assert is_decided(words) is (words != "undecided")
+    assert is_decided(words) is (words not in ("undecided", "too few seeds"))
 
 
 @pytest.mark.parametrize("counted", ["seeds", "data sets"])
