@@ -63,16 +63,6 @@ def test_the_unit_of_a_metric_changes_no_verdict(scale: float) -> None:
     assert row["mean"] == pytest.approx(0.3 * scale, rel=0.01)
 
 
-def test_seeds_that_were_added_because_of_results_have_the_anytime_interval() -> None:
-    gains = np.resize([0, 0.01, 0.02], 12)
-    whole = group(a=[0.8] * 12, b=0.8 + gains)
-    row = differences(replace(whole, sequential=frozenset("b")))["b"]
-    assert row.interval == pytest.approx(anytime_interval(gains, step=0.01))
-    assert row.sequential
-    assert row.texts is None
-    assert math.isnan(row.p)  # that of a fixed number of seeds
-
-
 def answered(**right: NDArray[np.bool_]) -> Group:
     """A group of answers to texts: (seeds, texts) by variant."""
     accuracies = {variant: bits.mean(1) for variant, bits in right.items()}
@@ -82,6 +72,18 @@ def answered(**right: NDArray[np.bool_]) -> Group:
             stored[variant, str(seed), "result"] = bits
     num_texts = right["a"].shape[1]
     return replace(group(**accuracies), right=stored, num_texts={"result": num_texts})
+
+
+def test_seeds_that_were_added_because_of_results_have_the_anytime_interval() -> None:
+    rng = np.random.default_rng(0)
+    right = {"a": rng.random((12, 30)) < 0.6, "b": rng.random((12, 30)) < 0.8}
+    whole = replace(answered(**right), sequential=frozenset("b"))
+    row = differences(whole)["b"]
+    gains = right["b"].mean(1) - right["a"].mean(1)
+    assert row.interval == pytest.approx(anytime_interval(gains, step=1 / 30))
+    assert row.sequential
+    assert row.texts is None
+    assert math.isnan(row.p)  # that of a fixed number of seeds
 
 
 @pytest.mark.parametrize("num_lost", [0, 2, 3])
@@ -124,8 +126,11 @@ def test_chance_is_asked_of_each_pair() -> None:
     noise = np.random.default_rng(0).normal(0, 0.001, 6)
     frame = table("macro_f1", a=0.5 + noise, b=0.52 + noise, learnt=0.9 + noise)
     (whole,), metric = read_results(frame, "macro_f1")
-    at_chance = replace(whole, chance={"macro_f1": 0.5}, num_texts={"result": 400})
-    rows = differences(at_chance, metric)
+    answers = np.ones(400, dtype=bool)
+    right = {("b", str(seed), "result"): answers for seed in range(6)}
+    about: dict[str, Any] = {"chance": {"macro_f1": 0.5}, "num_texts": {"result": 400}}
+    # Answers say nothing of a metric that is no accuracy.
+    rows = differences(replace(whole, right=right, guess=~answers, **about), metric)
     assert (rows["b"].words, rows["b"].verdict) == (BY_CHANCE, "")
     assert (rows["b"].seeds_if_as_measured, rows["b"].seeds_at_most) == (None, None)
     assert rows["learnt"].verdict == "helps on these texts"

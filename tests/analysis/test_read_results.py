@@ -48,6 +48,7 @@ def test_a_file_is_judged_like_its_frame(tmp_path: Path) -> None:
     RUNS.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
     for path in tmp_path.iterdir():
         pd.testing.assert_frame_equal(attnexp.judge(path), attnexp.judge(RUNS))
+        assert read_results([path])[0][0].notes == read_results(RUNS)[0][0].notes
 
 
 def test_several_files_are_one_table_and_blanks_around_names_do_not_count(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def test_t_interval_and_p_are_scipys_at_the_level_of_m_comparisons(d: list[float
     bounds = tested.confidence_interval(1 - ALPHA / m)
     assert t_interval(d, m=m) == pytest.approx((len(d), np.mean(d), np.std(d, ddof=1), *bounds))
     assert p_value(d, m=m) == pytest.approx(min(1, m * tested.pvalue))
+    assert t_interval(d[::-1], m=m) == t_interval(d, m=m)  # to the bit
 
 
 def test_one_more_seed_lies_in_the_interval_of_its_formula() -> None:
