@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Capture, Command, OwnModule, Patch, Refused
-from samples import exit_code
+from conftest import Command, OwnModule, Patch, Refused
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
@@ -47,10 +46,6 @@ class LogOdds(Bag):
     def forward(self, ids: Tensor) -> Tensor:
         logits = super().forward(ids)
         return logits[:, 1] - logits[:, 0]
-
-class Shaped(Bag):
-    def forward(self, ids: Tensor) -> Tensor:
-        return super().forward(ids)[:, :1]
 """
 FEW = "data=contrast data.limit_train=64 data.limit_test=64 train.threads=1 train.epochs=2".split()
 
@@ -108,26 +103,16 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
     assert of_five(ids).shape == (3, 5)
 
 
-def test_logits_of_a_wrong_shape_are_refused(own: str, refused: Refused) -> None:
-    reported = refused("train", f"model={own}:Shaped", *FEW)
-    assert f"The model with {own}:Shaped returned (3, 1), wanted (3,)." in reported
-
-
-def test_a_network_has_none_of_our_settings(own: str, refused: Refused) -> None:
-    for word in ("model.d_model=3", "position=sinusoidal", "mask=causal"):
-        assert word.partition("=")[0] in refused("train", f"model={own}:Bag", word, *FEW)
-
-
 @pytest.mark.slow
-def test_train_and_sweep_tell_what_a_piece_does(own: str, tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("words", [["train"], ["sweep", "seed=0", "executor.workers=1"]])
+def test_train_and_sweep_tell_what_a_piece_does(
+    own: str, here: Command, tmp_path: Path, words: list[str]
+) -> None:
     line = 1 + OWN[: OWN.index("raise KeyError")].count("\n")
-    for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
-        out = tmp_path / command[0]
-        words = ["experiment=smoke", f"model.before={own}:Raises", f"out={out}"]
-        assert exit_code(*command, *words) in (1, 2)
-        message = capsys.readouterr().err
-        assert f"{own}:Raises" in message
-        assert f"{own}.py:{line}: KeyError: 'no such key'" in message
-        assert "Traceback" not in message
-        (log,) = out.rglob("run.log")
-        assert "Traceback" in log.read_text()
+    done = here(*words, "experiment=smoke", f"model.before={own}:Raises")
+    assert done.returncode in (1, 2)
+    assert f"{own}:Raises" in done.stderr
+    assert f"{own}.py:{line}: KeyError: 'no such key'" in done.stderr
+    assert "Traceback" not in done.stderr
+    (log,) = tmp_path.rglob("run.log")
+    assert "Traceback" in log.read_text()

@@ -161,20 +161,6 @@ def test_experiments_of_ones_own_compose_and_inherit(here: Path) -> None:
     assert (config.position.scale, config.train.epochs, config.train.lr) == (7, 4, 0.25)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
-        ("# @package _global_\ndefaults: [override /modle: lstm]", "Could not override 'modle'"),
-        ("train: {epochs: 8}", "begins with '# @package _global_'"),
-    ],
-)
-def test_what_is_wrong_with_an_experiment_is_said(here: Path, content: str, message: str) -> None:
-    write(here / "conf/experiment/wrong.yaml", content)
-    with pytest.raises(UserError, match=message):
-        compose("experiment=wrong")
-
-
 def test_an_experiment_by_its_path_is_words_before_those_typed(here: Path) -> None:
     write(here / "one.yaml", "position: {kind: learned, dropout: 0.5}\ntrain: {epochs: 3, lr: 0.5}")
     write(here / "two.yaml", "position: {kind: alibi}\ntrain: {epochs: '${seed}'}\nseed: 4")
@@ -201,19 +187,25 @@ def test_a_runs_stored_config_is_an_experiment(
     assert compose(stored, "model=cnn").model == compose("model=cnn").model
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("- model", "must hold keys"),
-        ("model: [", "cannot be read: .*line 1"),
-        ("defaults: [override /model: lstm]", "in conf/experiment/ alone.*experiment=mine"),
-        ("1: 2", "no key '1'"),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_said(here: Path, content: str, message: str) -> None:
+WRONG_FILES = [
+    ("mine.yaml", "- model", "must hold keys"),
+    ("mine.yaml", "model: [", "cannot be read: .*line 1"),
+    ("mine.yaml", "defaults: [override /model: lstm]", "in conf/experiment/ alone.*=mine"),
+    ("mine.yaml", "1: 2", "no key '1'"),
+    ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
+    ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
+    ("mine", "train: {epochs: 8}", "begins with '# @package _global_'"),
+]
+
+
+@pytest.mark.parametrize(("experiment", "content", "message"), WRONG_FILES)
+def test_what_is_wrong_with_an_experiment_is_said(
+    here: Path, experiment: str, content: str, message: str
+) -> None:
     write(here / "mine.yaml", content)
+    write(here / "conf/experiment/mine.yaml", content)
     with pytest.raises(UserError, match=message):
-        compose("experiment=mine.yaml")
+        compose(f"experiment={experiment}")
 
 
 def test_axes_expand_as_hydra_writes_them() -> None:
