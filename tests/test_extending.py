@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Capture, Command, OwnModule, Patch, Refused
-from samples import exit_code
+from conftest import Command, OwnModule, Patch, Refused
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
@@ -47,10 +46,6 @@ class LogOdds(Bag):
     def forward(self, ids: Tensor) -> Tensor:
         logits = super().forward(ids)
         return logits[:, 1] - logits[:, 0]
-
-class Shaped(Bag):
-    def forward(self, ids: Tensor) -> Tensor:
-        return super().forward(ids)[:, :1]
 """
 FEW = "data=contrast data.limit_train=64 data.limit_test=64 train.threads=1 train.epochs=2".split()
 
@@ -108,31 +103,16 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
     assert of_five(ids).shape == (3, 5)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("model=NET:Shaped", "The model with NET:Shaped returned (3, 1), wanted (3,)."),
-        ("model=NET:Bag model.width=3", "There is no key 'model.width'."),
-        ("model=NET:Bag model.d_model=3", "'model.d_model' belongs to"),
-        ("model=NET:Bag position=sinusoidal", "position would do nothing"),
-        ("model=NET:Bag mask=causal", "mask would do nothing"),
-    ],
-)
-def test_a_wrong_network_is_refused(words: str, message: str, own: str, refused: Refused) -> None:
-    said = refused("train", *words.replace("NET", own).split(), *FEW)
-    assert message.replace("NET", own) in said
-
-
 @pytest.mark.slow
-def test_train_and_sweep_tell_what_a_piece_does(own: str, tmp_path: Path, capsys: Capture) -> None:
+@pytest.mark.parametrize("words", [["train"], ["sweep", "seed=0", "executor.workers=1"]])
+def test_train_and_sweep_tell_what_a_piece_does(
+    own: str, here: Command, tmp_path: Path, words: list[str]
+) -> None:
     line = 1 + OWN[: OWN.index("raise KeyError")].count("\n")
-    for command in (["train"], ["sweep", "seed=0", "executor.workers=1"]):
-        out = tmp_path / command[0]
-        words = ["experiment=smoke", f"model.before={own}:Raises", f"out={out}"]
-        assert exit_code(*command, *words) in (1, 2)
-        message = capsys.readouterr().err
-        assert f"{own}:Raises" in message
-        assert f"{own}.py:{line}: KeyError: 'no such key'" in message
-        assert "Traceback" not in message
-        (log,) = out.rglob("run.log")
-        assert "Traceback" in log.read_text()
+    done = here(*words, "experiment=smoke", f"model.before={own}:Raises")
+    assert done.returncode in (1, 2)
+    assert f"{own}:Raises" in done.stderr
+    assert f"{own}.py:{line}: KeyError: 'no such key'" in done.stderr
+    assert "Traceback" not in done.stderr
+    (log,) = tmp_path.rglob("run.log")
+    assert "Traceback" in log.read_text()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -52,15 +53,10 @@ def test_defaults_and_types_are_those_of_the_schema() -> None:
 WRONG = {
     "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none", "conf/position/sinusoid"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
-    "train.lr=1e300": ["train.lr must be less than"],
     "data.vocab_size=9000000000000000000": ["data.vocab_size must be less than or equal to"],
-    "model.d_model=4000000000000000000": ["model.d_model must be less than or equal to"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
     "model=lstm position=rotary": ["position=rotary acts on attention"],
     "model=tfidf position=rotary": ["position would do nothing", "a model that is a network"],
-    "model=tfidf experiment=blog_pe": ["'model.score' belongs to model=attention"],
-    "experiment=blog_pe model.score=additive": ["'model.score.scale' belongs to", "score=dot"],
-    "position=attnexp.model.scores:DotProduct": ["wanted a subclass of JoinedPosition or Rotation"],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
     "train.holdout=0.5": ["train.holdout would do nothing", "train=holdout"],
     "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
@@ -68,7 +64,6 @@ WRONG = {
     "data=my.csv": ["data=files data.path=my.csv"],
     "experiment=yours.yaml": ["yours.yaml cannot be read"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
-    "train=holdout data=trec data.val_split=val train.holdout=0.3": ["no data.val_split"],
     "data.text=premise,hypothesis": ["one column is read"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "seed=range(3": ["'seed=range(3' is not understood", "range(3", "key=value"],
@@ -76,7 +71,6 @@ WRONG = {
     "train.loss=": ["train.loss=VALUE, or train.loss=null"],
     "seed=${nosuch.key}": ["cannot be interpolated", "nosuch"],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
-    "position@foo=rotary": ["no key 'position@foo'. Did you mean 'position'?"],
 }
 
 
@@ -96,19 +90,13 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 
 SAME = {
     "model/pooling=max": "model.pooling=max",
-    "+experiment=blog_pe": "experiment=blog_pe",
     "++train.lr=1": "train.lr=1",
     "experiment=blog_pe ~position": "experiment=blog_pe position=none",
     "model=lstm position=null ~model.hidden": "model=lstm position=none",
-    "position.kind=rotary": "position=rotary",
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",
     "model.before=cnn model.before.kernel=5": "model/before=cnn model.before.kernel=5",
-    "experiment=blog_pe model.score=dot": "experiment=blog_pe",
     "experiment=blog_pe model=attnexp.model.attention:Attention": "experiment=blog_pe",
     "data.max_len=${data.vocab_size} data.vocab_size=9": "data.max_len=9 data.vocab_size=9",
-    "train.warmup=${seed} seed=7": "train.warmup=7 seed=7",
-    "position=rotary position.layout=split": "position.layout=split position=rotary",
-    "model=attnexp.model.mixers:LSTM model/pooling=last": "model=lstm",
     "out=${oc.env:SECRET}": "out=hunter2",
 }
 
@@ -137,38 +125,19 @@ def test_a_program_that_knows_only_hydra_gets_the_same(words: str) -> None:
         assert ours[key] == value, key
 
 
+FOUR = "# Four times as large.\nkind: attnexp.model.positions:SinusoidalPosition\nscale: 4"
+
+
 def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     """In conf/ of the current folder and in --config-dir; ours win, with a note."""
-    sinusoidal = "# Four times as large.\nkind: attnexp.model.positions:SinusoidalPosition\n"
-    write(here / "conf/position/four.yaml", f"{sinusoidal}scale: 4")
-    write(here / "conf/position/rotary.yaml", f"{sinusoidal}scale: 5")
-    mine = "# @package _global_\ndefaults: [override /position: four]\nseed: ${train.epochs}4"
-    other = "# @package _global_\ndefaults: [override /position: alibi]\ntrain: {epochs: 4}"
-    write(here / "conf/experiment/mine.yaml", mine)
-    write(here / "conf/experiment/other.yaml", other)
-    heir = "# @package _global_\ndefaults: [other]\ntrain: {epochs: 8}"
-    write(here / "conf/experiment/heir.yaml", heir)
+    write(here / "conf/position/four.yaml", FOUR)
+    write(here / "conf/position/rotary.yaml", FOUR)
     write(here / "conf/model/deep.yaml", "kind: attnexp.model.attention:Attention\nbefore: cnn")
     write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
     config = compose("position=four")
     assert (config.position.name, config.position.scale) == ("sinusoidal", 4)
-    config = compose("experiment=mine", "position.scale=3")
-    assert (config.position.scale, config.seed) == (3, 54)
-    config = compose("experiment=[mine,other]", "train.lr=0.5")
-    assert (config.position.name, config.seed, config.train.lr) == ("alibi", 44, 0.5)
-    write(here / "conf/experiment/other.yaml", "# @package _global_\nposition: {scale: 7}")
-    config = compose("experiment=heir", "position=attnexp.model.positions:LearnedPosition")
-    assert (config.position.name, config.position.scale, config.train.epochs) == ("learned", 7, 8)
     config = compose("model=deep", "model.before.kernel=5", "model.pooling=max")
     assert (config.model.before.kernel, config.model.pooling.name) == (5, "max")
-    for content, wrong in {
-        "# @package _global_\ndefaults: [override /model: nosuch]": "no such model",
-        "# @package _global_\ndefaults: [override /modle: lstm]": "Could not override 'modle'",
-        "train: {epochs: 8}": "begins with '# @package _global_'",
-    }.items():
-        write(here / "conf/experiment/other.yaml", content)
-        with pytest.raises(UserError, match=wrong):
-            compose("experiment=other")
     app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
     assert compose("position=rotary").position.name == "rotary"
     out, err = capsys.readouterr()
@@ -176,43 +145,69 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     assert "conf/position/rotary.yaml is not read" in err
 
 
+def write_experiment(name: str, content: str) -> None:
+    write(Path(f"conf/experiment/{name}.yaml"), f"# @package _global_\n{content}")
+
+
+def test_experiments_of_ones_own_compose_and_inherit(here: Path) -> None:
+    write(here / "conf/position/four.yaml", FOUR)
+    write_experiment("mine", "defaults: [override /position: four]\nseed: ${train.epochs}4")
+    write_experiment("other", "position: {scale: 7}\ntrain: {epochs: 4}")
+    write_experiment("heir", "defaults: [other]\ntrain: {lr: 0.25}")
+    config = compose("experiment=mine", "position.scale=3")
+    assert (config.position.scale, config.seed) == (3, 54)
+    config = compose("experiment=[mine,other]", "train.lr=0.5")
+    assert (config.position.scale, config.seed, config.train.lr) == (7, 44, 0.5)
+    config = compose("experiment=heir", "position=attnexp.model.positions:LearnedPosition")
+    assert config.position.name == "learned"
+    assert (config.position.scale, config.train.epochs, config.train.lr) == (7, 4, 0.25)
+
+
 def test_an_experiment_by_its_path_is_words_before_those_typed(here: Path) -> None:
     write(here / "one.yaml", "position: {kind: learned, dropout: 0.5}\ntrain: {epochs: 3, lr: 0.5}")
     write(here / "two.yaml", "position: {kind: alibi}\ntrain: {epochs: '${seed}'}\nseed: 4")
-    for words in ("experiment=one.yaml experiment=two.yaml", "experiment=[one.yaml,two.yaml]"):
-        config = compose(words.split())
-        assert (config.position.name, config.train.epochs, config.train.lr) == ("alibi", 4, 0.5)
+    config = compose("experiment=[one.yaml,two.yaml]")
+    assert config == compose("experiment=one.yaml", "experiment=two.yaml")
+    assert (config.position.name, config.train.epochs, config.train.lr) == ("alibi", 4, 0.5)
     config = compose("experiment=two.yaml", "experiment=one.yaml", "seed=3")
     assert (config.position.dropout, config.train.epochs, config.seed) == (0.5, 3, 3)
-    config = compose("data=trec", "experiment=[blog_pe,one.yaml]", "position=rotary")
-    assert (config.position.name, config.train.eps, config.train.lr) == ("rotary", 1e-8, 0.5)
 
 
-@pytest.mark.parametrize("file", ["config.json", "config.yaml"])
-def test_a_runs_stored_config_is_an_experiment(here: Path, file: str) -> None:
+@pytest.mark.parametrize(("file", "dump"), [("a.json", json.dumps), ("a.yaml", yaml.safe_dump)])
+def test_a_runs_stored_config_is_an_experiment(
+    here: Path, file: str, dump: Callable[..., str]
+) -> None:
     config = compose("model=lstm_attention", "position=learned", "data=trec", "train=holdout")
-    tree = to_dict(config)
-    write(here / file, json.dumps(tree) if file.endswith("json") else yaml.safe_dump(tree))
-    assert asdict(compose(f"experiment={file}")) == asdict(config)
-    assert compose(f"experiment={file}", "seed=6").seed == 6
-    config = compose(f"experiment={file}", "position=rotary", "data.name=cr", "model.pooling=max")
+    write(here / file, dump(to_dict(config)))
+    stored = f"experiment={file}"
+    assert asdict(compose(stored)) == asdict(config)
+    config = compose(stored, "position=rotary", "data.name=cr", "model.pooling=max")
     assert (config.position.name, config.data.name, config.data.max_len) == ("rotary", "cr", 40)
     assert (config.model.before.name, config.model.pooling.name) == ("lstm", "max")
-    assert compose(f"experiment={file}", "train=blog").train.protocol == "blog"
-    assert compose(f"experiment={file}", "model.score=additive").model.score.name == "additive"
-    assert compose(f"experiment={file}", "model=cnn").model == compose("model=cnn").model
+    assert compose(stored, "train=blog").train.protocol == "blog"
+    assert compose(stored, "model.score=additive").model.score.name == "additive"
+    assert compose(stored, "model=cnn").model == compose("model=cnn").model
 
 
-def test_what_is_wrong_with_a_file_is_said(here: Path) -> None:
-    for content, wrong in {
-        "- model": "must hold keys",
-        "model: [": "cannot be read: .*line 1",
-        "defaults: [override /model: lstm]": "in conf/experiment/ alone.*experiment=mine",
-        "1: 2": "no key '1'",
-    }.items():
-        write(here / "mine.yaml", content)
-        with pytest.raises(UserError, match=wrong):
-            compose("experiment=mine.yaml")
+WRONG_FILES = [
+    ("mine.yaml", "- model", "must hold keys"),
+    ("mine.yaml", "model: [", "cannot be read: .*line 1"),
+    ("mine.yaml", "defaults: [override /model: lstm]", "in conf/experiment/ alone.*=mine"),
+    ("mine.yaml", "1: 2", "no key '1'"),
+    ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
+    ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
+    ("mine", "train: {epochs: 8}", "begins with '# @package _global_'"),
+]
+
+
+@pytest.mark.parametrize(("experiment", "content", "message"), WRONG_FILES)
+def test_what_is_wrong_with_an_experiment_is_said(
+    here: Path, experiment: str, content: str, message: str
+) -> None:
+    write(here / "mine.yaml", content)
+    write(here / "conf/experiment/mine.yaml", content)
+    with pytest.raises(UserError, match=message):
+        compose(f"experiment={experiment}")
 
 
 def test_axes_expand_as_hydra_writes_them() -> None:
@@ -244,7 +239,6 @@ def stored_but(key: str, value: Any) -> dict[str, Any]:
 FOREIGN = {
     "model.pooling.kind": "theirs:Mean",
     "model.pooling": "theirs:Mean",
-    "data.tokenizer": "theirs:Mean",
     "train.loss": "theirs",  # a module alone
     "position.kind": "theirs",  # an option of the folder
     "position.no_such": 1,  # an unknown key, whose message reads the options

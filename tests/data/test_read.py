@@ -118,6 +118,8 @@ WRONG: dict[str, tuple[str, str | bytes, str]] = {
     "a pointer of Git LFS": ("a.parquet", "version https://git-lfs.gith", "not a parquet file"),
     "columns": ("a.json", frame([("a", 0), ("b", 1)]).to_json(), "all of it is one object"),
     "lists": ("a.json", '[["a", 1], ["b", 0]]', "its files are 0, 1"),
+    "tokens": ("a.jsonl", '{"text": ["a"], "label": 1}', "row 1 of a.jsonl: ['a'], 1"),
+    "no name": ("a.jsonl", '{"text": "a", "label": null}', "row 1 of a.jsonl: 'a', "),
     "fractions": ("a.jsonl", '{"text": "a", "label": 0.5}', "row 1 of a.jsonl: 'a', 0.5"),
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, "has the classes none"),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), "has the classes 0, and train 0"),
@@ -133,13 +135,6 @@ def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, case: str) -> 
     reported = refusal(on_disk(path))
     assert str(path) in reported
     assert message in reported
-
-
-@pytest.mark.parametrize("cell", [["a"], b"a", None])
-def test_cells_of_parquet_that_are_no_texts_are_refused(tmp_path: Path, cell: Any) -> None:
-    for row in ((cell, 0), ("a", cell)):
-        frame([row, row]).to_parquet(tmp_path / "a.parquet")
-        assert "2 rows have no text in column text, or no name" in refusal(on_disk(tmp_path))
 
 
 @pytest.mark.parametrize(
