@@ -112,7 +112,7 @@ def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
     ("words", "message"),
     [
         ("model=NET:Shaped", "The model with NET:Shaped returned (3, 1), wanted (3,)."),
-        ("model=NET:Bag model.width=3", "There is no key 'model.width'."),
+        ("model=NET:Bag model.width=3", "model=Bag has no key 'model.width'."),
         ("model=NET:Bag model.d_model=3", "'model.d_model' belongs to"),
         ("model=NET:Bag position=sinusoidal", "position would do nothing"),
         ("model=NET:Bag mask=causal", "mask would do nothing"),

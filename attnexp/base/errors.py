@@ -56,8 +56,7 @@ def on_one_line(message: object) -> str:
 
 
 def require(package: str, what: str, extra: str) -> Any:
-    """Import a package that only `what` needs, and that attnexp's `extra` installs. Raises
-    `UserError` if that fails."""
+    """Import a package that attnexp's `extra` installs. Raises `UserError` if that fails."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

@@ -2,8 +2,7 @@
 
 Hydra composes the options of the groups in the defaults list of `conf/config.yaml`, and experiments
 by name. Classes, options of groups within the model, and values are laid over what it composed, as
-Hydra lays `++key=value`; interpolations are resolved last. `choose` then checks all values; it is
-imported where it is needed, since it imports torch.
+Hydra lays `++key=value`; interpolations are resolved last. `choose`, which loads torch, checks it.
 """
 
 import copy
@@ -34,8 +33,7 @@ OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
-    """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError` for
-    wrong words."""
+    """The config of a run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
     from attnexp.config.choose import check_run
 
     flat: list[str] = []
@@ -73,9 +71,8 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
 
 def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
-    """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
-    `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
-    may come from anyone, and composing imports that code."""
+    """A config as `to_dict` gave it, with some keys set anew. Raises `UserError` where it names
+    foreign code, which composing imports, unless the user trusts it."""
     from attnexp.config.choose import check_run
 
     laid = _lay_over(tree, _by_key(map(setting_of, words)))
@@ -183,7 +180,6 @@ def _lay_over(tree: Tree, values: Tree) -> Tree:
 
 
 def _resolve(tree: Tree) -> Tree:
-    """The tree with its interpolations resolved."""
     if "${" not in str(tree):
         return tree
     try:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError, on_one_line
-from attnexp.base.progress import note
 
 Tree = dict[str, Any]
 """Settings by name, those of a section in a tree of their own, as YAML holds them."""
@@ -47,8 +46,7 @@ def groups() -> Groups:
 
 @cache
 def _groups(*folders: Path) -> Groups:
-    """Options of all folders, in groups of the first. One that another of its name hides is
-    noted."""
+    """Options of all folders, in groups of the first."""
     options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
@@ -56,10 +54,7 @@ def _groups(*folders: Path) -> Groups:
             group = ".".join(place.parts)
             if folder != folders[0] and group not in options:
                 continue
-            files = options.setdefault(group, {})
-            first = files.setdefault(path.stem, path)
-            if first.read_bytes() != path.read_bytes():
-                note(f"{path} is not read, since {first} is. Give the file another name.")
+            options.setdefault(group, {}).setdefault(path.stem, path)
     return options
 
 

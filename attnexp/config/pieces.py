@@ -71,9 +71,8 @@ def _restore(base_spec: Any, values: Tree) -> Any:
 
 
 def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. A piece within a
-    piece has a `seam`, called for the base class once torch is imported, and a `default_kind`, as
-    `module:Class`, unless there may be none."""
+    """A field of a config, with its meaning and the condition under which it acts. inner: of pieces
+    in a piece `seam`, a function that gives the base class, and `default_kind`, if any."""
     metadata = {"meaning": meaning, "when": when, **inner}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)

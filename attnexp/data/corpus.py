@@ -58,15 +58,13 @@ class Corpus:
         return SENTIMENTS if self.written in SYNONYMS else self.written
 
     def redraw(self, seed: int) -> Self:
-        """The corpus with train and test drawn anew from their union. Of every class both keep
-        their share, as nearly as equal texts allow."""
+        """The corpus with train and test drawn anew from their union. Classes keep their share."""
         rows = self.rows[self.rows.split != "val"]
         was_test = rows.split == "test"
         return self._draw("same", was_test.groupby(rows.label).mean(), seed)
 
     def draw_test(self, share: float) -> Self:
-        """The corpus, which has no test split, with a share of train drawn as test, and its words
-        numbered anew by their first appearance."""
+        """The corpus with a share of train drawn as test, and words numbered as they appear."""
         shares = pd.Series(share, range(len(self.written)))
         corpus = self._draw("text", shares, seed=0)
         tokens = list(corpus.rows.tokens)
@@ -116,9 +114,8 @@ def choose_test(
 
 
 def load_corpus(config: DataConfig) -> Corpus:
-    """The data set that a config names, to train on and to test with, tokenized: where it has no
-    test split, a share of train is drawn. Raises `UserError` as `read_corpus` does, or for too few
-    classes."""
+    """The data set that a config names, tokenized; without a test split, a share of train becomes
+    one. Raises `UserError` as `read_corpus` does, or for too few classes."""
     corpus = read_corpus(config)
     texts = progress.track(list(corpus.rows.text), "encoding")
     tokens, words = text.number_words(texts, text.tokenizer_of(config))
@@ -149,8 +146,7 @@ def read_corpus(data: DataConfig) -> Corpus:
 
 
 def list_files(tables: list[Table], source: str) -> FilesRead:
-    """Names of files and number of texts of each split, which are noted. Raises `UserError` for a
-    split without texts."""
+    """Names of files and number of texts by split. Raises `UserError` for one without texts."""
     files: FilesRead = {}
     for table in tables:
         read = files.setdefault(table.split, {"files": [], "texts": 0})
@@ -180,8 +176,7 @@ def choose_columns(tables: list[Table], source: str, data: DataConfig) -> list[s
                 f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
                 f"all its files are {join_names(names)}. Name it: data.{key}=COLUMN. If these are "
                 f"no names, but the first row of a csv, count columns from 0: data.header=false "
-                f"data.text=NUMBER data.label=NUMBER. Texts without labels are for `attnexp "
-                f"predict`."
+                f"data.text=NUMBER data.label=NUMBER."
             )
         columns.append(column)
     if columns not in ([data.text, data.label], ["text", "label"]):
@@ -190,8 +185,7 @@ def choose_columns(tables: list[Table], source: str, data: DataConfig) -> list[s
 
 
 def _find_common(key: str, names: list[str]) -> str:
-    """The column that is called like the key, or else the one with a common name for it; empty if
-    there is none, or more than one."""
+    """The column that is called like the key, or else the only one with a common name for it."""
     candidates = [name for name in names if name.lower() == key]
     if not candidates:
         candidates = [name for name in names if name.lower() in COMMON[key]]
@@ -199,8 +193,7 @@ def _find_common(key: str, names: list[str]) -> str:
 
 
 def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
-    """Rows of all files: split, text and label as they stand there, and place, for messages.
-    columns: names of those of texts and labels."""
+    """Rows of all files: split, text and label as they stand there, and place, for messages."""
     parts = []
     for table in tables:
         part = table.rows[columns].astype(object)
@@ -213,7 +206,7 @@ def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
 
 def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
-    whole number as its label. columns: names of those of texts and labels, for messages."""
+    whole number as its label."""
     labels = rows.label.map(_read_label)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
     wrong = rows[~is_text | labels.isna()]

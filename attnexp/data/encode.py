@@ -45,10 +45,6 @@ class Dataset:
     fingerprint: str
     quality: dict[str, int]  # as from `find_problems`
 
-    def read(self, ids: Ids) -> str:
-        """The known words of a text, (max_len,), as the model sees it."""
-        return text.to_text(ids, self.words)
-
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
@@ -85,8 +81,7 @@ def rank_words(corpus: Corpus) -> Corpus:
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with its words and classes: a test split, or else all. They
-    may be few, and of one class."""
+    """Other texts for a finished run, with its words and classes: a test split, or else all."""
     corpus = read_corpus(config)
     rows = corpus.rows
     if "test" in corpus.files:

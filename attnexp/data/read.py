@@ -36,7 +36,6 @@ CSV_ADVICE = (
 JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
-
 Splits = dict[str, dict[str, Any]]
 """Files by split and name: a path, or a `datasets.Dataset`."""
 
@@ -86,8 +85,7 @@ def _decode(content: bytes) -> str:
 
 def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
     """Rows of a csv, separated by the most frequent of `separators` in the first line. Raises
-    `ValueError` where two columns have one name, where a row has more cells than the first, or
-    where quotes are not those of a csv."""
+    `ValueError` for two columns of one name, a longer row, and quotes that are not a csv's."""
     lines = io.StringIO(text, newline="").readlines()
     outside_quotes = re.sub('"[^"]*"', "", "".join(lines[:1]))
     separator = max(separators, key=outside_quotes.count)
@@ -156,8 +154,7 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
-    """Tables of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
-    card says what its files are."""
+    """Tables of train, test and val. is_hub: whether a card of the hub says what the files are."""
     is_saved = any((path / name).exists() for name in SAVED)
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
@@ -201,9 +198,8 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
 
 
 def _find_files(path: Path, data: DataConfig) -> Splits:
-    """Files by split. A table belongs to three splits, for a user may name it as its file, as this
-    without its ending (and the number of a shard), or as its folder; a folder with a folder of
-    texts for each class is a split."""
+    """Files by split. A table belongs to three, for a user may name it as its file, as this without
+    its ending (and number of a shard), or as its folder. A folder of texts by class is a split."""
     if path.is_file():
         return {data.train_split: {path.name: path}}
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
@@ -245,8 +241,7 @@ def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, st
 
 
 def _list_split(path: Path, splits: Splits, key: str, name: str) -> list[str]:
-    """Names of the files of a split. Raises `UserError` where it is not there, and where its files
-    are no whole, unless it is named as its file."""
+    """Names of the files of a split. Raises `UserError` where it is not there, or not whole."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
         raise UserError(
@@ -264,7 +259,6 @@ def _list_split(path: Path, splits: Splits, key: str, name: str) -> list[str]:
 
 
 def _are_whole(files: list[str]) -> bool:
-    """Whether these are one file, or all shards of one."""
     shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
     if not shards:
         return len(files) == 1

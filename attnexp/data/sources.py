@@ -63,8 +63,7 @@ def open_source(source: Source) -> tuple[Path, str]:
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
-    """Path and time of change of every file that may be read for a config; none for a data set of
-    the hub, which its commit names, and for a generated one."""
+    """Path and time of change of every file that may be read for a config; none on the hub."""
     source = locate_source(data)
     if source.path is None:
         return ()

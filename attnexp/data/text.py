@@ -43,7 +43,7 @@ CJK = re.compile(  # These are Han with its extensions, kana, and Hangul syllabl
     "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
 )
 UNFIT = re.compile("[\n\ud800-\udfff]")
-"""No token holds a line break, for a vocabulary is stored by lines, nor half a character."""
+"""What no token has: a line break, as a vocabulary is stored by lines, or half a character."""
 _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
 _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
@@ -55,15 +55,9 @@ def keras(text: str) -> list[str]:
 
 
 def characters(text: str) -> list[str]:
-    """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
-    else as `keras`."""
+    """Each Chinese or Japanese character and Korean syllable; everything else as `keras`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
     return list(filter(None, spaced.split(" ")))
-
-
-def whitespace(text: str) -> list[str]:
-    """The parts of a text between white space, unchanged."""
-    return text.split()
 
 
 def basic_english(text: str) -> list[str]:
@@ -77,7 +71,7 @@ TOKENIZERS: dict[str, Tokenize] = {
     "keras": keras,
     "basic_english": basic_english,
     "characters": characters,
-    "whitespace": whitespace,
+    "whitespace": str.split,
 }
 
 
@@ -93,10 +87,8 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
         try:
             tokens = function(text)
             if not isinstance(tokens, list) or UNFIT.search("".join(tokens)):
-                raise ValueError(
-                    f"it returned {reprlib.repr(tokens)}. Let it return a list of str, without "
-                    f"line breaks and halves of characters (lone surrogates)"
-                )
+                returned = reprlib.repr(tokens)
+                raise ValueError(f"it returned {returned}, no list of str without line breaks")
         except (Exception, SystemExit) as error:  # Code of users may raise anything.
             raise UserError(
                 f"data.tokenizer={kind} failed on the text {reprlib.repr(text)}: "

@@ -20,11 +20,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.config.schema import Precision
 from attnexp.inspect.insight import forward
-from attnexp.inspect.interventions import (
-    ATTENTION,
-    choose_interventions,
-    load_intervention,
-)
+from attnexp.inspect.interventions import ATTENTION, choose_interventions, load_intervention
 from attnexp.network.guard import guard
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
@@ -73,8 +69,7 @@ def probe_run(
 
 
 def load_rows(file: Path) -> dict[str, list[Row]]:
-    """Stored rows by intervention, but for those of functions of the user's own, which may have
-    changed; none if they are of another version."""
+    """Stored rows by intervention, without the user's own, which may have changed since."""
     if not file.exists():
         return {}
     with reading(file, "Delete it, and it is measured again."):
@@ -87,7 +82,7 @@ def _measure(
     name: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
 ) -> list[Row]:
     """Rows of an intervention; of attention one a head. untouched: the classes (n texts,) without
-    it. Raises `ValueError` where the model lacks what the intervention acts on."""
+    it."""
     if name == ATTENTION:
         entropies = measure_heads(model, test.ids)
         return [

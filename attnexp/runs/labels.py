@@ -43,9 +43,8 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys of the choices that differ from those of `attnexp train data=NAME`, and of the settings
-    that differ from the defaults of what is chosen. A user's piece is not imported for this: all
-    its settings count."""
+    """Keys of the choices that differ from those of `attnexp train data=NAME`, and of settings that
+    differ from the defaults of what is chosen. A user's piece is not imported: all of its count."""
     data = data_of(config)
     values = settings(config)
     words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]

@@ -25,7 +25,6 @@ from attnexp.statistics.defaults import MARGIN
 
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
-LOCK_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,10 +65,7 @@ def load_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(file, "Delete it and sweep again: finished runs are kept."):
-        tree = json.loads(file.read_bytes())
-        if declaration := tree.get("declaration"):  # An earlier version wrote this study.
-            tree |= {"sequential": True, "margin": declaration["margin"]}
-        return TypeAdapter(Manifest).validate_python(tree)
+        return TypeAdapter(Manifest).validate_json(file.read_bytes())
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
@@ -90,10 +86,9 @@ def _plan_of(study: Manifest) -> tuple[object, ...]:
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
-    """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
-    what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
-    the study cannot be read or written."""
-    with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
+    """Add the runs of one command to the study of a folder; of what other commands planned,
+    finished runs stay. Raises `UserError` for another plan, and as `load_manifest`."""
+    with store.lock(folder, wait=60):  # two sweeps of a study may begin at once
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
@@ -184,19 +179,14 @@ def find_run(path: Path) -> Path:
     finished = list(filter(store.has_finished, list_folders(folder)))
     if len(finished) == 1:
         return finished[0]
-    raise UserError(
-        f"{path} stands for {len(finished) or 'no'} finished runs. Name one by its id: attnexp "
-        f"runs lists them."
-    )
+    number = len(finished) or "no"
+    raise UserError(f"{path} stands for {number} finished runs. Name one by its id (attnexp runs).")
 
 
 def check_folder(path: Path) -> Path:
-    """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
-    Raises `UserError` if there is none."""
+    """A folder of the user, `.` and `..` in full, or that of a run by its id in `outputs`. Raises
+    `UserError` if there is none."""
     for folder in (path, store.run_dir("outputs", str(path))):
         if folder.is_dir():
             return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
-    raise UserError(
-        f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs lists "
-        f"them."
-    )
+    raise UserError(f"There is no folder {path}. attnexp runs lists the results under outputs/.")

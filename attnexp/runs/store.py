@@ -39,7 +39,7 @@ RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")
 
 def run_dir(out: str | Path, run_id: str) -> Path:
     """Folder of a run, finished or not."""
-    return Path(out) / RUNS / run_id
+    return Path(out, RUNS, run_id)
 
 
 def has_finished(path: Path) -> bool:
@@ -76,9 +76,8 @@ def lock_run(out: str | Path, run_id: str) -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
-    """Lock a run or a study against other processes, until the process ends, however that ends.
-    wait: seconds. Raises `Busy` if another still holds it then, `UserError` where the disk refuses
-    what is written within."""
+    """Lock a run or a study against other processes. wait: seconds. Raises `Busy` if another still
+    holds it then, `UserError` where the disk refuses what is written within."""
     file = lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -110,13 +109,8 @@ def is_locked(path: Path) -> bool:
 
 
 def create(path: Path, config: RunConfig) -> None:
-    """Make the folder of a locked run, or take up an earlier attempt's, and write its config. No
-    link stays in it, so that nothing is written elsewhere."""
-    for link in filter(Path.is_symlink, [path, *path.glob("*")]):
-        link.unlink()
+    """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
     path.mkdir(parents=True, exist_ok=True)
-    for part in path.glob(".*.*.[0-9]*"):  # A killed process was writing it.
-        part.unlink()
     with atomic_write(path / CONFIG) as file:
         file.write(json.dumps(to_dict(config), indent=1).encode())
 
@@ -169,8 +163,7 @@ def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]
 
 
 def newest_finished(out: str | Path) -> dict[str, Path]:
-    """Folders of finished runs under `out`, by the settings with which their ids begin; of several,
-    whatever their code, the one that finished last."""
+    """Folders of finished runs, the last of each, by the settings with which their ids begin."""
     files = Path(out, RUNS).glob(f"*/{RESULT}")
     in_order = sorted(files, key=lambda file: file.stat().st_mtime)
     return {file.parent.name.partition("-")[0]: file.parent for file in in_order}

@@ -89,7 +89,7 @@ def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, wor
 def test_a_name_of_several_runs_is_none(refused: Refused, tmp_path: Path, template: Run) -> None:
     for name in ("4d2a", "4d2b"):
         shutil.copytree(template.path, tmp_path / "outputs/runs" / name)
-    message = "stands for 2 finished runs. Name one by its id: attnexp runs lists them."
+    message = "stands for 2 finished runs. Name one by its id (attnexp runs)."
     assert f"outputs {message}" in refused("evaluate", "outputs")
 
 

@@ -95,7 +95,7 @@ GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
 LONE = GOOD.replace("text 3", '"text 3')
 WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "nothing": ("a.csv", "", ["it is empty"]),
-    "no label": ("a.csv", "text\na\nb\n", ["plainly the label", "attnexp predict"]),
+    "no label": ("a.csv", "text\na\nb\n", ["plainly the label", "data.label=COLUMN"]),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", ["several columns are called text"]),
     "too many cells": ("a.csv", GOOD + "a,b,1\n", ["row 11 has 3 cells, the first row 2"]),
     "too few cells": ("a.csv", GOOD + "a\n", ["1 rows have no text", "row 11 of a.csv: 'a', ''"]),

@@ -40,7 +40,7 @@ def test_what_is_no_list_of_texts_is_said(own_module: OwnModule) -> None:
     module = own_module(OWN)
     assert t.tokenizer_of(DataConfig(tokenizer=f"{module}:halves"))("three") == ["th", "ree"]
     for function, reason in {
-        "joined": "ValueError: it returned 't h r e e'. Let it return a list of str",
+        "joined": "ValueError: it returned 't h r e e', no list of str",
         "lines": r"ValueError: it returned \['a\\nb', 'three'\]",
         "half": r"ValueError: it returned \['three', '\\ud83d'\]",
         "failing": "AttributeError: 'str' object has no",

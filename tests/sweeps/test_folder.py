@@ -1,6 +1,5 @@
 """Folders of sweeps: each holds one plan, to which seeds may be added."""
 
-import json
 import shlex
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from samples import stored_study
 from sweeping import SMOKE, Pretend, small
 
 from attnexp.base.errors import UserError
-from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.folder import choose_folder, manifest_of
@@ -126,13 +124,6 @@ def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
     assert later.sequential
     study = stored_study(later.directory)
     assert (study.sequential, study.added_seeds) == (True, [])
-    file = first.directory / manifest.FILE
-    tree = json.loads(file.read_text())
-    del tree["sequential"], tree["margin"]
-    for declaration, expected in (({"margin": 0.02}, (True, 0.02)), (None, (False, 0.0025))):
-        file.write_text(json.dumps(tree | {"declaration": declaration}))  # by an earlier version
-        study = stored_study(first.directory)
-        assert (study.sequential, study.margin) == expected
     run(tmp_path / "fixed", AXIS, THREE)
     study = stored_study(until_decided(tmp_path / "fixed", 8).directory)
     assert (study.sequential, study.added_seeds) == (True, ["3", "4", "5", "6", "7"])
