@@ -11,8 +11,7 @@ from attnexp.base.errors import UserError, on_one_line
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
-    processes that write at once the later one wins."""
+    """Write beside `path` and rename over it, so that a reader never sees half a file."""
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:

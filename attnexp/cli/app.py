@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SCHEMA = 7  # of the JSON documents of all commands
-OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
-"""What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
 
 class Commands(TyperGroup):
@@ -43,7 +41,9 @@ class Commands(TyperGroup):
         except RunFailed as error:
             stop(str(error), code=1)
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
+            # On a CPU torch raises a RuntimeError for an array that does not fit.
+            said = "can't allocate memory|out of memory|size calculation overflowed"
+            if not isinstance(error, MemoryError) and not re.search(said, str(error)):
                 raise
             reason = str(error).partition("\n")[0]
             stop(f"Memory does not suffice: {reason}", code=2)

@@ -69,8 +69,7 @@ def check_run(tree: Tree) -> RunConfig:
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
-    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
-    Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
+    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`."""
     settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
@@ -164,8 +163,7 @@ def choices_by_key() -> dict[str, list[str]]:
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `UserError` for a setting of a config, whose keys have a prefix such as `executor.`,
-    that has no effect and another value than its default."""
+    """Raise `UserError` for a setting that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
         if acts(f, config):
             continue

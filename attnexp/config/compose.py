@@ -27,10 +27,6 @@ from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import group_of, setting_of
 
-LISTED = ("data", "model", "position", "mask", "train")
-"""Groups in the defaults list of `conf/config.yaml`."""
-OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
-
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of a run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
@@ -42,7 +38,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     typed: list[tuple[str, Any]] = []
     experiments: list[str] = []
     for word in flat:
-        if OF_SWEEPS.match(word):
+        if re.match(r"\+*(study|name|executor|tune)[.=]", word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
         key, value = setting_of(word)
         if key == "experiment":
@@ -52,9 +48,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             typed.append((key, value))
     settings = _by_key(typed)
     for name in filter(is_file, reversed(experiments)):
-        settings = _put_over(_read_experiment(name), settings)
-    names_in_conf = [name for name in experiments if not is_file(name)]
-    tree = _compose_tree(settings, names_in_conf)
+        settings = _put_over(_by_key(read("experiment", name).items()), settings)
+    tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
     return check_run(_resolve(tree))
 
 
@@ -96,17 +91,6 @@ def _put_over(settings: Tree, later: Tree) -> Tree:
     return kept | later
 
 
-def _read_experiment(path: str) -> Tree:
-    """Settings by key of an experiment by its path, such as a run's stored config."""
-    tree = read("experiment", path)
-    if "defaults" in tree:
-        raise UserError(
-            f"experiment={path}: Hydra reads a defaults list in conf/experiment/ alone. Put the "
-            f"file there, and choose it by name: experiment={Path(path).stem}"
-        )
-    return _by_key(tree.items())
-
-
 def _values_of(experiment: str) -> Tree:
     """Values by key of an experiment by name, over those of the experiments that it inherits."""
     tree = read("experiment", experiment)
@@ -128,7 +112,7 @@ def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)
         if key not in groups():
             values[key] = value
-        elif key in LISTED and option in groups()[key]:
+        elif key in ("data", "train", *PIECES) and option in groups()[key]:
             words.append(f"{key}={option}")
         elif key.partition(".")[0] in PIECES:
             values |= {key: {}, f"{key}.kind": option}

@@ -27,11 +27,7 @@ COMMON = {
 }
 """Common names of the two columns; a column named like the key wins over the others."""
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
-"""A whole number as pandas writes it in a column with missing values."""
 
-Classes = tuple[str, ...]
-"""Names of classes, in the order of their labels."""
 FilesRead = dict[str, Any]
 """Names of files and number of texts of each split, as a result keeps them."""
 
@@ -46,14 +42,14 @@ class Corpus:
     of numbers of words) and same (a number that texts of the same tokens share)."""
     words: list[str] = field(default_factory=list)
     """Word of each number in `tokens`, from 1."""
-    written: Classes
-    """Classes as the files write them, such as 0 and 1."""
+    written: tuple[str, ...]
+    """Classes as the files write them, such as 0 and 1, in the order of their labels."""
     source: str
     """Path, variable or name on the hub, for people and result.json."""
     files: FilesRead
 
     @property
-    def classes(self) -> Classes:
+    def classes(self) -> tuple[str, ...]:
         """Classes as results call them: those of `SYNONYMS` are sentiments."""
         return SENTIMENTS if self.written in SYNONYMS else self.written
 
@@ -90,13 +86,10 @@ class Corpus:
 def choose_test(
     rows: pd.DataFrame, column: str, shares: "pd.Series[float]", seed: int
 ) -> list[int]:
-    """Numbers, as in `rows.same`, of the texts drawn for test; the same for one seed.
-
-    Texts of the same tokens stay on one side, that of the first one's label. Of every class the
-    number of rows is as near to its share as that allows, and some are left. column: text or same;
-    rows that are equal in it are shuffled as one, so that a split that was drawn by text moves only
-    where texts of the same tokens lay on both sides.
-    """
+    """Numbers, as in `rows.same`, of the texts drawn for test. Texts of the same tokens stay on one
+    side, that of the first one's label. Of every class the number of rows is as near to its share
+    as that allows, and some are left. column: text or same; rows that are equal in it are shuffled
+    as one, so that a split by text moves only where texts of the same tokens lay on both sides."""
     label_of = rows.groupby("same").label.first()
     num_rows = rows.same.value_counts()
     distinct = rows.drop_duplicates(column)
@@ -229,8 +222,8 @@ def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: File
 def _read_label(cell: Any) -> str | None:
     """Name of a label, which is 1 for 1.0; None for a blank, a fraction, and what is no label."""
     name = str(cell).strip()
-    whole = WHOLE_FLOAT.fullmatch(name)
-    if whole:
+    whole = re.fullmatch(r"(-?\d+)\.0+", name)
+    if whole:  # Pandas writes it so in a column with missing values.
         return whole[1]
     return name if name and isinstance(cell, int | str) else None
 

@@ -24,11 +24,8 @@ FORMATS = (
 )
 TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """Name of a file that holds a table."""
-COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
 """Number of one of several files of a split, in its name. `datasets` once added sixteen digits."""
-SAVED = ("dataset_dict.json", "state.json")
-"""Files of which `save_to_disk` of `datasets` writes one."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
     "doubled."
@@ -60,7 +57,7 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
     try:
         if kind == "parquet":
             return convert_arrow(parquet.read_table(pa.BufferReader(content)))
-        compression = COMPRESSIONS.get(file.suffix.lower())
+        compression = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}.get(file.suffix.lower())
         text = _decode(pa.input_stream(content, compression=compression).read())
         if kind in ("csv", "tsv"):
             separators = "\t" if kind == "tsv" else ",;\t|"
@@ -106,8 +103,7 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
 
 
 def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[list[str]]:
-    """Cells of every row. Raises `ValueError` if there is none, for a quote within a text that is
-    not doubled, and where quotes join lines that are rows by themselves."""
+    """Cells of every row. Raises `ValueError` for no rows, and where quotes are not a csv's."""
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(
         lines,
@@ -155,7 +151,8 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 
 def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
     """Tables of train, test and val. is_hub: whether a card of the hub says what the files are."""
-    is_saved = any((path / name).exists() for name in SAVED)
+    # `save_to_disk` of `datasets` writes one of these.
+    is_saved = any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     else:
@@ -223,8 +220,7 @@ def _find_files(path: Path, data: DataConfig) -> Splits:
 
 
 def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, str]:
-    """Names of the splits for train, test and val. Raises `UserError` for one that is not there or
-    not whole, and where two have a file in common."""
+    """Names of the splits for train, test and val, which may have no file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"

@@ -9,8 +9,6 @@ from attnexp.base.errors import UserError, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.read import FORMATS
 
-DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
-
 
 @dataclass(frozen=True)
 class Source:
@@ -81,7 +79,7 @@ def download_snapshot(name: str) -> Path:
     with suppress(Exception):  # It is not in the cache, or no name that the hub could have.
         return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
     try:
-        HfApi().dataset_info(name, timeout=DEADLINE)
+        HfApi().dataset_info(name, timeout=5)  # The library's own retries take minutes.
         return Path(snapshot_download(name, repo_type="dataset"))
     except Exception as error:  # The errors of the hub's libraries have no base in common.
         raise UserError(

@@ -153,8 +153,7 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
 
 
 def load_intervention(word: str) -> Intervention:
-    """The function of an intervention, with its number. Raises `UserError` for a word that is
-    neither one of ours nor `my_pkg.mod:function`, and for a number that ours does not take."""
+    """The function of an intervention, with its number. Raises `UserError` for a wrong word."""
     name, _, number = word.partition("=")
     if ":" in name:
         function: Intervention = pieces.load(name)

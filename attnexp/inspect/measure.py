@@ -81,8 +81,7 @@ def load_rows(file: Path) -> dict[str, list[Row]]:
 def _measure(
     name: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
 ) -> list[Row]:
-    """Rows of an intervention; of attention one a head. untouched: the classes (n texts,) without
-    it."""
+    """Rows of an intervention; of attention one a head. untouched: classes (n,) without it."""
     if name == ATTENTION:
         entropies = measure_heads(model, test.ids)
         return [

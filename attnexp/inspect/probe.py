@@ -36,11 +36,9 @@ def probe_studies(
     trust_code: bool = False,
     any_code: bool = False,
 ) -> list[Group]:
-    """Groups of the models under interventions, with notes on what cannot be done.
-
-    paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
-    the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
-    fails, and a run that cannot be evaluated."""
+    """Groups of the models under interventions, with notes on what cannot be done. paths: of runs,
+    studies and published studies. words: as `choose_interventions` reads them, or the defaults.
+    limit: texts of the test set. Raises `UserError` for what is wrong or fails."""
     words = words or DEFAULT
     rows: list[Row] = []
     notes: list[str] = []

@@ -120,8 +120,7 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or those below another folder.
-    left_out: called with a message for each run and study that cannot be read. Raises `UserError`
-    where there is no folder, and for a damaged study."""
+    left_out: called with a message for each run and study that cannot be read."""
     runs: list[Run] = []
     for path, label, sequential in _list_runs(check_folder(folder), left_out):
         with store.leaving_out(path, left_out):
@@ -151,8 +150,7 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
 
 
 def list_folders(root: Path) -> list[Path]:
-    """Folders of the runs that a study planned, or of those below another folder, finished or not.
-    Raises `UserError` for a damaged study."""
+    """Folders of the runs that a study planned, or of those below a folder, finished or not."""
     study = load_manifest(root)
     if study is not None:
         return [store.run_dir(root.parent, run.run_id) for run in study.runs]
@@ -184,8 +182,7 @@ def find_run(path: Path) -> Path:
 
 
 def check_folder(path: Path) -> Path:
-    """A folder of the user, `.` and `..` in full, or that of a run by its id in `outputs`. Raises
-    `UserError` if there is none."""
+    """A folder of the user, `.` and `..` in full, or that of a run in `outputs`, by its id."""
     for folder in (path, store.run_dir("outputs", str(path))):
         if folder.is_dir():
             return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))

@@ -206,7 +206,7 @@ def test_what_is_wrong_with_a_file_is_said(here: Path) -> None:
     for content, wrong in {
         "- model": "must hold keys",
         "model: [": "cannot be read: .*line 1",
-        "defaults: [override /model: lstm]": "in conf/experiment/ alone.*experiment=mine",
+        "defaults: [override /model: lstm]": "no key 'defaults'",
         "1: 2": "no key '1'",
     }.items():
         write(here / "mine.yaml", content)
