@@ -35,7 +35,7 @@ _of_run = set[str]()  # those that were read since the run began
 _of_imports = set[str]()  # modules, and what they read when they were imported
 _of_module: dict[str, set[str]] = {}  # those of them that count in runs that name a module
 _written = set[str]()  # those that this process opened to write
-_packages = set[str]()  # folders of packages, and files of modules, that count although installed
+_packages = set[str]()  # folders of packages, and files of modules, that count if installed, too
 _is_watching = False
 
 
@@ -122,9 +122,8 @@ def is_users(path: str) -> bool:
 
 
 def read_files(left_out: str | Path, modules: Iterable[str]) -> dict[str, str]:
-    """Digest of each file that this run has read, by name: of a Python file from the folder of
-    `sys.path` in which it is found, of others from the current folder. left_out: folder whose files
-    do not count. modules: those that the run names."""
+    """Digest of each file that this run has read, by name: of Python files in `sys.path`, of others
+    in the current folder. left_out: folder without its files. modules: those that the run names."""
     note_modules()
     paths = _of_run.copy()
     for module in modules:

@@ -1,7 +1,5 @@
-"""Options of each group: the YAML files of `conf/`, ours and the user's, found, listed and named.
-
-The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
-"""
+"""Options of each group: the YAML files of `conf/`, and of the user's, which lie in `conf/` of the
+current folder, or in the folders of `--config-dir`."""
 
 import difflib
 import json
@@ -16,8 +14,6 @@ from attnexp.base.errors import UserError, on_one_line
 
 Tree = dict[str, Any]
 """Settings by name, those of a section in a tree of their own, as YAML holds them."""
-Groups = dict[str, dict[str, Path]]
-"""Files of options, by group, such as `position` or `model.pooling`, and name."""
 
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
@@ -39,15 +35,15 @@ def folders() -> list[Path]:
     return list(dict.fromkeys([conf_dir(), *users]))
 
 
-def groups() -> Groups:
-    """Every group, with its options."""
+def groups() -> dict[str, dict[str, Path]]:
+    """Files of options, by group, such as `position` or `model.pooling`, and name."""
     return _groups(*folders())
 
 
 @cache
-def _groups(*folders: Path) -> Groups:
+def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
     """Options of all folders, in groups of the first."""
-    options: Groups = {}
+    options: dict[str, dict[str, Path]] = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
             place = path.parent.relative_to(folder)

@@ -81,8 +81,7 @@ def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner
 
 @cache
 def spec(kind: str | None, base_spec: Any = Piece) -> Any:
-    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError` where
-    there is no such class, or its constructor cannot be read."""
+    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError`."""
     if kind is None:
         return base_spec
     cls = load(kind)
@@ -167,8 +166,7 @@ def _import(kind: str) -> Any:
         ) from error
     loaded = getattr(imported, name, None)
     if loaded is None:
-        file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's.
-        raise UserError(f"{module} ({file}) has no {name}.{did_you_mean(name, vars(imported))}")
+        raise UserError(f"{imported} has no {name}.{did_you_mean(name, vars(imported))}")
     if "__main__" in (module, getattr(loaded, "__module__", "")):
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     return loaded

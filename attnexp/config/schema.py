@@ -1,8 +1,7 @@
 """The typed configuration of one run.
 
 Every key that is no setting of a piece has its type, bounds, default and meaning here; the defaults
-are those of K's script of March 2018. The settings of the pieces stand in the signatures of their
-classes, where `pieces` reads them.
+are those of K's script of March 2018. The settings of pieces stand in their classes' signatures.
 """
 
 from collections.abc import Callable, Iterator

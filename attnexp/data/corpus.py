@@ -18,18 +18,12 @@ SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
 """Classes of reviews, and of all data that are labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
-SENTIMENT_OF = {
-    name: sentiment for pair in SYNONYMS for name, sentiment in zip(pair, SENTIMENTS, strict=True)
-}
 COMMON = {
     "text": ("text", "sentence", "review", "question", "content", "phrase", "tweet"),
     "label": ("label", "labels", "topic", "class", "category", "sentiment", "polarity"),
 }
 """Common names of the two columns; a column named like the key wins over the others."""
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-
-FilesRead = dict[str, Any]
-"""Names of files and number of texts of each split, as a result keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +40,8 @@ class Corpus:
     """Classes as the files write them, such as 0 and 1, in the order of their labels."""
     source: str
     """Path, variable or name on the hub, for people and result.json."""
-    files: FilesRead
+    files: dict[str, Any]
+    """Names of files and number of texts of each split, as a result keeps them."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -122,8 +117,7 @@ def load_corpus(config: DataConfig) -> Corpus:
 
 
 def read_corpus(data: DataConfig) -> Corpus:
-    """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
-    `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
+    """The splits of a data set as they are. Raises `UserError` unless it has labelled texts."""
     if data.name is DataName.contrast:
         title = "generated"
         parts = contrast.generate_rows(data.order_fraction or 0.0).groupby("split", sort=False)
@@ -138,9 +132,9 @@ def read_corpus(data: DataConfig) -> Corpus:
     return make_corpus(rows, columns, title, files)
 
 
-def list_files(tables: list[Table], source: str) -> FilesRead:
+def list_files(tables: list[Table], source: str) -> dict[str, Any]:
     """Names of files and number of texts by split. Raises `UserError` for one without texts."""
-    files: FilesRead = {}
+    files: dict[str, Any] = {}
     for table in tables:
         read = files.setdefault(table.split, {"files": [], "texts": 0})
         read["files"].append(table.name)
@@ -197,7 +191,9 @@ def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: FilesRead) -> Corpus:
+def make_corpus(
+    rows: pd.DataFrame, columns: list[str], source: str, files: dict[str, Any]
+) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label."""
     labels = rows.label.map(_read_label)

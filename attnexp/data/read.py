@@ -127,11 +127,9 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
 
 
 def _parse_json(text: str) -> pd.DataFrame:
-    """Rows of a list of objects, or of one object a line. Raises `ValueError` for other layouts."""
+    """Rows of a list of objects, or of one object a line. Raises `ValueError`."""
     is_list = text.lstrip().startswith("[")
     rows = pd.read_json(io.StringIO(text), lines=not is_list, dtype=False)
-    if len(rows) == 1 and rows.map(lambda cell: isinstance(cell, dict | list)).all(axis=None):
-        raise ValueError("all of it is one object")
     return rows.rename(columns=str)
 
 

@@ -46,8 +46,7 @@ def locate_source(data: DataConfig) -> Source:
 
 
 def open_source(source: Source) -> tuple[Path, str]:
-    """The file or folder of a source, and what result.json calls it: its variable, its path, or its
-    name and commit. Raises `UserError`, which says what to do, where there is none."""
+    """The file or folder of a source, and its name in result.json: its variable, path or commit."""
     if source.path is None:
         folder = download_snapshot(source.title)
         commit = folder.name[:12]

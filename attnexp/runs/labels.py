@@ -21,8 +21,7 @@ def settings(config: Tree) -> Tree:
 
 
 def replicate(config: Tree) -> str:
-    """Name of a run among those of its variant: its seed, and the seeds of sources that do not
-    follow it, as in `0`, `0-init3` or `0-resample0`."""
+    """Name of a run among those of its variant, by its seeds: `0`, `0-init3` or `0-resample0`."""
     seed = config["seed"]
     parts = [str(seed)]
     for source, number in config["seeds"].items():

@@ -1,7 +1,6 @@
-"""Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
+"""Manifest of a study: `OUT/STUDY/study.json` holds its plan, and names its runs in `OUT/runs/`.
 
-The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds may join it, other
-settings, data or kinds of seeds may not.
+A study is one plan: seeds may join it; other settings, data or kinds of seeds may not.
 """
 
 import glob
@@ -48,8 +47,7 @@ class Manifest:
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
-    study that was written before plans were recorded."""
+    """Settings of the plan, its kind of seeds left out, by variant, data set and key."""
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
     commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
@@ -163,14 +161,13 @@ def list_folders(root: Path) -> list[Path]:
 
 
 def load_run(path: Path) -> Run:
-    """The finished run that a user means, as `find_run` does. Raises `UserError` without any."""
+    """The finished run that `find_run` finds."""
     folder = find_run(path)
     return Run(path=folder, result=store.load_result(folder))
 
 
 def find_run(path: Path) -> Path:
-    """Folder of the finished run that a user means: by its folder, its id, or a folder with no
-    other run in it, such as a study's. Raises `UserError` without any, and for several."""
+    """Folder of the run that a user means, by its folder, its id, or a folder with no other."""
     folder = check_folder(path)
     if store.has_finished(folder):
         return folder

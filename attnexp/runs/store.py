@@ -2,8 +2,7 @@
 
 It holds `config.json`, `code/` (the Python files that it read), `metrics.jsonl` (a line an epoch),
 `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is under way a
-checkpoint to go on from, and `result.json`, which is written last: a run has finished when this is
-there.
+checkpoint to go on from, and `result.json`, which is written last, when the run has finished.
 """
 
 import json
@@ -32,9 +31,7 @@ VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 CHECKED_RESULT = TypeAdapter(RunResult)
-
-RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")
-"""Name of a run's folder."""
+RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")  # name of a run's folder
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
@@ -151,8 +148,7 @@ def load_result(path: Path) -> RunResult:
 
 @contextmanager
 def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]:
-    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message,
-    which names the path where that of a `UserError` does not."""
+    """Go on after whatever reading a path raises. left_out: gets a message that names the path."""
     try:
         yield
     except Exception as error:  # What is damaged, or another program's, may raise anything.

@@ -107,7 +107,7 @@ WRONG: dict[str, tuple[str, str | bytes, list[str]]] = {
     "no text": ("a.jsonl", '{"label": "x"}\n{"text": 1, "label": "y"}', ["row 1 of", "nan, 'x'"]),
     "tokens": ("a.jsonl", json.dumps({"text": ["a" * 999], "label": 1}), [f"'{97 * 'a'}, 1. M"]),
     "an object": ("a.json", '{\n "best": 0.9,\n "log": []\n}', ["one a line, or a list of obj"]),
-    "columns": ("a.json", frame([("a", 0), ("b", 1)]).to_json(), ["all of it is one object"]),
+    "columns": ("a.json", frame([("a", 0), ("b", 1)]).to_json(), ["The first is row 1"]),
     "lists": ("a.json", '[["a", 1], ["b", 0]]', ["its files are 0, 1"]),
     "fractions": ("a.jsonl", '{"text": "a", "label": 0.5}', ["whole number", "row 1", "'a', 0.5"]),
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, ["test of", "has the classes none"]),
