@@ -36,7 +36,6 @@ from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import cells
 from attnexp.report.cells import format_size, size_of
 from attnexp.statistics.intervals import t_factor, t_interval
-from attnexp.statistics.verdict import EQUIVALENT, HELPS, ON_THESE_TEXTS, UNDECIDED
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -107,26 +106,11 @@ def run_command(command: str) -> str:
 
 def answers() -> Iterator[str]:
     """The table of README: what positional encoding gives, by how one looks."""
-    yield "| accuracy with PE minus without | seeds | points | so |"
+    yield "| accuracy with PE minus without | seeds | points | verdict |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
         row = find_difference(compare_published(study), point)
-        yield f"| {words} | {row.interval.n} of each | {size_of(row)} | {conclude(row)} |"
-
-
-def conclude(row: Difference) -> str:
-    """What README concludes from a difference, and whether on these texts only."""
-    suffix = f" {ON_THESE_TEXTS}" if row.verdict.endswith(ON_THESE_TEXTS) else ""
-    if row.verdict.startswith(HELPS):
-        return f"PE helps{suffix}"
-    if row.verdict.startswith(EQUIVALENT):
-        return f"less than {row.metric.margin_text} points{suffix}"
-    assert row.verdict == UNDECIDED
-    if row.texts is None:
-        suffix = f" {ON_THESE_TEXTS}"
-    bounds = row.texts or (row.interval.low, row.interval.high)
-    largest = 100 * max(map(abs, bounds))
-    return f"undecided: within ±{largest:.1f} points{suffix}"
+        yield f"| {words} | {row.interval.n} of each | {size_of(row)} | {row.words} |"
 
 
 def quoted() -> Iterator[str]:

@@ -76,17 +76,15 @@ def make_table(rows: Sequence[RunRows], runs: dict[str, Run]) -> pd.DataFrame:
     """A row for each run and epoch, with the start of the run, and with the answers to the test
     texts at endpoints alone. runs: by id."""
     at_endpoints = find_endpoints(rows)
-    records: dict[tuple[str, int], dict[str, Any]] = {}
+    parts = []
     for run in rows:
         about = dict(zip(PLACE, place_of(run), strict=True))
         about |= {"seed": run.seed, "run_id": run.run_id}
         about["started"] = runs[run.run_id].result.provenance["started"]
-        for epoch, metric, value in run.values:
-            place = (run.run_id, epoch)
-            record = records.setdefault(place, about | {"epoch": epoch})
-            record[metric] = value
-            record["correct"] = run.correct.get(epoch) if place in at_endpoints else None
-    table = pd.DataFrame(records.values()).drop(columns=NOT_METRICS)
+        part = run.epochs.assign(**about)
+        is_endpoint = [(run.run_id, epoch) in at_endpoints for epoch in part["epoch"]]
+        parts.append(part.assign(correct=part["correct"].where(is_endpoint, None)))
+    table = pd.concat(parts).drop(columns=NOT_METRICS)
     return table.dropna(axis=1, how="all")
 
 

@@ -19,17 +19,18 @@ FINAL = ENDPOINTS["blog"][0]
 
 
 def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) -> Group:
-    rng = np.random.default_rng(0)
+    keys = {
+        "variant": variants,
+        "seed": [str(seed) for seed in range(seeds)],
+        "epoch": [1, 2, 3],
+        "metric": ["val_accuracy", "val_loss"],
+    }
     place: dict[str, Any] = {"data": data, "protocol": "blog"}
-    rows = []
-    for number, variant in enumerate(variants):
-        for seed in range(seeds):
-            for epoch in (1, 2, 3):
-                for metric in ("val_accuracy", "val_loss"):
-                    value = 0.8 + 0.01 * number - 0.005 * epoch + rng.normal(0, 0.002)
-                    row = {"variant": variant, "seed": str(seed), "epoch": epoch}
-                    rows.append(place | row | {"metric": metric, "value": value})
-    epochs = pd.DataFrame(rows)
+    epochs = pd.MultiIndex.from_product(keys.values(), names=[*keys]).to_frame(index=False)
+    epochs = epochs.assign(**place)
+    number = epochs["variant"].map(variants.index)
+    noise = np.random.default_rng(0).normal(0, 0.002, len(epochs))
+    epochs["value"] = 0.8 + 0.01 * number - 0.005 * epochs["epoch"] + noise
     last = epochs[(epochs["epoch"] == 3) & (epochs["metric"] == "val_accuracy")]
     about: dict[str, Any] = {
         "source": data,

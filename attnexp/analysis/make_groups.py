@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from attnexp.analysis.endpoints import ENDPOINTS, Endpoint
 from attnexp.analysis.families import Family, differences_from, family_of_study
 from attnexp.analysis.group import Bits, Group
 from attnexp.analysis.kexue import k_rows_like
-from attnexp.analysis.metrics import METRICS
+from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.rows import RunRows, Setup
 from attnexp.runs.manifest import Manifest
+from attnexp.runs.predictions import unpack
 from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]
@@ -30,27 +30,28 @@ def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> lis
             table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
     by_id = {run.run_id: run for run in runs}
     settings_of = {run.setup.record["key"]: run.setup.settings for run in runs}
-    contents_of = table.groupby("source")["fingerprint"].unique()
+    num_contents = table.groupby("source")["fingerprint"].nunique()
     groups = []
     for _, records in table.groupby(["fingerprint", "n_test", "protocol"], sort=False):
         own = {run_id: by_id[run_id] for run_id in records["run_id"]}
         setups = [run.setup for run in own.values()]
-        data = _name_data(setups, contents_of[setups[0].facts["name"]])
+        has_namesake = num_contents[setups[0].facts["name"]] > 1
+        data = _name_data(setups, has_namesake=has_namesake)
         named = name_variants(records, settings_of).assign(data=data)
         planned = _list_planned(named, studies, by_id.keys())
         groups.append(_make_group(own, named, planned, studies))
     return groups
 
 
-def _name_data(setups: Sequence[Setup], contents: Sequence[str]) -> str:
+def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
     """`imdb`, with the fingerprint where other runs read other contents under this name, and the
     size, as in ` (2,000 + 500 texts)`, of a cut that all variants share."""
     facts = setups[0].facts
     name = str(facts["name"])
-    if len(contents) > 1:
+    if has_namesake:
         name += f" ({facts['fingerprint'][:8]})"
-    settings = [setup.config["data"] for setup in setups]
-    limits = {(values.get("limit_train"), values.get("limit_test")) for values in settings}
+    keys = ("data.limit_train", "data.limit_test")
+    limits = {tuple(map(setup.settings.get, keys)) for setup in setups}
     if len(limits) == 1 and limits != {(None, None)}:
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
     return name
@@ -70,15 +71,14 @@ def _make_group(
     firsts = named.drop_duplicates("variant").set_index("variant")
     setups = {variant: runs[run_id].setup for variant, run_id in firsts["run_id"].items()}
     first = next(iter(setups.values()))
-    values = _collect_values(runs, named)
-    points, endpoints = _measure_endpoints(values, ENDPOINTS[first.protocol])
-    by_epoch = values["metric"].str.startswith(("train_", "val_"))
+    epochs = _collect_epochs(runs, named)
+    by_epoch = [name for name in epochs if name.startswith(("train_", "val_"))]
+    points, measured = _measure_endpoints(epochs, ENDPOINTS[first.protocol])
+    by_variant = epochs.groupby("variant", sort=False)
     published = [
         k_rows_like(setup.settings, first.facts).assign(variant=variant)
         for variant, setup in setups.items()
     ]
-    made_by = [made for run in runs.values() for made in run.made_by]
-    largest_classes = [run.largest_class for run in runs.values() if run.largest_class]
     num_texts = first.facts["n_test"]
     return Group(
         data=named["data"].iloc[0],
@@ -86,30 +86,35 @@ def _make_group(
         protocol=first.protocol,
         variants=list(setups),
         points=points,
-        endpoints=endpoints.drop(columns="run_id"),
-        epochs=values[by_epoch].drop(columns="run_id"),
+        endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
+        epochs=pd.concat(_melt(rows, ["epoch"], by_epoch) for _, rows in by_variant),
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
         configs={variant: setup.config for variant, setup in setups.items()},
-        right=_unpack_answers(endpoints, points, runs, num_texts),
+        right=_unpack_answers(measured, points, runs, num_texts),
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
-        made_by=list({str(made): made for made in made_by}.values()),
+        made_by=_list_versions(runs),
         code={variant: setup.code for variant, setup in setups.items()},
         facts={variant: setup.facts for variant, setup in setups.items()},
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
         chance=_describe_guess(first.facts),
-        guess=_unpack(largest_classes[0], num_texts) if largest_classes else None,
+        guess=_unpack_guess(runs, num_texts),
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
 
 
-def _collect_values(runs: Mapping[str, RunRows], named: pd.DataFrame) -> pd.DataFrame:
-    """Columns data, protocol, variant, seed, run_id, epoch, metric and value of all runs."""
-    rows = [(run_id, *row) for run_id, run in runs.items() for row in run.values]
-    values = pd.DataFrame(rows, columns=["run_id", "epoch", "metric", "value"])
-    return named[ABOUT].merge(values.dropna(), on="run_id")
+def _collect_epochs(runs: Mapping[str, RunRows], named: pd.DataFrame) -> pd.DataFrame:
+    """A row for each run and epoch: `ABOUT`, epoch, metrics and correct."""
+    epochs = pd.concat({run_id: run.epochs for run_id, run in runs.items()}, names=["run_id"])
+    return named[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
+
+
+def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFrame:
+    """A row for each metric that was measured."""
+    long = rows.melt(["data", "protocol", *RUN, *keys], metrics, "metric")
+    return long.dropna(subset="value").reset_index(drop=True)
 
 
 def _list_planned(
@@ -131,8 +136,7 @@ def _list_planned(
         variant_of_label = records.set_index("label")["variant"].to_dict()
         in_other_groups = finished - variant_of_run.keys()
         source = records["source"].iloc[0]
-        order = list(study.variants)
-        for run in sorted(study.runs, key=lambda run: order.index(run.variant)):
+        for run in study.runs:
             data_sets = study.settings.get(run.variant) or {source}
             if run.run_id in in_other_groups or source not in data_sets:
                 continue
@@ -156,13 +160,10 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
 
 
 def _measure_endpoints(
-    values: pd.DataFrame, points: Sequence[Endpoint]
+    epochs: pd.DataFrame, points: Sequence[Endpoint]
 ) -> tuple[list[Endpoint], pd.DataFrame]:
-    """The endpoints of a protocol, and values there. An endpoint at the same epochs as the one
-    before it, on the same texts, is left out."""
-    by_epoch = values.pivot(index=["run_id", "epoch"], columns="metric", values="value")
-    runs = values[ABOUT].drop_duplicates()
-    epochs = runs.merge(by_epoch.reset_index(), on="run_id")
+    """The endpoints of a protocol, and a row for each run there, with its metrics and correct. An
+    endpoint at the same epochs as the one before it, on the same texts, is left out."""
     parts: dict[Endpoint, pd.DataFrame] = {}
     selections: list[tuple[str, dict[Any, int]]] = []
     for point in points:
@@ -174,42 +175,46 @@ def _measure_endpoints(
             selections.append(selection)
             at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
             parts[point] = _measure_endpoint(at_point, point)
-    names = [metric.name for metric in METRICS]
-    endpoints = pd.concat(parts.values()).melt([*ABOUT, "epoch", "point"], names, "metric")
-    return list(parts), endpoints.dropna(subset="value").reset_index(drop=True)
+    return list(parts), pd.concat(parts.values())
 
 
 def _measure_endpoint(epochs: pd.DataFrame, point: Endpoint) -> pd.DataFrame:
     """Metrics at an endpoint, of its epochs; the gap is accuracy on train after the epoch minus
     accuracy."""
-    names = {f"{point.measured}_{metric.name}": metric.name for metric in METRICS}
-    measured = epochs.reindex(columns=[*ABOUT, "epoch", "train_accuracy_after", *names])
-    measured = measured.rename(columns=names).assign(point=point.name)
+    names = {f"{point.measured}_{name}": name for name in BY_NAME}
+    columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
+    measured = epochs.reindex(columns=columns).rename(columns=names).assign(point=point.name)
     measured["gap"] = measured["train_accuracy_after"] - measured["accuracy"]
     return measured
 
 
-def _unpack(packed: bytes, num_texts: int) -> Bits:
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
-    return bits.astype(bool)
-
-
 def _unpack_answers(
-    endpoints: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows], num_texts: int
+    measured: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows], num_texts: int
 ) -> dict[tuple[str, str, str], Bits]:
-    """Which test texts are right, by variant, seed and endpoint, where all runs have the same test
-    set: not where each seed draws its own. Answers of another accuracy than the run's are not used.
-    """
+    """Which test texts are right, by variant, seed and endpoint; none where runs have other test
+    sets, as each seed may draw its own. Answers of another accuracy than the run's are not used."""
     answers: dict[tuple[str, str, str], Bits] = {}
     if len({run.setup.record["resample"] for run in runs.values()}) > 1:
         return answers
     on_test = [point.name for point in points if point.split == "test"]
-    rows = endpoints[(endpoints["metric"] == "accuracy") & endpoints["point"].isin(on_test)]
+    rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
     for row in rows.itertuples():
-        bits = _unpack(runs[row.run_id].correct.get(row.epoch, b""), num_texts)
-        if abs(bits.sum() - row.value * num_texts) < 0.5:
+        bits = unpack(row.correct, num_texts)
+        if abs(bits.sum() - row.accuracy * num_texts) < 0.5:
             answers[row.variant, row.seed, row.point] = bits
     return answers
+
+
+def _unpack_guess(runs: Mapping[str, RunRows], num_texts: int) -> Bits | None:
+    """Which test texts always answering the largest class has right; None where not known."""
+    stored = [run.largest_class for run in runs.values() if run.largest_class]
+    return unpack(stored[0], num_texts) if stored else None
+
+
+def _list_versions(runs: Mapping[str, RunRows]) -> list[dict[str, Any]]:
+    """What made these runs, each once."""
+    versions = {str(made): made for run in runs.values() for made in run.made_by}
+    return list(versions.values())
 
 
 def _describe_guess(facts: dict[str, Any]) -> dict[str, float]:

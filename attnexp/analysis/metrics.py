@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError, join_names
@@ -41,7 +42,7 @@ def choose_metric(
     """The metric of this name with a margin in points, or in its own unit as that of loss; what is
     not given is that of the studies, else accuracy and the default margin. Raises `UserError` where
     studies differ, for an unknown metric, and for one with a unit of its own and no margin."""
-    studies = [study for group in groups for study in group.studies]
+    studies = chain.from_iterable(group.studies for group in groups)
     plans = list(dict.fromkeys(map(planned_metric, studies))) or [ACCURACY]
     if len(plans) > 1 and None in (name, margin):
         raise UserError(f"These studies judge {join_names(plans)}. Give --metric and --margin.")

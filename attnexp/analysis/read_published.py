@@ -2,14 +2,13 @@
 
 import base64
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
 
-from attnexp.analysis.rows import MADE_BY, RunRows, Setup, Value
+from attnexp.analysis.rows import MADE_BY, RunRows, Setup
 from attnexp.base.files import reading
 from attnexp.runs.manifest import Manifest, PlannedRun
 
@@ -41,23 +40,18 @@ def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[Ru
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
     stored = tree.get("largest_class", {})
     largest_classes = {data: base64.b64decode(bits) for data, bits in stored.items()}
-    values: dict[str, list[Value]] = defaultdict(list)
-    for run_id, *row in frame.melt(["run_id", "epoch"], metrics).dropna().itertuples(index=False):
-        values[run_id].append((*row,))
-    correct: dict[str, dict[int, bytes]] = defaultdict(dict)
-    for row in frame.dropna(subset="correct").itertuples():
-        correct[row.run_id][row.epoch] = row.correct
+    keys = ["run_id", "seed", "data", "protocol", "variant"]
     runs = []
-    for row in frame.drop_duplicates("run_id").itertuples():
+    for (run_id, seed, *place), epochs in frame.groupby(keys, sort=False):
+        data, _, label = place
         run = RunRows(
-            run_id=row.run_id,
-            label=row.variant,
+            run_id=run_id,
+            label=label,
             study=study,
-            seed=row.seed,
-            setup=setups[row.data, row.protocol, row.variant],
-            values=values[row.run_id],
-            correct=correct[row.run_id],
-            largest_class=largest_classes.get(row.data, b""),
+            seed=seed,
+            setup=setups[*place],
+            epochs=epochs[["epoch", "correct", *metrics]],
+            largest_class=largest_classes.get(data, b""),
             made_by=made_by,
             sequential=tree.get("sequential", tree.get("declaration") is not None),
         )

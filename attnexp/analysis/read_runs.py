@@ -22,19 +22,19 @@ def load_groups(
     studies: dict[str, Manifest] = {}
     messages: list[str] = []
     for path in dict.fromkeys(paths):
-        key = str(path)
-        file = Path(f"{key.removesuffix('.parquet')}.parquet")
-        num_runs = len(runs)
-        if not file.is_file():
+        file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
+        is_published = file.is_file()
+        if not is_published:
             manifest.check_folder(path)
+        read: list[RunRows] = []
         with store.leaving_out(path, messages.append):
-            if file.is_file():
-                published, studies[key] = load_published(file, key)
-                runs += published
+            if is_published:
+                read, studies[str(path)] = load_published(file, str(path))
             else:
-                runs += _load_folder(path, studies, messages)
-        if len(runs) == num_runs:
+                read = _load_folder(path, studies, messages)
+        if not read:
             messages.append(f"There is no finished run in {path} that can be read.")
+        runs += read
     if not runs:
         raise UserError("\n".join(messages))
     for message in messages:

@@ -2,11 +2,12 @@
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from attnexp.runs import predictions
 from attnexp.runs.labels import replicate, settings
@@ -14,9 +15,6 @@ from attnexp.runs.result import Run
 
 MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
 """What made a run."""
-
-Value = tuple[int, str, float | None]
-"""Epoch, metric and value; None where it was not measured."""
 
 NAMES = """run_id label study seed sequential default_label num_departures folder command""".split()
 """Fields of a run that its record holds as they are."""
@@ -57,15 +55,14 @@ class Setup:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRows:
-    """A run: what it is, and a row for each epoch and metric."""
+    """A run: what it is, and a row for each epoch."""
 
     run_id: str
     label: str = ""  # of its variant, in the study that planned it
     study: str = ""  # key of that study's manifest
     seed: str
     setup: Setup
-    values: Sequence[Value]
-    correct: Mapping[int, bytes]  # bits of the test texts that are right, by epoch
+    epochs: pd.DataFrame  # epoch, metrics, and correct: bits of the test texts that are right
     largest_class: bytes = b""  # bits of the test texts of the largest class, if known
     made_by: list[dict[str, Any]]  # values by `MADE_BY`
     sequential: bool = False  # whether its study adds seeds because of results
@@ -84,16 +81,15 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     """A finished run on disk. study: key of the manifest that planned it, or empty. Raises
     `UserError` where its predictions cannot be read."""
     result = run.result
-    values = []
-    for row in result.epochs:
-        metrics = vars(row).copy()
-        epoch = metrics.pop("epoch")
-        values += [(epoch, name, value) for name, value in metrics.items()]
+    tested = {}
     if result.config["train"]["protocol"] == "holdout":
-        epoch = result.own_best.epoch
-        values += [(epoch, f"test_{name}", value) for name, value in asdict(result.test).items()]
+        tested = {f"test_{name}": value for name, value in asdict(result.test).items()}
+    best = result.own_best.epoch
+    rows = [vars(row) | (tested if row.epoch == best else {}) for row in result.epochs]
+    epochs = pd.DataFrame(rows).astype(float).astype({"epoch": int})
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
     correct, largest_class = predictions.read_answers(run)
+    epochs["correct"] = epochs["epoch"].map(correct).astype(object)
     return RunRows(
         run_id=result.run_id,
         label=run.label,
@@ -104,8 +100,7 @@ def as_rows(run: Run, study: str = "") -> RunRows:
             facts=result.data | {"parameters": result.parameters},
             code=result.code | python,
         ),
-        values=values,
-        correct=correct,
+        epochs=epochs,
         largest_class=largest_class,
         made_by=[{key: result.provenance.get(key) for key in MADE_BY}],
         sequential=run.sequential,

@@ -46,10 +46,9 @@ class Evidence(NamedTuple):
 
 def judge_part(part: Evidence) -> str:
     """The verdict on a part of a claim."""
-    low = part.interval.low
-    high = part.interval.high
     if not part.within:
         return judge_above(part.interval)
+    low, high = part.interval.bounds
     if max(-low, high) < part.within:
         return "supported"
     return "not supported" if max(low, -high) > part.within else "undecided"
@@ -61,8 +60,8 @@ def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Findi
     shown = []
     verdicts = []
     for part in parts:
-        _, mean, _, low, high = part.interval
-        text = f"{part.name} {format_size(mean, (low, high), ACCURACY)}"
+        interval = part.interval
+        text = f"{part.name} {format_size(interval.mean, interval.bounds, ACCURACY)}"
         if not part.decides:
             shown.append(f"({text})")
             continue
@@ -117,24 +116,25 @@ def weigh_differences(
     parts = []
     for row in rows:
         point = row.endpoint.name
-        name = point if len(rows) == len(points) else f"{point}, {row.contrast.name}"
+        name = point
+        if len(rows) > len(points):
+            name += f", {row.contrast.name}"
         parts.append(Evidence(name, row.interval, point in deciding, within))
     return parts
 
 
 def judge_differences(study: Path, *families: Family, deciding: Sequence[str]) -> Finding:
     """Finding that every difference of these families is above 0, as `weigh_differences` does."""
-    group = find_group(study, *families)
-    return judge_evidence(weigh_differences(group, deciding))
+    parts = weigh_differences(find_group(study, *families), deciding)
+    return judge_evidence(parts)
 
 
 @claim("C10", "K", "Learned and sinusoidal PE are close", "position")
 def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     """An interval of learned minus sinusoidal, after the last epoch, beyond 0.25 points and beyond
     a quarter of what sinusoidal gives."""
-    gain = [difference("sinusoidal", "none")]
-    distance = [difference("learned", "sinusoidal")]
-    rows = compare_at_endpoints(find_group(study, gain, distance))
+    families = [difference("sinusoidal", "none")], [difference("learned", "sinusoidal")]
+    rows = compare_at_endpoints(find_group(study, *families))
     parts = []
     for gain_row, row in zip(rows[::2], rows[1::2], strict=True):
         bound = max(MARGIN, CLOSE * abs(gain_row.interval.mean))
@@ -161,14 +161,11 @@ def published_table_is_reproduced(study: Path) -> Finding:
     agreements = agreements_with_k(group)
     (agreement,) = [row for row in agreements if not row.unlike]
     inside = agreement.num_inside
+    ours = agreement.ours
     # K's seed counts among all seeds, as in a permutation test.
-    counts = np.array([inside, *agreement.ours])
-    rank = np.mean(counts <= inside)
-    ours = counts[1:]
-    measured = (
-        f"{inside} of {agreement.num_values} values inside; our own seeds "
-        f"{ours.min()} to {ours.max()}; K's rank from below {rank:.0%}"
-    )
+    rank = np.mean(np.array([inside, *ours]) <= inside)
+    measured = f"{inside} of {agreement.num_values} values inside; our own seeds "
+    measured += f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
     return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
 
 
@@ -197,10 +194,12 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
 def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
     """An interval below 0, at the best epoch, of a pair minus either of its parts; the four
     intervals hold together."""
-    family = []
-    for partner in ("cnn", "lstm"):
-        pair = f"{partner}_attention"
-        family += [difference(pair, "attention"), difference(pair, partner)]
+    family = [
+        difference("cnn_attention", "attention"),
+        difference("cnn_attention", "cnn"),
+        difference("lstm_attention", "attention"),
+        difference("lstm_attention", "lstm"),
+    ]
     return judge_differences(study, family, deciding=["best"])
 
 
@@ -228,9 +227,9 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     without_head = accuracies.filter(regex="^pe, no_head=")
     costs = without_head.rsub(accuracies["pe"], axis=0)  # a row a seed, a column a head
     shares = t_interval((costs < MARGIN).mean(axis=1))
-    n, mean, _, low, high = shares
-    measured = f"{mean:.0%} [{low:.0%}, {high:.0%}] of heads cost below {100 * MARGIN} points"
-    return Finding(judge_above(shares, bound=0.5), measured, n)
+    measured = f"{shares.mean:.0%} [{shares.low:.0%}, {shares.high:.0%}] of heads "
+    measured += f"cost below {100 * MARGIN} points"
+    return Finding(judge_above(shares, bound=0.5), measured, shares.n)
 
 
 @claim("C32", "own", "PE gives more accuracy with embeddings times √d", "position_x_embedding")
@@ -257,6 +256,6 @@ def many_heads_are_better_than_one(study: Path) -> Finding:
 def scaled_scores_are_not_important(study: Path) -> Finding:
     """An interval of scores divided by √d_k minus scores that are not, with or without PE, beyond
     0.25 points; the two intervals of an endpoint hold together."""
-    family = [difference(f"{name}_scaled", f"{name}_unscaled") for name in ("none", "pe")]
+    family = [difference("none_scaled", "none_unscaled"), difference("pe_scaled", "pe_unscaled")]
     parts = weigh_differences(find_group(study, family), ["best", "final"], within=MARGIN)
     return judge_evidence(parts, by_part=True)

@@ -13,7 +13,6 @@ from attnexp.statistics.intervals import t_interval
 from attnexp.training.run import train_run
 
 SEEDS = range(6)
-NAMES = ("running", "after", "validation")  # of the accuracies that are compared
 CLOSE = 0.02  # Accuracies that differ by less count as equal.
 
 
@@ -40,7 +39,9 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     rises = t_interval(validation - running)
     distances = t_interval(after - validation)
     verdict = join_verdicts([judge_above(rises), judge_above(distances, -CLOSE)])
-    texts = []
-    for name, percents in zip(NAMES, 100 * np.transpose(rows), strict=True):
-        texts.append(f"{name} {percents.mean():.1f} ± {percents.std(ddof=1):.1f}")
+    names = ("running", "after", "validation")
+    means = 100 * np.mean(rows, axis=0)
+    sds = 100 * np.std(rows, axis=0, ddof=1)
+    columns = zip(names, means, sds, strict=True)
+    texts = [f"{name} {mean:.1f} ± {sd:.1f}" for name, mean, sd in columns]
     return Finding(verdict, f"{', '.join(texts)} %", len(SEEDS))

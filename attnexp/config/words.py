@@ -20,14 +20,17 @@ CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> Override:
-    """Hydra's override. Raises `UserError` for a word that is none."""
+    """Hydra's override. Raises `UserError` for a word that is none, or that names two columns."""
     try:
-        return OverridesParser.create().parse_override(word)
+        override = OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
         raise UserError(
             f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
             f"data.path=FILE; a text with spaces or signs takes quotes: 'out=\"a b\"'"
         ) from error
+    if override.is_sweep_override() and override.key_or_group in ("data.text", "data.label"):
+        raise UserError(f"{word}: one column is read; pairs of texts are not. Join the two first.")
+    return override
 
 
 def group_of(key: str) -> str:

@@ -235,7 +235,7 @@ def check_classes(corpus: Corpus) -> None:
             raise UserError(
                 f"{split} of {corpus.source} has the classes {names_of[split]}, and train "
                 f"{names_of['train']}. Each needs two or more, and train all. Add or relabel "
-                f"texts, or name another column or split: data.label=COLUMN "
+                f"texts, or name another file, column or split: data.path=FILE data.label=COLUMN "
                 f"data.{split}_split=NAME (validation, where the labels of a contest's test split "
                 f"are hidden as -1)."
             )

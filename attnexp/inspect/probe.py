@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import Family, difference
@@ -24,6 +23,7 @@ from attnexp.base.files import reading
 from attnexp.inspect.interventions import DEFAULT
 from attnexp.inspect.measure import UNTOUCHED, Row, probe_run
 from attnexp.runs.manifest import load_run
+from attnexp.runs.predictions import unpack
 
 METRICS = ["accuracy", "flips", "entropy", "distance"]  # flips: share of answers that change
 
@@ -90,18 +90,12 @@ def _read_record(record: Any) -> Iterator[Row]:
         metric, head = record.measure.split(", ")
         yield about | {"name": head, metric: record.value}
         return
-    won = _unpack(record.won, record.num_texts)
-    lost = _unpack(record.lost, record.num_texts)
+    won = unpack(record.won, record.num_texts).astype(float)
+    lost = unpack(record.lost, record.num_texts).astype(float)
     before = {"accuracy": record.accuracy, "flips": 0.0, "right": np.zeros_like(won)}
     after = {"accuracy": record.changed_accuracy, "flips": record.flips, "right": won - lost}
     yield about | {"name": UNTOUCHED} | before
     yield about | {"name": record.intervention} | after
-
-
-def _unpack(packed: bytes, num_texts: int) -> NDArray[np.float64]:
-    """The numbers, 0 or 1, of texts whose bits are packed."""
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
-    return bits.astype(float)
 
 
 def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str]) -> Group:

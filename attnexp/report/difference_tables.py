@@ -47,7 +47,6 @@ def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str] = (
 
 
 def _format_cells(row: Difference) -> dict[str, str]:
-    """All cells of a difference, by heading."""
     deciding, wider = [format_interval(bounds, row.metric) for bounds in intervals_of(row)]
     texts = wider
     if 0 < row.texts_n < row.interval.n:

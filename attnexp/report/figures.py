@@ -3,10 +3,10 @@
 What a reader must know besides the axes is for the caption. D is the width.
 """
 
-import textwrap
 from collections.abc import Sequence
 from itertools import chain, cycle
 from pathlib import Path
+from textwrap import fill
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,19 +45,11 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: dict[str, Any] = {
-    "linestyle": (0, (3, 2)),
-    "linewidth": 1.2,
-}
-INTERVAL_STYLE: dict[str, Any] = {
-    "color": "black",
-    "solid_capstyle": "butt",
-}
+K_STYLE: dict[str, Any] = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
+BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
 INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
-BAND_STYLE: dict[str, Any] = {
-    "alpha": 0.18,
-    "linewidth": 0,
-}
+LINE = 32  # letters of a name in a line
+SHORT_LINE = 24
 
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
 
@@ -95,7 +87,6 @@ def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
 
 
 def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
-    """The curves of one data set."""
     group = comparison.group
     curve = comparison.curve
     colours = chain(SERIES, cycle(SERIES[1:]))
@@ -107,13 +98,11 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         sd = 100 * ours["sd"]
         axes.fill_between(epochs, mean - sd, mean + sd, color=colour, **BAND_STYLE)
         look: dict[str, Any] = {"color": colour, "marker": marker}
-        name = _break_lines(variant)
-        num_seeds = ours["n"].max()
-        axes.plot(epochs, mean, label=f"{name}, n = {num_seeds}", zorder=3, **look)
+        label = f"{fill(variant, LINE)}, n = {ours['n'].max()}"
+        axes.plot(epochs, mean, label=label, zorder=3, **look)
         k_run = group.k_run(variant)
-        k_epochs = k_run["epoch"]
         k_accuracies = 100 * k_run["val_accuracy"]
-        axes.plot(k_epochs, k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
+        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if len(group.published):
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
@@ -122,8 +111,7 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
     axes.grid(alpha=0.4)
     axes.set_xlabel("epoch")
     texts = "test" if group.protocol == "blog" else "held-out data"
-    data = _break_lines(group.data)
-    axes.set_ylabel(f"{data}: accuracy on {texts}, %")
+    axes.set_ylabel(f"{fill(group.data, LINE)}: accuracy on {texts}, %")
 
 
 @own_style
@@ -138,7 +126,7 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     labels = []
     for row in rows:
         label = f"{row.data}: {name_of(row)}" if has_several else name_of(row)
-        labels.append(_break_lines(label, 24))
+        labels.append(fill(label, SHORT_LINE))
     most_lines = 1 + max(label.count("\n") for label in labels)
     height = 1.2 + len(rows) * (0.15 + 0.17 * most_lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")
@@ -148,7 +136,8 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     for y, row in enumerate(rows):
         for bounds, width in zip(intervals_of(row), INTERVAL_WIDTHS, strict=True):
             if bounds is not None:
-                axes.plot(factor * np.array(bounds), [y, y], lw=width, **INTERVAL_STYLE)
+                ends = factor * np.array(bounds)
+                axes.plot(ends, [y, y], color="black", lw=width, solid_capstyle="butt")
         axes.plot(factor * row.interval.mean, y, "o", color="black")
     margin = factor * metric.margin
     axes.axvspan(-margin, margin, color="grey", **BAND_STYLE)
@@ -170,11 +159,10 @@ def draw_attention(reading: "Reading") -> Figure:
     attention = reading.attention()
     weights = attention.mean
     largest = float(weights.max()) or 1.0
-    tokens = [_break_lines(text, 24) for text in reading.marked]
+    tokens = [fill(text, SHORT_LINE) for text in reading.marked]
     positions = range(len(tokens))
     side = max(4.2, 1.4 + 0.19 * len(tokens))  # with less for a word, words overlap
-    width = side + 0.8
-    figure = Figure(figsize=(width, side), layout="constrained")
+    figure = Figure(figsize=(side + 0.8, side), layout="constrained")
     axes = figure.subplots()
     image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=largest)
     axes.set_xticks(positions, tokens, rotation=90)
@@ -198,8 +186,3 @@ def draw_positions(table: NDArray[Any]) -> Figure:
     axes.set_ylabel("position")
     figure.colorbar(image, label="value")
     return figure
-
-
-def _break_lines(text: str, width: int = 32) -> str:
-    """Text of users in lines."""
-    return textwrap.fill(text, width)

@@ -97,8 +97,6 @@ def _format_table(table: Table, name: str, format: str) -> str:
             lines.append(f"| {line} |")
         return "\n".join(lines)
     escaped = cells.map(_escape).rename(columns=_escape)
-    first = escaped.columns[0]  # `\\\\` takes `[` and `*` after it for its argument
-    escaped[first] = escaped[first].str.replace(r"^(?=[\[*])", "{}", regex=True)
     text = escaped.to_latex(
         index=False,
         caption=_escape(table.title),
@@ -110,5 +108,4 @@ def _format_table(table: Table, name: str, format: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Text for LaTeX."""
     return text.translate(LATEX)

@@ -42,7 +42,6 @@ def write_page(path: Path, answer: Answer, readings: Readings = ()) -> None:
 
 
 def _encode_svg(figure: Figure) -> str:
-    """A picture as the page holds it."""
     file = io.BytesIO()
     figures.write_figure(figure, file, "svg")
     return b64encode(file.getvalue()).decode()
@@ -50,15 +49,12 @@ def _encode_svg(figure: Figure) -> str:
 
 def _title(answer: Answer) -> str:
     """`pe against no_pe on imdb`."""
-    variants: list[str] = []
-    for group in answer.groups:
-        variants += group.variants
+    variants = [variant for group in answer.groups for variant in group.variants]
     baseline, *others = dict.fromkeys(variants)
     if len(others) > 1:
         others = [f"{len(others)} variants"]
-    subject = " against ".join([*others, baseline])
     data = ", ".join(dict.fromkeys(group.data for group in answer.groups))
-    return f"{subject} on {data}"
+    return f"{' against '.join([*others, baseline])} on {data}"
 
 
 def load_readings(

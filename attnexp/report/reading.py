@@ -39,8 +39,7 @@ def as_line(reading: Reading, head: int | None) -> Text:
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
     but_the_last = ranked[:-1]  # which follows from the rest
     classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
-    listed = ", ".join(classes)
-    line = Text(f"{listed} ")
+    line = Text(", ".join(classes) + " ")
     line.stylize("bold", 0, len(reading.label))
     styles = [""] * len(reading.marked)
     remarks = []

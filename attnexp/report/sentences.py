@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import attnexp
-from attnexp.analysis.answer import Answer
+from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.group import Group
 from attnexp.config.schema import ADAM_BETAS, foreign_code
@@ -13,7 +13,7 @@ from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
 from attnexp.runs.labels import as_word, settings
 from attnexp.statistics.defaults import ALPHA
-from attnexp.statistics.verdict import UNDECIDED
+from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
 PACKAGE = Path(attnexp.__file__).parent
 ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
@@ -85,18 +85,19 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
 
 def describe_studies(answer: Answer) -> list[dict[str, Any]]:
     """Fields of each data set and protocol; none for results of other trainers."""
-    return [_describe_study(answer, group) for group in answer.groups if group.facts]
+    made_here = [row for row in answer.comparisons if row.group.facts]
+    return [_describe_study(comparison, answer.metric) for comparison in made_here]
 
 
-def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
+def _describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]:
+    group = comparison.group
     facts = list(group.facts.values())
     sizes = {}
     for key in ("n_train", "n_val", "n_test"):
         sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = [command for plan in group.studies for command in plan.commands]
-    differences = [row for row in answer.measured if row.data == group.data]
-    unit = " points" if answer.metric.in_points else ""
+    unit = " points" if metric.in_points else ""
     return {
         "data": group.data,
         "fingerprint": facts[0]["fingerprint"],
@@ -107,12 +108,12 @@ def _describe_study(answer: Answer, group: Group) -> dict[str, Any]:
         "parameters": {name: fact.get("parameters") for name, fact in group.facts.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
-        "metrics": [answer.metric.name],
-        "margins": [f"±{answer.metric.margin_text}{unit}"],
+        "metrics": [metric.name],
+        "margins": [f"±{metric.margin_text}{unit}"],
         "code": _list_own_code(group),
         "alpha": ALPHA,
-        "m": max((row.m for row in differences), default=0),
-        "sequential": any(row.sequential for row in differences),
+        "m": max((row.m for row in comparison.differences), default=0),
+        "sequential": any(row.sequential for row in comparison.differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }
@@ -140,13 +141,13 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
         f"{len(study['seeds'])} seeds ({', '.join(study['seeds'])})",
         f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
-    shared = [describe_settings(study["shared"])]
+    shared = describe_settings(study["shared"])
     if "train.optimizer" in study["shared"]:
-        shared.append(f"betas of Adam {ADAM_BETAS}")
+        shared += f"; betas of Adam {ADAM_BETAS}"
     sentences = [
         f"Data: {', '.join(data)}.",
         f"Training: {', '.join(training)}.",
-        f"All variants: {'; '.join(shared)}.",
+        f"All variants: {shared}.",
         _describe_judgement(study),
     ]
     parameters = study["parameters"].items()
@@ -163,7 +164,6 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 
 
 def _describe_judgement(study: dict[str, Any]) -> str:
-    """How differences are judged."""
     kind = "anytime-valid" if study["sequential"] else "t"
     text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
     text += f"{kind} intervals of 95 %"

@@ -28,7 +28,6 @@ def show_answer(answer: Answer, console: Console) -> None:
 
 
 def _show_part(answer: Answer, console: Console) -> None:
-    """Print the part of one protocol."""
     rows = answer.differences
     if len(answer.groups) > 1:
         rows = _show_data_sets(answer, console)
@@ -91,8 +90,7 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     if len(group.published):
         legend.append("capitals: K's run")
     picture = figure.build().string(colorless=True).rstrip("\n")
-    names = "   ".join(legend)
-    return Text(f"Validation accuracy, %, by epoch\n{picture}\n{names}\n")
+    return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")
 
 
 def _make_figure(epochs: list[int], width: int) -> Any:
@@ -107,8 +105,7 @@ def _make_figure(epochs: list[int], width: int) -> Any:
     figure.axes(False, axis="y", side="right")
     step = math.ceil(len(epochs) / 10)
     ticks = epochs[::step]
-    labels = [str(tick) for tick in ticks]
-    figure.ruler("x").ticks(ticks, labels=labels)
+    figure.ruler("x").ticks(ticks, labels=[*map(str, ticks)])
     return figure
 
 
@@ -116,6 +113,5 @@ def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
     """Marks at the accuracies of a line, by epoch."""
     import plotext
 
-    epochs = list(line.index)
     percents = list(100 * line)
-    return figure.signal(epochs, percents, marker=plotext.marker(marker))
+    return figure.signal(list(line.index), percents, marker=plotext.marker(marker))

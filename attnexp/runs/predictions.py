@@ -47,6 +47,12 @@ def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     return np.frombuffer(bytearray(content), np.uint8)  # which torch may write, as it wants to
 
 
+def unpack(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
+    """The bits (n,) of `numpy.packbits`."""
+    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
+    return bits.astype(bool)
+
+
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`."""
     logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)

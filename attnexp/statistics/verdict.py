@@ -4,6 +4,7 @@ It is about one metric at one endpoint that was declared before any run (say, fi
 No correction here allows for looking at several metrics and quoting the best.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,14 +65,15 @@ def judge_interval(
     interval: Interval, metric: MetricSpec, texts: Bounds | None = None, *, counted: str = "seeds"
 ) -> Verdict:
     """The verdict of where the interval for other seeds lies: equivalent within ± margin, helps or
-    hurts beyond 0, else undecided; with n below three, too few of what n counts.
+    hurts beyond 0, else undecided; too few of what n counts below three, and where the interval has
+    no ends.
 
     texts: the interval for other seeds and texts. Where it is not known, or lies elsewhere, "on
     these texts" is added. Words of helps and hurts add "by at least 0.25 points" if the interval
     for other texts lies beyond the margin, or that for other seeds where the verdict is on these
     texts only.
     """
-    if interval.n < FEWEST_SEEDS:
+    if interval.n < FEWEST_SEEDS or math.isinf(interval.low):
         too_few = f"too few {counted}"
         return Verdict(too_few, too_few)
     bounds = interval.bounds

@@ -1,12 +1,12 @@
 """Claims hold on our code and results, and are refuted once what they rest on is broken."""
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from conftest import PUBLISHED, ROOT, Command, Patch
@@ -22,6 +22,7 @@ from attnexp.statistics.intervals import Interval
 
 BY_ID = {claim.id: claim for claim in CLAIMS}
 OF_STUDIES = [claim.id for claim in CLAIMS if claim.study]
+MISSING = ["C10", "C30", "C32"]  # one of each way to read a study
 EXACT = {
     "C04": ("holds", "off by"),
     "C06": ("holds in part", "24.5 times the norm of words without √d, 2.2"),
@@ -34,13 +35,11 @@ EXACT = {
 
 def test_every_claim_is_here_once_and_has_a_check_or_a_test() -> None:
     assert [claim.id for claim in CLAIMS] == [f"C{number:02}" for number in range(1, 35)]
-    assert all(len(claim.text) <= 70 < len(claim.text + claim.refuted_by) for claim in CLAIMS)
-    checked = {*EXACT, "C18", "C29", *OF_STUDIES}
-    assert checked.isdisjoint(claim.id for claim in DEFINED)
-    assert len(checked) + len(DEFINED) == len(CLAIMS)
-    files = (ROOT / "tests/claims/test_definitions.py", ROOT / "tests/model/test_oracle.py")
-    tests = "".join(file.read_text() for file in files)
-    assert [claim.id for claim in DEFINED if claim.id not in tests] == []
+    defined = [claim.id for claim in DEFINED]
+    assert sorted([*EXACT, "C18", "C29", *OF_STUDIES, *defined]) == [*BY_ID]
+    tests = (ROOT / "tests/claims/test_definitions.py").read_text()
+    tests += (ROOT / "tests/model/test_oracle.py").read_text()
+    assert not [id_ for id_ in defined if id_ not in tests]
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -70,26 +69,23 @@ WRONG: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("C04", attention, "attention_weights", look_back),
     ("C04", positions, "sinusoidal_table", no_positions),
     ("C12", layer, "DotProduct", lambda *widths, scale: DotProduct(*widths, scale=False)),
-    ("C12", layer, "attention_weights", lambda scores: scores / scores.shape[-1]),
     ("C23", costs, "window_attention", whole_map),
     ("C27", costs, "Convolution", lambda *widths, kernel: Convolution(*widths, kernel=5)),
-    ("C27", attention, "attention_weights", look_back),
 ]
 
 
-@pytest.mark.parametrize(("name", "owner", "attribute", "wrong"), WRONG)
+@pytest.mark.parametrize(("name", "module", "piece", "wrong"), WRONG)
 def test_a_wrong_piece_refutes_it(
-    monkeypatch: Patch, name: str, owner: Any, attribute: str, wrong: Callable[..., Any]
+    monkeypatch: Patch, name: str, module: Any, piece: str, wrong: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(owner, attribute, wrong)
+    monkeypatch.setattr(module, piece, wrong)
     assert BY_ID[name].check().verdict == "refuted"
 
 
 def test_a_difference_of_shapes_or_a_nan_is_never_within_tolerance() -> None:
     zero = torch.zeros(2)
-    nan = torch.tensor([np.nan, 0.0])
-    assert finding.max_abs_diff((torch.zeros(2, 3), torch.zeros(3))) == np.inf
-    assert not finding.max_abs_diff((nan, zero), (zero, zero)) <= 1e9
+    assert finding.max_abs_diff((torch.zeros(2, 3), torch.zeros(3))) == math.inf
+    assert not finding.max_abs_diff((zero / 0, zero), (zero, zero)) <= 1e9
     assert finding.max_abs_diff((zero, zero), (zero + 2, zero)) == 2
 
 
@@ -124,26 +120,15 @@ DOWN = evidence(-0.02, -0.001)
 )
 def test_intervals_decide(parts: list[studies.Evidence], verdict: str, by_part: str) -> None:
     assert studies.judge_evidence(parts).verdict == verdict
-    finding = studies.judge_evidence(parts, by_part=True)
-    assert finding.verdict == by_part
-    judged = [text for text in finding.measured.split("; ") if text.endswith("ed")]
-    assert len(judged) == sum(part.decides for part in parts)
+    assert studies.judge_evidence(parts, by_part=True).verdict == by_part
 
 
 def test_a_best_epoch_that_is_the_last_is_judged_as_that() -> None:
     group = studies.find_group(PUBLISHED / "baselines", [difference("attention", "lstm")])
-    best, final = studies.weigh_differences(group, ["best"])
-    assert (best.decides, final.decides) == (True, False)
-    rows = group.endpoints[group.endpoints["point"] == "final"]
-    alone = replace(group, points=group.points[:1], endpoints=rows)
-    assert [part.decides for part in studies.weigh_differences(alone, ["best"])] == [True]
-
-
-@pytest.mark.parametrize("name", ["C10", "C30", "C32"])
-def test_without_runs_the_command_is_named(name: str, tmp_path: Path) -> None:
-    record = check_claim(BY_ID[name], tmp_path)
-    assert record["verdict"] == "missing runs"
-    assert f"attnexp sweep study={BY_ID[name].study}" in record["measured"]
+    is_final = group.endpoints["point"] == "final"
+    alone = replace(group, points=group.points[:1], endpoints=group.endpoints[is_final])
+    (part,) = studies.weigh_differences(alone, ["best"])
+    assert part.decides
 
 
 @pytest.mark.slow
@@ -156,12 +141,14 @@ def test_the_command_exits_1_where_a_claim_fails(here: Command, monkeypatch: Pat
     shown = here("claims", "c04", "C13")
     assert shown.returncode == 0
     assert "construction" in shown.stdout
-    assert max(map(len, shown.stdout.splitlines())) <= 80
-    assert shown.stderr == "Checking C04, 1 of 2\nChecking C13, 2 of 2\n"
+    assert "Checking C13, 2 of 2" in shown.stderr
     monkeypatch.setattr(positions, "sinusoidal_table", no_positions)
-    failed = here("claims", "C04", "C22", "--json", "--out", ".")
+    failed = here("claims", "C04", *MISSING, "--json", "--out", ".")
     assert failed.returncode == 1
-    assert "C04 refuted; C22 missing runs" in failed.stderr
-    record, missing = json.loads(failed.stdout)["claims"]
-    assert (record["id"], record["source"], record["verdict"]) == ("C04", "M, K", "refuted")
-    assert missing["verdict"] == "missing runs"
+    assert "C04 refuted; C10 missing runs" in failed.stderr
+    record, *missing = json.loads(failed.stdout)["claims"]
+    assert record["verdict"] == "refuted"
+    assert [record["id"] for record in missing] == MISSING
+    for record in missing:
+        assert record["verdict"] == "missing runs"
+        assert "attnexp sweep study=" in record["measured"]

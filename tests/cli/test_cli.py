@@ -12,10 +12,7 @@ from conftest import PROGRAM, PUBLISHED, Command, Json, OwnModule, Patch, Refuse
 from samples import exit_code
 
 from attnexp.base import progress
-from attnexp.cli.train import next_commands
-from attnexp.config.compose import compose
 from attnexp.runs.result import Run
-from attnexp.sweeps.plan import plan
 
 SMOKE = ["experiment=smoke", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
 
@@ -24,48 +21,37 @@ def test_train_says_commands_that_work(here: Command, tmp_path: Path, monkeypatc
     words = ["train", *SMOKE, "position=rotary", "seed=4"]
     done = here(*words)
     assert done.returncode == 0, done.stderr
-    (results,) = re.findall("^Results: (.*)", done.stdout, re.MULTILINE)
-    assert (tmp_path / results / "result.json").exists()
-    read, *epochs, note = done.stderr.splitlines()
-    assert read.startswith("Read train: generated, ")
-    assert [line.split()[:2] for line in epochs] == [["epoch", "1/2"], ["epoch", "2/2"]]
-    assert note.startswith("Trained for ")
-    assert max(map(len, done.stdout.partition("\nResults")[0].splitlines())) <= 80
-    again = here(*words)
-    assert (again.returncode, again.stdout) == (0, done.stdout)
-    predict, sweep, report = (
-        shlex.split(line)[1:] for line in done.stdout.partition("\nNext:\n")[2].splitlines()
-    )
+    assert re.findall(r"^epoch \d/\d", done.stderr, re.MULTILINE) == ["epoch 1/2", "epoch 2/2"]
+    assert here(*words).stdout == done.stdout
+    _, _, commands = done.stdout.partition("\nNext:\n")
+    predict, sweep, report = (shlex.split(line)[1:] for line in commands.splitlines())
     monkeypatch.chdir(tmp_path)
     assert exit_code(*predict) == 0
     assert exit_code(*report[:2]) == 0  # without its page
     assert report[2:] == ["--html", "page.html"]
     assert "position=none,rotary" in sweep
     assert "Runs to do: 11," in here(*sweep, "--dry-run").stdout
-    stored = here("train", f"experiment={results}/config.json").stdout.partition("\nNext:\n")[2]
-    assert "position=none,rotary" in stored
 
 
-def test_a_run_of_ones_own_class_is_followed_by_its_name(own_module: OwnModule) -> None:
+def test_a_run_of_ones_own_class_is_followed_by_its_name(
+    here: Command, own_module: OwnModule
+) -> None:
     module = own_module("from attnexp.model.positions import *\nclass Turn(RotaryPosition): ...")
-    words = [*SMOKE, f"position={module}:Turn"]
-    sweep_line, _ = next_commands(Path("run"), words, compose(words))
-    assert len(plan(shlex.split(sweep_line)[2:]).jobs) == 12
+    done = here("train", *SMOKE, f"position={module}:Turn")
+    assert f"position=none,{module}:Turn" in done.stdout
 
 
 def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_json: Json) -> None:
-    """As text or, with --json, as all there is on stdout. Fewer seeds than before are all there."""
+    """As text or, with --json, as all there is on stdout; with the margin that it was given."""
     words = ["sweep", "study=blog", *SMOKE, "train.epochs=1", "executor.workers=1", "out=my runs"]
-    first = here(*words, "seed=range(3)")
-    assert first.returncode == 0, first.stderr
-    answer, _, results = first.stdout.rpartition("Results: ")
+    words += ["seed=range(3)", "--margin=2"]
+    done = here(*words)
+    assert done.returncode == 0, done.stderr
+    answer, _, results = done.stdout.rpartition("Results: ")
     assert results.startswith("my runs/blog. More: attnexp report 'my runs/blog'")
+    assert "margin ±2" in answer
     assert here("report", "my runs/blog").stdout == answer
-    again = here(*words, "seed=range(2)")
-    assert again.returncode == 0, again.stderr
-    assert "over 2 seeds" in again.stdout
-    assert "Missing" not in again.stdout
-    assert here_json(*words, "seed=range(3)") == here_json("report", "my runs/blog")
+    assert here_json(*words) == here_json("report", "my runs/blog")
 
 
 OF_A_RUN = [
@@ -79,41 +65,50 @@ def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, wor
     """Its id, its folder, and a folder that holds no other."""
     path = template.path
     (tmp_path / "outputs").symlink_to(path.parents[1])
-    forms = (path.name, str(path), "outputs/")
-    done = [here(*words.replace("RUN", form).split()) for form in forms]
-    assert {each.returncode for each in done} == {0}, done[0].stderr
-    assert len({each.stdout.partition("\nNext:")[0] for each in done}) == 1
-    assert "attnexp runs lists" in here(*words.replace("RUN", "outputs/fffff").split()).stderr
+    printed = set()
+    for name in (path.name, str(path), "outputs/"):
+        done = here(*words.replace("RUN", name).split())
+        assert done.returncode == 0, done.stderr
+        about_run, _, _ = done.stdout.partition("\nNext:")
+        printed.add(about_run)
+    assert len(printed) == 1
 
 
 def test_a_name_of_several_runs_is_none(refused: Refused, tmp_path: Path, template: Run) -> None:
     for name in ("4d2a", "4d2b"):
         shutil.copytree(template.path, tmp_path / "outputs/runs" / name)
-    message = "stands for 2 finished runs. Name one by its id (attnexp runs)."
-    assert f"outputs {message}" in refused("evaluate", "outputs")
+    assert "outputs stands for 2 finished runs." in refused("evaluate", "outputs")
 
 
 def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json) -> None:
     assert here_json("config", "model.heads=4")["model"]["heads"] == 4
     groups = here("config", "--groups").stdout
-    assert "sinusoidal" in yaml.safe_load(groups)["position"]
     assert yaml.safe_load(groups)["experiment"]["blog_pe"] == "K's run with positional encoding"
-    lines = here("config", "position=rotary").stdout.splitlines()
-    assert max(map(len, [*lines, *groups.splitlines()])) <= 80
-    for setting in ("seed=0", "data.max_len=80", "model.score.scale=true", "train.epochs=5"):
-        (line,) = [line for line in lines if line.startswith(setting)]
-        assert re.fullmatch(rf"{setting} +\w.{{15,}}", line)  # with its meaning
-    assert "position=rotary" in map(str.strip, lines)
+    settings = here("config", "position=rotary").stdout
+    for setting in ("seed=0", "model.score.scale=true"):
+        assert re.search(rf"^{setting} +\w.{{15,}}$", settings, re.MULTILINE)  # with its meaning
+    assert re.search(r"^ *position=rotary *$", settings, re.MULTILINE)
     assert here_json("config", "--cost", "experiment=blog_pe")["parameters"] == 2_609_281
 
 
 WRONG = {
     "sweep data=contrast --metric f1": "Give --metric one of accuracy",
+    "sweep model.d_model=64,65 position=sinusoidal": "got 65",
+    "sweep study=blog seeds.init=0,1": "Crossed seed and seeds.init are not independent",
+    "sweep study=blog position=rotary": "position=rotary: blog varies this setting itself",
+    "sweep train.fast=true,false": "are the same run",
+    "sweep 'executor.slurm={mem: 2GB}'": "executor.slurm would do nothing",
+    "sweep study=blog train=blog,holdout --until decided": "one data set with one protocol",
+    "sweep data=contrast --until decided": "--until decided compares variants",
+    "sweep study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
+    "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
+    "sweep study=blog tune=data=trec,cr": "tune= takes settings other than the data",
+    "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",
+    "sweep name=a/b": "a sweep's name has letters",
     "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
     "sweep -m seed=1,2": "Settings have no dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
-    "predict /nowhere text": "/nowhere",
-    "report BLOG --format latx": "'latx' is not one of",
+    "evaluate outputs/fffff": "attnexp runs lists",
     "report BLOG --table across": "No two variants, data sets",
     "report BLOG --baseline none": "no variant none. There are no_pe, pe.",
     "report BLOG --metric loss": "smallest difference of loss that matters",
@@ -122,6 +117,7 @@ WRONG = {
     "report BLOG --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
     "judge nowhere.csv": "Error: [Errno 2] No such file or directory: 'nowhere.csv'",
     "runs nowhere": "There is no folder nowhere",
+    "runs .": "There is no run",
     "claims C99": "C99",
 }
 """A wrong input of each kind."""
@@ -129,13 +125,15 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_gets_one_message(refused: Refused, tmp_path: Path, words: str) -> None:
-    assert WRONG[words] in refused(*words.replace("BLOG", str(PUBLISHED / "blog")).split())
-    assert not list(tmp_path.rglob("result.json"))
+    given = shlex.split(words.replace("BLOG", str(PUBLISHED / "blog")))
+    assert WRONG[words] in refused(*given)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_diverges_exits_with_1(here: Command) -> None:
     done = here("train", *SMOKE, "train.lr=1e38")
-    assert (done.returncode, "A smaller train.lr" in done.stderr) == (1, True)
+    assert done.returncode == 1
+    assert "A smaller train.lr" in done.stderr
 
 
 def test_a_terminal_gets_a_live_bar(here: Command, monkeypatch: Patch) -> None:
@@ -166,7 +164,7 @@ def test_an_interrupted_command_says_how_to_resume(here: Command, monkeypatch: P
     monkeypatch.setattr("attnexp.analysis.read_runs.load_groups", interrupt)
     done = here("report", "outputs")
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "Interrupted: Run the same command again to resume.\n"
+    assert "again to resume" in done.stderr
 
 
 def test_an_error_of_the_program_keeps_its_traceback(here: Command, monkeypatch: Patch) -> None:

@@ -71,6 +71,7 @@ WRONG = {
     "experiment=yours.yaml": ["yours.yaml cannot be read"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
     "train=holdout data=trec data.val_split=val train.holdout=0.3": ["no data.val_split"],
+    "data.text=premise,hypothesis": ["one column is read"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "seed=range(3": ["'seed=range(3' is not understood", "range(3", "key=value"],
     "seeds=3": ["'seed=range(3)'"],

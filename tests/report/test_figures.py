@@ -15,6 +15,8 @@ from matplotlib.image import imread
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import METRICS
 from attnexp.base.errors import UserError
+from attnexp.config.compose import compose
+from attnexp.config.schema import to_dict
 from attnexp.report import cells, figures
 
 LONG = "a name without any end that goes on for longer than a figure is wide"
@@ -25,24 +27,32 @@ def curves(*groups: Group) -> Figure:
 
 
 def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
-    about: dict[str, object] = {"variant": "none", "epoch": [1, 2, 3]} | dict.fromkeys(METRICS, 0.5)
-    k = pd.DataFrame(about | {"val_accuracy": [0.8, 0.7, 0.6]})
-    settings = {"model": {"score": {"scale": False}}, "train": {"eps": 1e-8}}
-    group = made_group("none", "pe", published=k, configs={"none": settings})
+    k = pd.DataFrame({"variant": "none", "epoch": [1, 2, 3], "val_accuracy": [0.8, 0.7, 0.6]})
+    k = k.reindex(columns=["variant", "epoch", *METRICS])
+    config = to_dict(compose())
+    group = made_group("none", "pe", published=k, configs={"none": config})
     (axes,) = curves(group).axes
     rows = group.epochs.query("metric == 'val_accuracy' and variant == 'none'")
-    own = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])
+    by_epoch = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])
     mean, of_k, pe, *_ = axes.lines
     assert (mean.get_label(), axes.get_ylabel()) == ("none, n = 4", "imdb: accuracy on test, %")
-    assert mean.get_ydata() == pytest.approx(own["mean"])
+    assert mean.get_ydata() == pytest.approx(by_epoch["mean"])
     assert of_k.get_ydata() == pytest.approx([80, 70, 60])
     assert (mean.get_linestyle(), of_k.get_linestyle()) == ("-", "--")
     assert mean.get_color() == of_k.get_color() != pe.get_color()
     low, high = axes.collections[0].get_datalim(axes.transData).get_points()[:, 1]
-    assert low == pytest.approx((own["mean"] - own["std"]).min())
-    assert high == pytest.approx((own["mean"] + own["std"]).max())
+    assert low == pytest.approx((by_epoch["mean"] - by_epoch["std"]).min())
+    assert high == pytest.approx((by_epoch["mean"] + by_epoch["std"]).max())
+
+
+def test_data_sets_without_a_curve_are_left_out() -> None:
+    empty = made_group("none", "pe").epochs[:0]
+    without = made_group("none", data="no curve", epochs=empty)
+    figure = curves(made_group("none", "pe", data="cr"), made_group("none", data="sst2"), without)
+    labels = [axes.get_ylabel() for axes in figure.axes]
+    assert labels == ["cr: accuracy on test, %", "sst2: accuracy on test, %"]
     with pytest.raises(UserError, match="no accuracy by epoch"):
-        curves(made_group("none", epochs=group.epochs[:0]))
+        curves(without)
 
 
 def test_no_two_of_many_variants_look_alike() -> None:
@@ -52,15 +62,13 @@ def test_no_two_of_many_variants_look_alike() -> None:
 
 
 def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size() -> None:
-    rows = [
-        replace(row, texts=(row.interval.low - 0.01, row.interval.high + 0.01))
-        for row in made_answer(made_group("none", "pe", LONG)).differences
-    ]
+    differences = made_answer(made_group("none", "pe", LONG)).differences
+    rows = [replace(row, texts=(-0.05, 0.05)) for row in differences]
     figure = figures.draw_forest(rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
     bars = [line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2][:-1]
-    ends = [bounds for row in rows for bounds in (row.interval[-2:], row.texts)]
+    ends = [rows[0].interval.bounds, (-0.05, 0.05), rows[1].interval.bounds, (-0.05, 0.05)]
     assert np.array(bars) == pytest.approx(100 * np.array(ends))
     names = axes.get_yticklabels()
     assert " ".join(names[1].get_text().split()) == f"{LONG} − none, final"
@@ -72,56 +80,48 @@ def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size
 
 
 def test_a_forest_of_several_data_sets_ends_with_their_mean() -> None:
-    groups = [made_group("none", "pe", seeds=n, data=f"data {n}") for n in (3, 4, 5)]
+    groups = [made_group("none", "pe", data=data) for data in ("cr", "mr", "sst2")]
     (axes,) = figures.draw_forest(made_answer(*groups).differences).axes
     names = [" ".join(label.get_text().split()) for label in axes.get_yticklabels()]
-    subjects = ["data 3", "data 4", "data 5", "mean over 3"]
+    subjects = ["cr", "mr", "sst2", "mean over 3"]
     assert names == [f"{subject}: pe − none, final" for subject in subjects]
 
 
-def test_curves_of_several_data_sets_are_drawn_each_with_its_name() -> None:
-    groups = [made_group("none", "pe", data=name) for name in ("cr", "sst2")]
-    figure = curves(*groups, made_group("none", data="no curve", epochs=groups[0].epochs[:0]))
-    labels = [axes.get_ylabel() for axes in figure.axes]
-    assert labels == ["cr: accuracy on test, %", "sst2: accuracy on test, %"]
-    assert [len(axes.lines) for axes in figure.axes] == [4, 4]
-
-
-def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said() -> None:
-    for num_padding, key in ((0, "key"), (6, "key (padding: 75 %)")):
-        figure = figures.draw_attention(made_reading("a b", num_padding=num_padding))
-        axes, scale = figure.axes
-        (image,) = axes.images
-        largest = 1 / (2 + num_padding)
-        assert image.get_clim() == pytest.approx((0, largest))
-        figure.draw_without_rendering()
-        assert scale.get_yticklabels()[-1].get_text() == f"{largest:.3g}"
-        assert axes.get_xlabel() == key
+@pytest.mark.parametrize(("num_padding", "key"), [(0, "key"), (6, "key (padding: 75 %)")])
+def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said(
+    num_padding: int, key: str
+) -> None:
+    figure = figures.draw_attention(made_reading("a b", num_padding=num_padding))
+    figure.draw_without_rendering()
+    axes, scale = figure.axes
+    largest = 1 / (2 + num_padding)
+    assert axes.images[0].get_clim() == pytest.approx((0, largest))
+    assert scale.get_yticklabels()[-1].get_text() == f"{largest:.3g}"
+    assert axes.get_xlabel() == key
 
 
 def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
-    reading = made_reading(" ".join(["sentimental"] * 60))
-    figure = figures.draw_attention(reading)
+    figure = figures.draw_attention(made_reading(" ".join(["sentimental"] * 60)))
     figure.draw_without_rendering()
-    for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
-        words = [label.get_window_extent() for label in axis.get_ticklabels()]
+    axes = figure.axes[0]
+    for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+        words = [label.get_window_extent() for label in labels]
         assert len(words) == 60
         assert not any(one.overlaps(other) for one, other in combinations(words, 2))
 
 
 def test_every_picture_is_written_whatever_the_readers_matplotlibrc_says(tmp_path: Path) -> None:
     answer = made_answer(made_group("none", "$pe"))
+    path = tmp_path / "a.svg"
     with mpl.rc_context({"svg.fonttype": "path", "text.parse_math": True}):
-        drawn = [
-            figures.draw_positions(np.zeros((3, 2))),
+        for figure in (
             figures.draw_curves(answer.comparisons),
             figures.draw_forest(answer.differences),
             figures.draw_attention(made_reading("$pe <b> c")),
-        ]
-        for number, figure in enumerate(drawn):
-            figures.save_figure(figure, tmp_path / f"{number}.svg")
-    texts = [path.read_text() for path in sorted(tmp_path.iterdir())]
-    assert [">$pe" in text for text in texts] == [False, True, True, True]
+        ):
+            figures.save_figure(figure, path)
+            assert ">$pe" in path.read_text()
+        figures.save_figure(figures.draw_positions(np.zeros((3, 2))), path)
 
 
 def test_a_file_grows_where_a_label_would_be_cut(tmp_path: Path) -> None:

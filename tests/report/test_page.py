@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import pytest
 from made_up import made_answer, made_group, made_reading, published
@@ -13,10 +13,6 @@ from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.rows import as_rows
 from attnexp.report import page
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
-
-Theme = Literal["light", "dark"]
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
 READINGS = [(name, made_reading("good plot", num_padding=2)) for name in ("without", "with")]
 LONG = "a_label_without_a_space_that_is_wider_than_any_telephone_ever_made"
@@ -30,8 +26,8 @@ def written(folder: Path, *groups: Group, **shown: Any) -> str:
 def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path) -> None:
     text = written(tmp_path, *published("blog").groups)
     assert len(text) <= 60_000
-    parts = """<h1>pe against no_pe on imdb</h1>|helps by at least 0.25|+2.53 [+2.32, +2.73]|+2.18|
-        <img|<table|81.58 ±|Learning curves|<img|How to read this|position=sinusoidal"""
+    parts = """<h1>pe against no_pe on imdb</h1>|helps by at least 0.25|+2.53 [+2.32, +2.73]|<img|
+        <table|81.58 ±|Learning curves|<img|How to read this|position=sinusoidal"""
     place = 0
     for part in parts.split("|"):
         place = text.index(part.strip(), place + 1)
@@ -41,12 +37,11 @@ def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: 
     groups = [made_group("none", HOSTILE), made_group("alone", data=HOSTILE)]
     text = written(tmp_path, *groups, readings=[(HOSTILE, made_reading(HOSTILE))])
     assert text.count("{{ 7 * 7 }}") > 4
-    assert "Over all data sets" not in text
     assert "There is no verdict: no two variants share a seed." in text
     assert "default-src 'none'" in text
     assert not re.search(r"<(script|iframe|object|embed|base|link)|@import|url\(", text)
-    addresses = re.findall(r' (?:src|href)="([^"]*)', text)
-    assert all(address.startswith("data:image/svg+xml;base64,") for address in addresses)
+    for address in re.findall(r' (?:src|href)="([^"]*)', text):
+        assert address.startswith("data:image/svg+xml;base64,")
 
 
 def test_data_sets_begin_with_their_mean_and_models_stand_side_by_side(tmp_path: Path) -> None:
@@ -66,23 +61,24 @@ def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_in_a_browser(browser: "Browser", tmp_path: Path, theme: Theme) -> None:
+def test_the_page_in_a_browser(browser: Any, tmp_path: Path, theme: str) -> None:
     """Fits a phone and a screen, complains of nothing, asks for nothing."""
     groups = [made_group("none", HOSTILE, LONG, *"abcdefg"), *published("position").groups]
     written(tmp_path, *groups, readings=[*READINGS, (LONG, made_reading(f"{LONG} a b c"))])
-    file, heard = (tmp_path / "page.html").as_uri(), list[str]()
+    file = (tmp_path / "page.html").as_uri()
     tab = browser.new_page(color_scheme=theme)
+    heard = list[str]()
     tab.on("console", lambda message: heard.append(message.text))
     tab.on("request", lambda request: heard.append(request.url))
     for width in (400, 1200):
         tab.set_viewport_size({"width": width, "height": 900})
         tab.goto(file)
         assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert tab.evaluate(
-            "[...document.querySelectorAll('img')].every(it => it.clientWidth > 200)"
-        )
+        images = "[...document.querySelectorAll('img')]"
+        assert tab.evaluate(f"{images}.every(it => it.clientWidth > 200)")
     ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (sum(map(int, re.findall(r"\d+", ground)[:3])) > 3 * 128) is (theme == "light")
+    red = int(re.findall(r"\d+", ground)[0])
+    assert (red > 128) is (theme == "light")
     assert {url for url in heard if not url.startswith("data:")} == {file}
     assert tab.title() != "taken"
     tab.close()

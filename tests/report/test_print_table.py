@@ -1,7 +1,6 @@
 """Tables on a terminal: no word is broken or lost, and no name of others is obeyed."""
 
 import io
-from collections.abc import Iterator
 from typing import Any, get_args
 
 import pandas as pd
@@ -9,7 +8,6 @@ import pytest
 from made_up import made_answer, made_group, published
 from rich.console import Console
 
-from attnexp.analysis.answer import Answer
 from attnexp.base.errors import UserError
 from attnexp.report import TableName
 from attnexp.report.difference_tables import tabulate_differences
@@ -39,10 +37,14 @@ def broken_words(table: Table, width: int) -> set[str]:
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_no_table_breaks_a_word_at_100_columns(study: str) -> None:
+def test_no_table_breaks_a_word(study: str) -> None:
+    answer = published(study)
+    assert broken_words(tabulate_means(answer), 80) == set()
+    for rows in (answer.measured, answer.means or answer.measured):
+        assert broken_words(tabulate_differences(rows), 80) == set()
     for name in {*get_args(TableName)} - {"study"}:  # which is a text
         try:
-            table = make_table(name, published(study))
+            table = make_table(name, answer)
         except UserError:  # The study has nothing for it.
             continue
         assert broken_words(table, 100) == set()
@@ -50,18 +52,11 @@ def test_no_table_breaks_a_word_at_100_columns(study: str) -> None:
         assert len(lines) - len(table.cells) <= 5  # title, heading, rule; nothing folds
 
 
-def answers() -> Iterator[Answer]:
-    """Those of studies, and of four variants with their settings for names."""
-    yield from map(published, STUDIES)
+def test_settings_for_names_are_broken_at_blanks() -> None:
     names = ["position=none", "position=sinusoidal", "position=learned", "position=rotary"]
-    yield made_answer(made_group(*names))
-
-
-def test_the_default_answer_breaks_no_word_at_80_columns() -> None:
-    for answer in answers():
-        assert broken_words(tabulate_means(answer), 80) == set()
-        for rows in filter(None, (answer.measured, answer.means)):
-            assert broken_words(tabulate_differences(rows), 80) == set()
+    answer = made_answer(made_group(*names))
+    assert broken_words(tabulate_means(answer), 80) == set()
+    assert broken_words(tabulate_differences(answer.measured), 80) == set()
 
 
 def test_what_is_too_narrow_for_words_loses_no_letter() -> None:

@@ -1,16 +1,18 @@
 """Intervals, p-values and numbers of seeds, against scipy, brute force and simulation."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 from scipy import stats
 
 from attnexp.statistics.defaults import ALPHA, G
 from attnexp.statistics.intervals import (
-    anytime_factor,
+    Interval,
     anytime_interval,
     p_value,
     prediction_intervals,
@@ -34,9 +36,8 @@ differences = st.lists(
 @given(differences, st.integers(1, 9))
 def test_t_interval_and_p_are_scipys_at_the_level_of_m_comparisons(d: list[float], m: int) -> None:
     tested = stats.ttest_1samp(d, 0)
-    expected = tested.confidence_interval(1 - ALPHA / m)
-    exact = (len(d), np.mean(d), np.std(d, ddof=1), expected.low, expected.high)
-    assert t_interval(d, m=m) == pytest.approx(exact)
+    bounds = tested.confidence_interval(1 - ALPHA / m)
+    assert t_interval(d, m=m) == pytest.approx((len(d), np.mean(d), np.std(d, ddof=1), *bounds))
     assert p_value(d, m=m) == pytest.approx(min(1, m * tested.pvalue))
 
 
@@ -54,20 +55,13 @@ def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
     assert t_interval([0.0, 0.1, 0.2], step=0.01) == t_interval([0.0, 0.1, 0.2])
 
 
-@pytest.mark.parametrize("shares", [[0.5, 0.75], [0.81, 0.9], [0.812, 0.9], [0.7612, 0.9]])
-def test_the_step_of_shares_is_a_text_of_the_fewest_that_allow_them(shares: list[float]) -> None:
-    decimals = max(len(str(share)) - 2 for share in shares)
-    num_texts = 1
-    while any(round(round(share * num_texts) / num_texts, decimals) != share for share in shares):
-        num_texts += 1
+@pytest.mark.parametrize(
+    ("shares", "num_texts"), [([0.5, 0.75], 4), ([0.81, 0.9], 21), ([0.7612, 0.9], 490)]
+)
+def test_the_step_of_shares_is_a_text_of_the_fewest_that_allow_them(
+    shares: list[float], num_texts: int
+) -> None:
     assert smallest_step(shares, whole=1.0) == pytest.approx(1 / num_texts)
-
-
-def test_one_seed_has_no_interval_and_no_p() -> None:
-    n, mean, sd, low, high = t_interval([0.3])
-    assert (n, mean, low, high) == (1, 0.3, -math.inf, math.inf)
-    assert math.isnan(sd)
-    assert math.isnan(p_value([0.3]))
 
 
 @given(differences, st.integers(1, 5))
@@ -75,39 +69,34 @@ def test_the_anytime_interval_is_that_of_its_formula(d: list[float], m: int) -> 
     n = len(d)
     big_g = 1 + n * G
     k = (big_g / (ALPHA / m) ** 2) ** (1 / n)
-    interval = anytime_interval(d, m=m)
-    if k >= big_g:
-        assert (interval.low, interval.high) == (-math.inf, math.inf)
-    else:
-        mean = np.mean(d)
+    half = math.inf
+    if k < big_g:
         half = np.std(d, ddof=1) / n**0.5 * math.sqrt((n - 1) * (k - 1) / (1 - k / big_g))
-        assert (interval.low, interval.high) == pytest.approx((mean - half, mean + half))
-        assert interval.high > t_interval(d, m=m).high
+    mean = np.mean(d)
+    assert anytime_interval(d, m=m).bounds == pytest.approx((mean - half, mean + half))
 
 
-def test_the_anytime_interval_needs_seven_seeds() -> None:
-    assert [n for n in range(1, 20) if math.isfinite(anytime_factor(n))] == [*range(7, 20)]
+@pytest.mark.parametrize(
+    ("make_interval", "low", "high"), [(anytime_interval, 0, 15), (t_interval, 45, 300)]
+)
+def test_the_anytime_interval_holds_at_all_looks_together(
+    make_interval: Callable[[ArrayLike], Interval], low: int, high: int
+) -> None:
+    """Looking after every seed up to forty: 95 % of 300 studies hold throughout, unlike by t."""
+    num_missed = 0
+    for d in np.random.default_rng(0).normal(size=(300, 40)):
+        intervals = [make_interval(d[:n]) for n in range(7, 41)]
+        num_missed += any(interval.low > 0 or interval.high < 0 for interval in intervals)
+    assert low <= num_missed <= high
 
 
-def test_the_anytime_interval_holds_at_all_looks_together() -> None:
-    """Looking after every seed up to forty: 95 % of studies hold throughout, unlike by t."""
-    rng = np.random.default_rng(0)
-    missed = {anytime_interval: 0, t_interval: 0}
-    for d in rng.normal(size=(300, 40)):
-        for make_interval in missed:
-            intervals = [make_interval(d[:n]) for n in range(7, 41)]
-            missed[make_interval] += any(i.low > 0 or i.high < 0 for i in intervals)
-    assert missed[anytime_interval] <= 0.05 * 300
-    assert missed[t_interval] > 0.15 * 300
-
-
-@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=9), st.sampled_from([-300, -12, 0, 300]))
-def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponent: int) -> None:
+@pytest.mark.parametrize("unit", [1e-300, 1e-12, 1, 1e300])
+def test_equal_differences_stay_equal_in_every_unit(unit: float) -> None:
     """0.3 - 0.1 and 0.2 - 0 differ by a rounding error."""
-    ours = np.array([*values, 0.3, 0.2]) * 10.0**exponent
-    baseline = np.array([*values, 0.1, 0.0]) * 10.0**exponent
+    ours = unit * np.array([0.3, 0.2, 0.77])
+    baseline = unit * np.array([0.1, 0.0, 0.7])
     d = round_to_scale(ours - baseline, np.array([ours, baseline]))
-    assert d[-1] == d[-2]
+    assert d[0] == d[1]
     assert d == pytest.approx(ours - baseline, rel=1e-9)
 
 
@@ -119,19 +108,18 @@ def test_equal_differences_stay_equal_in_every_unit(values: list[float], exponen
         (12.7, 1, 26.3, "5 or more seeds"),
         (12.7, 1, 1e9, "3 or more seeds"),  # the share of misses underflows
         (0.65, 1, 0.1, "at most 73 seeds"),
-        (0.65, 1, -0.1, "at most 73 seeds"),
         (0.65, 1, 0.0, "at most 73 seeds"),
         (100.0, 1, 1.0, "more than 10,000 seeds"),
     ],
 )
-def test_examples(sd: float, m: int, mean: float, words: str) -> None:
+def test_seeds_that_are_proposed_are_two_numbers_or_one(
+    sd: float, m: int, mean: float, words: str
+) -> None:
     first = seeds_if_as_measured(mean, sd, m)
     second = seeds_at_most(sd, MARGIN, m)
     assert describe_seeds(4, first, second) == words
-
-
-def test_nothing_is_promised_where_the_larger_number_was_not_enough() -> None:
-    assert [describe_seeds(n, 334, 73) for n in (72, 73)] == ["at most 73 seeds", ""]
+    if second:  # Where the larger number was not enough nothing is promised.
+        assert describe_seeds(second, first, second) == ""
 
 
 @given(st.floats(0.01, 10), st.integers(1, 9), st.booleans())
@@ -158,14 +146,17 @@ def test_the_smaller_number_finds_four_of_five(sequential: bool) -> None:
     make_interval = anytime_interval if sequential else t_interval
     n = seeds_if_as_measured(-0.8, 1.0, 3, sequential=sequential)
     assert n is not None
-    for num_seeds, is_enough in ((n, True), (n - 2, False)):
+    shares = []
+    for num_seeds in (n - 2, n):
         studies = np.random.default_rng(0).normal(-0.8, 1.0, (4_000, num_seeds))
-        intervals = [make_interval(d, m=3) for d in studies]
-        share = sum(interval.high < 0 for interval in intervals) / len(intervals)
-        assert (share > 0.79) is is_enough
+        shares.append(np.mean([make_interval(d, m=3).high < 0 for d in studies]))
+    assert shares[0] < 0.79 < shares[1]
 
 
-def test_one_seed_or_equal_differences_give_no_number() -> None:
+def test_one_seed_has_no_interval_no_p_and_no_number_of_seeds() -> None:
+    interval = t_interval([0.3])
+    assert (interval.n, interval.mean, *interval.bounds) == (1, 0.3, -math.inf, math.inf)
+    assert np.isnan([interval.sd, p_value([0.3])]).all()
     assert seeds_if_as_measured(0.3, math.nan) is None
     assert seeds_if_as_measured(0.3, 0.0) is None
     assert seeds_at_most(math.nan, MARGIN) is None
