@@ -1,8 +1,7 @@
-"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
-and what is wrong with them in the user's terms."""
+"""From a plain tree to a checked `RunConfig`: the piece of each place, then values by pydantic."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields
 from os.path import abspath, expanduser
@@ -13,14 +12,13 @@ from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config import schema
-from attnexp.config.options import Tree, did_you_mean, groups, read
+from attnexp.config.options import Tree, did_you_mean, groups, name_of, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, walk
 from attnexp.model import seams
 
 Allowed = Mapping[type, Any]
-"""Seams that a piece may fill in a place, with the settings that come with it; `NoneType` where
-there may be no piece."""
+"""Seams that a piece may fill in a place (`NoneType`: no piece), with their common settings."""
 
 PLACES: dict[str, Allowed] = {
     "model": {
@@ -42,13 +40,9 @@ PLACES: dict[str, Allowed] = {
     "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
 
-UNKNOWN = "unexpected_keyword_argument"
-"""Pydantic's type of the error for a key that a section does not have."""
-
 
 def check_run(tree: Tree) -> RunConfig:
-    """The config of a run from a tree without interpolations. Imports the classes that it names.
-    Raises `UserError` for anything in it that is wrong."""
+    """The config of a run from a tree without interpolations, with the classes that it names."""
     chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
     train = tree.get("train")
     if isinstance(train, dict):
@@ -75,8 +69,7 @@ def check_run(tree: Tree) -> RunConfig:
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
-    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
-    Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
+    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`."""
     settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
@@ -103,7 +96,6 @@ def _choose_inner(choice: Any, f: Field[Any], key: str) -> Piece:
 
 
 def _choose_loss(choice: Any) -> Piece | None:
-    """The loss of a choice: a function, or a class with settings."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     is_class = kind is not None and isinstance(load(str(kind)), type)
@@ -122,42 +114,43 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
 
 
 def validate(section: Any, values: Tree, prefix: str = "") -> Any:
-    """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
-    `UserError` for the first that is wrong."""
+    """A section of a config, whose keys have a prefix such as `model.`, with these values."""
     try:
         return section(**values)
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
         errors = validation.errors()
-        unknown = [error for error in errors if error["type"] == UNKNOWN]
+        unknown = [error for error in errors if error["type"] == "unexpected_keyword_argument"]
         error = (unknown or errors)[0]
         location = ".".join(map(str, error["loc"]))
         key = f"{prefix}{location}"
         if unknown:
-            keys_of_section = [f"{prefix}{f.name}" for f in fields(section)]
-            raise _unknown_key(key.removesuffix(".kind"), keys_of_section) from validation
+            message = _describe_unknown(key.removesuffix(".kind"), section, values, prefix)
+            raise UserError(message) from validation
         if error["type"] == "missing":
             raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
         message = re.sub("^(Input|String) should", "must", error["msg"])
         raise UserError(f"{key} {message}; got {error['input']}.") from validation
 
 
-def _unknown_key(key: str, keys_of_section: Sequence[str]) -> UserError:
-    """Error for a key that no chosen option has."""
+def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
     choices = choices_by_key()
     if choices.get(key):
-        listed = ", ".join(choices[key])
-        return UserError(f"'{key}' belongs to {listed}, which is not chosen.")
-    suggestion = did_you_mean(key, [*keys_of_section, *choices])
-    return UserError(
-        f"There is no key '{key}'.{suggestion} `attnexp config` lists the keys of what is chosen, "
-        f"`attnexp config --groups` all there is to choose.",
+        return f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen."
+    keys = [f"{prefix}{f.name}" for f in fields(section)]
+    if prefix:
+        lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
+    else:
+        lacking = "There is"
+        keys += choices
+    return (
+        f"{lacking} no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
+        f"what is chosen, `attnexp config --groups` all there is to choose."
     )
 
 
 def choices_by_key() -> dict[str, list[str]]:
-    """Every key, with the choices that it belongs to, such as `position=learned`; with none where
-    every run has it."""
+    """Every key, with the choices that have it, such as `position=learned`; none where all do."""
     choices: dict[str, list[str]] = {key: [] for key in groups()}
     choices |= {key: [] for key, _, _ in walk(RunConfig())}
     for group, allowed in PLACES.items():
@@ -170,8 +163,7 @@ def choices_by_key() -> dict[str, list[str]]:
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `UserError` for a setting of a config, whose keys have a prefix such as `executor.`,
-    that has no effect and another value than its default."""
+    """Raise `UserError` for a setting that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
         if acts(f, config):
             continue

@@ -48,8 +48,7 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
 
 
 def load_study(name: str) -> Study:
-    """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
-    for an unknown name, or a file that is no study."""
+    """A study of `conf/study/` by its name, or one of the user's by its file."""
     try:
         return Study.model_validate(read("study", name))
     except ValidationError as error:

@@ -1,7 +1,5 @@
 """What a trained model makes of a text: its prediction and its attention.
-
-Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width.
-"""
+Shapes: B batch, H heads, T tokens, D width."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,8 +78,7 @@ class Reading:
         return [token if is_known else f"{token}?" for token, is_known in pairs]
 
     def attention(self, head: int | None = None) -> Attention:
-        """Attention of the first layer, or of one of its heads, from 1. Raises `UserError` without
-        it."""
+        """Attention of the first layer, or of one of its heads, counted from 1."""
         if not self.layers:
             raise UserError("The model has no attention.")
         attention = self.layers[0]
@@ -174,8 +171,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-    """Logits; the attention of every layer, (B, H, T queries, T keys); and which tokens are no
-    padding, (B, T). T includes a summary token in front, if the model has one."""
+    """Logits; the attention of every layer, (B, H, T queries, T keys); which tokens are no padding,
+    (B, T). T includes a summary token."""
     maps: list[Tensor] = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:

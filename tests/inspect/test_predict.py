@@ -12,6 +12,7 @@ from made_up import made_reading
 import attnexp
 from attnexp.base import SENTENCE
 from attnexp.config.compose import compose
+from attnexp.data.text import to_text
 from attnexp.inspect import insight
 from attnexp.report.reading import as_line
 from attnexp.runs import predictions
@@ -39,7 +40,7 @@ def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
 def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
     trained = attnexp.load_model(run.path)
     data = load_data(trained.config.data)
-    reviews = [data.read(ids) for ids in data.test.ids[:50]]
+    reviews = [to_text(ids, data.words) for ids in data.test.ids[:50]]
     stored = predictions.load_arrays(run, predictions.FILE)
     logits = stored[predictions.FINAL][:50]
     expected = 1 / (1 + np.exp(-logits))

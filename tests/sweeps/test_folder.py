@@ -1,6 +1,5 @@
 """Folders of sweeps: each holds one plan, to which seeds may be added."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from samples import stored_study
 from sweeping import SMOKE, Pretend, small
 
 from attnexp.base.errors import UserError
-from attnexp.runs import manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.sweeps.folder import choose_folder, manifest_of
 from attnexp.sweeps.plan import Sweep
@@ -107,9 +105,3 @@ def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
     run(tmp_path / "fixed", AXIS, THREE)
     study = stored_study(until_decided(tmp_path / "fixed", 8).directory)
     assert (study.sequential, study.added_seeds) == (True, ["3", "4", "5", "6", "7"])
-    file = first.directory / manifest.FILE  # as an earlier version has written it
-    tree = json.loads(file.read_text())
-    del tree["sequential"], tree["margin"]
-    file.write_text(json.dumps(tree | {"declaration": {"margin": 0.02}}))
-    study = stored_study(first.directory)
-    assert (study.sequential, study.margin) == (True, 0.02)
