@@ -66,14 +66,11 @@ def report(
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))
-    if html is not None or figure is not None:
-        from attnexp.report import figures, page  # These import matplotlib.
+    if html or figure:
+        from attnexp.report.page import load_readings, write_files  # imports matplotlib
 
-        readings = page.load_readings(run_dirs, text, trust_code=trust_code, any_code=any_code)
-        if html is not None:
-            page.write_page(html, answer, readings)
-        if figure is not None:
-            figures.save_figure(page.draw_picture(show, answer, readings), figure)
+        readings = load_readings(run_dirs, text, trust_code=trust_code, any_code=any_code)
+        write_files(answer, readings, html, figure, show)
     print_answer(answer, table, "json" if as_json else format)
     if any(group.missing() for group in answer.groups):
         left_out.append("Planned seeds are missing.")

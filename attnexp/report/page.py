@@ -74,7 +74,17 @@ def load_readings(
     return readings
 
 
-def draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
+def write_files(
+    answer: Answer, readings: Readings, html: Path | None, figure: Path | None, show: str
+) -> None:
+    """Write the page and one picture, each where a file is named."""
+    if html is not None:
+        write_page(html, answer, readings)
+    if figure is not None:
+        figures.save_figure(_draw_picture(show, answer, readings), figure)
+
+
+def _draw_picture(show: str, answer: Answer, readings: Readings) -> Figure:
     """One picture: `curves`, `forest` of all differences, `attention` or `positions` of the first
     reading that has any. Raises `UserError` where there is none."""
     if show == "curves":
