@@ -27,7 +27,8 @@ VARIANT_KEYS = ["data", "protocol", "variant"]
 
 def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The frames `endpoints` and `epochs` of finished runs, with a column for every setting that
-    varies between their variants. Raises `UserError` for a path without any finished run."""
+    varies between their variants, its pieces named as one types them. Raises `UserError` for a path
+    without any finished run."""
     groups = load_groups(list(map(Path, (path, *more_paths))))
     rows = []
     for group in groups:
@@ -58,7 +59,8 @@ def compare(
     path: File, *more_paths: File, margin: float | None = None, metric: str | None = None
 ) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin: percentage points; else the study's. Raises `UserError`."""
+    runs, or published files. margin, in percentage points, and metric: else those of the studies.
+    Raises `UserError`."""
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))

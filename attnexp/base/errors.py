@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal would obey, a line break apart; changes of direction; halves of characters."""
+"""What a terminal would obey, a line break apart: control characters, separators of lines, changes
+of the direction of writing, halves of characters."""
 
 
 class UserError(ValueError):
@@ -32,7 +33,8 @@ def escape_name(name: object) -> str:
 
 
 def check_name(name: str, what: str) -> str:
-    """Return a name. Raises `UserError` for one that would break tables. what: subject of that."""
+    """Return a name that a user or a file gives. Raises `UserError` if it has a line break or a
+    control character, which would break tables. what: subject of the message."""
     if escape_name(name) != name:
         raise UserError(
             f"{what} is named {name!a}, with a line break or control character. Rename it."
@@ -54,7 +56,8 @@ def on_one_line(message: object) -> str:
 
 
 def require(package: str, what: str, extra: str) -> Any:
-    """Import a package that attnexp's `extra` installs. Raises `UserError` if that fails."""
+    """Import a package that only `what` needs, and that attnexp's `extra` installs. Raises
+    `UserError` if that fails."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

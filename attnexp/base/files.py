@@ -11,7 +11,8 @@ from attnexp.base.errors import UserError, on_one_line
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """Write beside `path` and rename over it, so that a reader never sees half a file."""
+    """Write beside `path` and rename over it, so that a reader never sees half a file. Of two
+    processes that write at once the later one wins."""
     part = path.parent / f".{path.name}.{os.getpid()}"
     try:
         with part.open("wb") as file:
@@ -24,7 +25,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def reading(file: Path, advice: str) -> Iterator[None]:
-    """Turn whatever a damaged file raises into a `UserError` that names it. advice: what to do."""
+    """Turn whatever a file raises that is damaged, or another program's, into a `UserError` that
+    names it. advice: what to do."""
     try:
         yield
     except UserError:

@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 class PlainConsole(Console):
-    """Console that shows texts as they are: without markup, and with control characters escaped."""
+    """Console that shows texts of others as they are: nothing in them is markup, and what a
+    terminal would obey is escaped. A notebook gets plain lines, as a pipe does."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, force_jupyter=False, **options)

@@ -1,7 +1,8 @@
 """A run is what it read: the files of user code and those that it opens, each with a digest.
 
 Opened files come from Python's audit event `open`, modules from `sys.modules`. A digest is taken
-when a file is first read, or imported, so that it says what ran and not what was edited since.
+when a run reads a file first, or a module is imported, so that it says what ran and not what was
+edited since.
 """
 
 import ast
@@ -35,7 +36,7 @@ _of_run = set[str]()  # those that were read since the run began
 _of_imports = set[str]()  # modules, and what they read when they were imported
 _of_module: dict[str, set[str]] = {}  # those of them that count in runs that name a module
 _written = set[str]()  # those that this process opened to write
-_packages = set[str]()  # folders of packages, and files of modules, that count if installed, too
+_packages = set[str]()  # folders of packages, and files of modules, that count although installed
 _is_watching = False
 
 
@@ -60,11 +61,7 @@ def importing(module: str) -> Iterator[None]:
     with watching():
         yield
     _of_imports.update((_of_run - before) & _digests.keys())
-    # Its package counts, wherever it is installed.
-    package = sys.modules[module.partition(".")[0]]
-    file = getattr(package, "__file__", None)
-    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
-    _packages.update(folders or filter(None, [file]))
+    _count_package(module)
     note_modules()
     _of_module.setdefault(module, _of_imports.copy())
 
@@ -99,10 +96,9 @@ def note(name: str) -> None:
     if is_noted or not is_users(path):
         return
     _of_run.add(path)  # Before it is opened here, which is an event, too.
-    content = Path(path).read_bytes()
-    _digests[path] = digest(path, content)
+    _digests[path] = _digest_of(path)
     if path.endswith(".py"):
-        _sources[path] = content
+        _sources[path] = Path(path).read_bytes()
 
 
 def note_modules() -> None:
@@ -115,6 +111,14 @@ def note_modules() -> None:
                 _of_imports.update(_of_run & {os.path.abspath(file)})
 
 
+def _count_package(name: str) -> None:
+    """Let the package of an imported module count, wherever it is installed."""
+    package = sys.modules[name.partition(".")[0]]
+    file = getattr(package, "__file__", None)
+    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
+    _packages.update(folders or filter(None, [file]))
+
+
 def is_users(path: str) -> bool:
     """Whether a path is a regular file of the user's, neither installed nor attnexp's."""
     is_left_out = path.startswith(NEVER_COUNTED) or any(part in path for part in INSTALLED)
@@ -122,8 +126,9 @@ def is_users(path: str) -> bool:
 
 
 def read_files(left_out: str | Path, modules: Iterable[str]) -> dict[str, str]:
-    """Digest of each file that this run has read, by name: of Python files in `sys.path`, of others
-    in the current folder. left_out: folder without its files. modules: those that the run names."""
+    """Digest of each file that this run has read, by name: of a Python file from the folder of
+    `sys.path` in which it is found, of others from the current folder. left_out: folder whose files
+    do not count. modules: those that the run names."""
     note_modules()
     paths = _of_run.copy()
     for module in modules:
@@ -169,13 +174,14 @@ def describe_change(files: Mapping[str, str]) -> str:
         path = find(name)
         if not path:
             return f"{name} is no longer there"
-        if digest(path, Path(path).read_bytes()) != known:
+        if _digest_of(path) != known:
             return f"{name} changed"
     return ""
 
 
 def describe_stale(modules: Iterable[str]) -> str:
-    """As `describe_change`, of what counts for modules since this process imported them."""
+    """As `describe_change`, of what counts for some modules since this process imported them: it
+    goes on with the old code."""
     paths = set[str]().union(*(_of_module.get(module, ()) for module in modules))
     return describe_change({name_of(path): _digests[path] for path in paths})
 
@@ -187,8 +193,20 @@ def differing_file(files: Mapping[str, str]) -> str:
 
 
 def digest(path: str | Path, content: bytes) -> str:
-    """Sixteen hex digits, which of a Python file change with its syntax and docstrings alone."""
+    """Sixteen hex digits, which for a Python file change with its code and docstrings, not with
+    comments and layout."""
     if str(path).endswith(".py"):
         with suppress(SyntaxError, ValueError, RecursionError):
             content = ast.dump(ast.parse(content)).encode()
     return hashlib.sha256(content).hexdigest()[:16]
+
+
+def _digest_of(path: str) -> str:
+    """Digest of a file as it is now, computed once for each size and time of it."""
+    status = os.stat(path)
+    return _digest_at(path, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _digest_at(path: str, _size: int, _mtime: int) -> str:
+    return digest(path, Path(path).read_bytes())

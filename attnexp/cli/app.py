@@ -20,7 +20,10 @@ from attnexp.base.errors import RunFailed, UserError, escape_controls
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 SCHEMA = 7  # of the JSON documents of all commands
+OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
+"""What torch says where an array does not fit; on a CPU the class of its error does not tell."""
 
 
 class Commands(TyperGroup):
@@ -41,9 +44,7 @@ class Commands(TyperGroup):
         except RunFailed as error:
             stop(str(error), code=1)
         except (MemoryError, RuntimeError) as error:
-            # On a CPU torch raises a RuntimeError for an array that does not fit.
-            said = "can't allocate memory|out of memory|size calculation overflowed"
-            if not isinstance(error, MemoryError) and not re.search(said, str(error)):
+            if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
                 raise
             reason = str(error).partition("\n")[0]
             stop(f"Memory does not suffice: {reason}", code=2)
@@ -115,7 +116,10 @@ Overrides = Annotated[
 ]
 RunDir = Annotated[
     Path,
-    typer.Argument(metavar="RUN_DIR", help="Folder of a finished run, or its id."),
+    typer.Argument(
+        metavar="RUN_DIR",
+        help="A finished run: its folder, or its id as attnexp runs lists it.",
+    ),
 ]
 studies_argument = typer.Argument(metavar="DIR", help="Studies, runs, or folders with runs.")
 Folders = Annotated[list[Path], studies_argument]
@@ -137,7 +141,8 @@ Until = Literal["decided"] | None
 
 
 def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
-    """Keep stdout for the output of the command: with --json, all other prints go to stderr."""
+    """Keep stdout for the output of the command; with --json, all else that is printed, by user
+    code too, goes to stderr."""
     global _stdout
     _stdout = sys.stdout
     if as_json:
@@ -155,7 +160,8 @@ AsJson = Annotated[
 def main() -> None:
     """The console script: run the command that the process's arguments name, and exit."""
     # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on shared
-    # cores. Torch reads this when it is imported.
+    # cores; a short spin costs little on idle ones. Read when torch is imported; the user's
+    # OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     os.environ["MPLBACKEND"] = "agg"
     # Worker processes import nothing from the current folder but the user's pieces either.

@@ -59,6 +59,7 @@ def _print_settings(config: "RunConfig") -> None:
 
 
 def _emit_tree(tree: dict[str, Any], as_json: bool) -> None:
+    """Print a tree as JSON, or as YAML."""
     import yaml
 
     text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=56)
@@ -100,8 +101,8 @@ def data(
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:
+    """Read and encode a data set, and say what is in it."""
     from attnexp.data.encode import load_dataset
-    from attnexp.data.text import to_text
 
     dataset = load_dataset(config)
     splits = {"train": dataset.train, "test": dataset.test}
@@ -117,5 +118,5 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         "fingerprint": dataset.fingerprint,
         "classes": classes,
         "problems": [f"{count:,} {problem}" for problem, count in dataset.quality.items()],
-        "first": to_text(dataset.train.ids[0], dataset.words),
+        "first": dataset.read(dataset.train.ids[0]),
     }

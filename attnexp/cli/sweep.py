@@ -69,6 +69,7 @@ def sweep(
 
 
 def _run(study: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
+    """Run the runs of a study, with their progress on stderr."""
     from attnexp.sweeps.display import SweepDisplay
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.sequential import run_until_decided
@@ -80,6 +81,7 @@ def _run(study: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
 
 
 def _print_answer(study: "Sweep", entries: "list[SweepEntry]", as_json: bool) -> None:
+    """Print the answer of the runs that have finished, if any has."""
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps
     from attnexp.runs.result import Run
@@ -96,6 +98,7 @@ def _print_answer(study: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
 
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:
+    """End with code 1, and why, if any run has failed."""
     failures = [
         f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
     ]

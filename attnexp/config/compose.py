@@ -2,7 +2,8 @@
 
 Hydra composes the options of the groups in the defaults list of `conf/config.yaml`, and experiments
 by name. Classes, options of groups within the model, and values are laid over what it composed, as
-Hydra lays `++key=value`; interpolations are resolved last. `choose`, which loads torch, checks it.
+Hydra lays `++key=value`; interpolations are resolved last. `choose` then checks all values; it is
+imported where it is needed, since it imports torch.
 """
 
 import copy
@@ -27,9 +28,14 @@ from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
 from attnexp.config.words import group_of, setting_of
 
+LISTED = ("data", "model", "position", "mask", "train")
+"""Groups in the defaults list of `conf/config.yaml`."""
+OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
+
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
-    """The config of a run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
+    """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError` for
+    wrong words."""
     from attnexp.config.choose import check_run
 
     flat: list[str] = []
@@ -38,7 +44,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     typed: list[tuple[str, Any]] = []
     experiments: list[str] = []
     for word in flat:
-        if re.match(r"\+*(study|name|executor|tune)[.=]", word):
+        if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
         key, value = setting_of(word)
         if key == "experiment":
@@ -48,8 +54,9 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             typed.append((key, value))
     settings = _by_key(typed)
     for name in filter(is_file, reversed(experiments)):
-        settings = _put_over(_by_key(read("experiment", name).items()), settings)
-    tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
+        settings = _put_over(_read_experiment(name), settings)
+    names_in_conf = [name for name in experiments if not is_file(name)]
+    tree = _compose_tree(settings, names_in_conf)
     return check_run(_resolve(tree))
 
 
@@ -66,8 +73,9 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
 
 def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
-    """A config as `to_dict` gave it, with some keys set anew. Raises `UserError` where it names
-    foreign code, which composing imports, unless the user trusts it."""
+    """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
+    `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
+    may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
     laid = _lay_over(tree, _by_key(map(setting_of, words)))
@@ -91,6 +99,17 @@ def _put_over(settings: Tree, later: Tree) -> Tree:
     return kept | later
 
 
+def _read_experiment(path: str) -> Tree:
+    """Settings by key of an experiment by its path, such as a run's stored config."""
+    tree = read("experiment", path)
+    if "defaults" in tree:
+        raise UserError(
+            f"experiment={path}: Hydra reads a defaults list in conf/experiment/ alone. Put the "
+            f"file there, and choose it by name: experiment={Path(path).stem}"
+        )
+    return _by_key(tree.items())
+
+
 def _values_of(experiment: str) -> Tree:
     """Values by key of an experiment by name, over those of the experiments that it inherits."""
     tree = read("experiment", experiment)
@@ -112,7 +131,7 @@ def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)
         if key not in groups():
             values[key] = value
-        elif key in ("data", "train", *PIECES) and option in groups()[key]:
+        elif key in LISTED and option in groups()[key]:
             words.append(f"{key}={option}")
         elif key.partition(".")[0] in PIECES:
             values |= {key: {}, f"{key}.kind": option}
@@ -164,6 +183,7 @@ def _lay_over(tree: Tree, values: Tree) -> Tree:
 
 
 def _resolve(tree: Tree) -> Tree:
+    """The tree with its interpolations resolved."""
     if "${" not in str(tree):
         return tree
     try:

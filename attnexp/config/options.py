@@ -1,5 +1,7 @@
-"""Options of each group: the YAML files of `conf/`, and of the user's, which lie in `conf/` of the
-current folder, or in the folders of `--config-dir`."""
+"""Options of each group: the YAML files of `conf/`, ours and the user's, found, listed and named.
+
+The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
+"""
 
 import difflib
 import json
@@ -11,9 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from attnexp.base.errors import UserError, on_one_line
+from attnexp.base.progress import note
 
 Tree = dict[str, Any]
 """Settings by name, those of a section in a tree of their own, as YAML holds them."""
+Groups = dict[str, dict[str, Path]]
+"""Files of options, by group, such as `position` or `model.pooling`, and name."""
 
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
@@ -35,22 +40,26 @@ def folders() -> list[Path]:
     return list(dict.fromkeys([conf_dir(), *users]))
 
 
-def groups() -> dict[str, dict[str, Path]]:
-    """Files of options, by group, such as `position` or `model.pooling`, and name."""
+def groups() -> Groups:
+    """Every group, with its options."""
     return _groups(*folders())
 
 
 @cache
-def _groups(*folders: Path) -> dict[str, dict[str, Path]]:
-    """Options of all folders, in groups of the first."""
-    options: dict[str, dict[str, Path]] = {}
+def _groups(*folders: Path) -> Groups:
+    """Options of all folders, in groups of the first. One that another of its name hides is
+    noted."""
+    options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
             place = path.parent.relative_to(folder)
             group = ".".join(place.parts)
             if folder != folders[0] and group not in options:
                 continue
-            options.setdefault(group, {}).setdefault(path.stem, path)
+            files = options.setdefault(group, {})
+            first = files.setdefault(path.stem, path)
+            if first.read_bytes() != path.read_bytes():
+                note(f"{path} is not read, since {first} is. Give the file another name.")
     return options
 
 

@@ -71,8 +71,9 @@ def _restore(base_spec: Any, values: Tree) -> Any:
 
 
 def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. inner: of pieces
-    in a piece `seam`, a function that gives the base class, and `default_kind`, if any."""
+    """A field of a config, with its meaning and the condition under which it acts. A piece within a
+    piece has a `seam`, called for the base class once torch is imported, and a `default_kind`, as
+    `module:Class`, unless there may be none."""
     metadata = {"meaning": meaning, "when": when, **inner}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -81,7 +82,8 @@ def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner
 
 @cache
 def spec(kind: str | None, base_spec: Any = Piece) -> Any:
-    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError`."""
+    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError` where
+    there is no such class, or its constructor cannot be read."""
     if kind is None:
         return base_spec
     cls = load(kind)
@@ -166,7 +168,8 @@ def _import(kind: str) -> Any:
         ) from error
     loaded = getattr(imported, name, None)
     if loaded is None:
-        raise UserError(f"{imported} has no {name}.{did_you_mean(name, vars(imported))}")
+        file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's.
+        raise UserError(f"{module} ({file}) has no {name}.{did_you_mean(name, vars(imported))}")
     if "__main__" in (module, getattr(loaded, "__module__", "")):
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     return loaded

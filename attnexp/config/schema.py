@@ -1,7 +1,8 @@
 """The typed configuration of one run.
 
 Every key that is no setting of a piece has its type, bounds, default and meaning here; the defaults
-are those of K's script of March 2018. The settings of pieces stand in their classes' signatures.
+are those of K's script of March 2018. The settings of the pieces stand in the signatures of their
+classes, where `pieces` reads them.
 """
 
 from collections.abc import Callable, Iterator
@@ -293,7 +294,8 @@ def flatten(tree: Tree, prefix: str = "") -> Tree:
 
 
 def foreign_code(config: Tree) -> list[str]:
-    """Code that is not attnexp's in a config as `to_dict` gives it, each as `module:name`."""
+    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
+    tokenizer and loss."""
     names = []
     for key, value in flatten(config).items():
         is_foreign_piece = key.startswith(PIECES) and not is_ours(str(value))

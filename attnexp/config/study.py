@@ -48,7 +48,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
 
 
 def load_study(name: str) -> Study:
-    """A study of `conf/study/` by its name, or one of the user's by its file."""
+    """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
+    for an unknown name, or a file that is no study."""
     try:
         return Study.model_validate(read("study", name))
     except ValidationError as error:

@@ -39,14 +39,16 @@ def group_of(key: str) -> str:
 
 
 def key_of(word: str) -> str:
-    """Key of a word as `attnexp config` has it: `model.pooling` for `+model/pooling=max`."""
+    """Key of a word as `attnexp config` has it: `model.pooling` for `+model/pooling=max`, and
+    `position` for `position.kind=rotary`."""
     override = parse(word)
     key = group_of(override.key_or_group.replace("/", "."))
     return f"{key}@{override.package}" if override.package else key
 
 
 def setting_of(word: str) -> tuple[str, Any]:
-    """Key and value of a word. Raises `UserError` unless it has one value; None for `~key`."""
+    """Key and value of a word, None for `~position`. Raises `UserError` for a word with several
+    values, or with none."""
     override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")

@@ -18,12 +18,22 @@ SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
 """Classes of reviews, and of all data that are labelled by `SYNONYMS`."""
 SYNONYMS = (("0", "1"), ("neg", "pos"), ("False", "True"), ("false", "true"))
+SENTIMENT_OF = {
+    name: sentiment for pair in SYNONYMS for name, sentiment in zip(pair, SENTIMENTS, strict=True)
+}
 COMMON = {
     "text": ("text", "sentence", "review", "question", "content", "phrase", "tweet"),
     "label": ("label", "labels", "topic", "class", "category", "sentiment", "polarity"),
 }
 """Common names of the two columns; a column named like the key wins over the others."""
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
+WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
+"""A whole number as pandas writes it in a column with missing values."""
+
+Classes = tuple[str, ...]
+"""Names of classes, in the order of their labels."""
+FilesRead = dict[str, Any]
+"""Names of files and number of texts of each split, as a result keeps them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,26 +46,27 @@ class Corpus:
     of numbers of words) and same (a number that texts of the same tokens share)."""
     words: list[str] = field(default_factory=list)
     """Word of each number in `tokens`, from 1."""
-    written: tuple[str, ...]
-    """Classes as the files write them, such as 0 and 1, in the order of their labels."""
+    written: Classes
+    """Classes as the files write them, such as 0 and 1."""
     source: str
     """Path, variable or name on the hub, for people and result.json."""
-    files: dict[str, Any]
-    """Names of files and number of texts of each split, as a result keeps them."""
+    files: FilesRead
 
     @property
-    def classes(self) -> tuple[str, ...]:
+    def classes(self) -> Classes:
         """Classes as results call them: those of `SYNONYMS` are sentiments."""
         return SENTIMENTS if self.written in SYNONYMS else self.written
 
     def redraw(self, seed: int) -> Self:
-        """The corpus with train and test drawn anew from their union. Classes keep their share."""
+        """The corpus with train and test drawn anew from their union. Of every class both keep
+        their share, as nearly as equal texts allow."""
         rows = self.rows[self.rows.split != "val"]
         was_test = rows.split == "test"
         return self._draw("same", was_test.groupby(rows.label).mean(), seed)
 
     def draw_test(self, share: float) -> Self:
-        """The corpus with a share of train drawn as test, and words numbered as they appear."""
+        """The corpus, which has no test split, with a share of train drawn as test, and its words
+        numbered anew by their first appearance."""
         shares = pd.Series(share, range(len(self.written)))
         corpus = self._draw("text", shares, seed=0)
         tokens = list(corpus.rows.tokens)
@@ -81,10 +92,13 @@ class Corpus:
 def choose_test(
     rows: pd.DataFrame, column: str, shares: "pd.Series[float]", seed: int
 ) -> list[int]:
-    """Numbers, as in `rows.same`, of the texts drawn for test. Texts of the same tokens stay on one
-    side, that of the first one's label. Of every class the number of rows is as near to its share
-    as that allows, and some are left. column: text or same; rows that are equal in it are shuffled
-    as one, so that a split by text moves only where texts of the same tokens lay on both sides."""
+    """Numbers, as in `rows.same`, of the texts drawn for test; the same for one seed.
+
+    Texts of the same tokens stay on one side, that of the first one's label. Of every class the
+    number of rows is as near to its share as that allows, and some are left. column: text or same;
+    rows that are equal in it are shuffled as one, so that a split that was drawn by text moves only
+    where texts of the same tokens lay on both sides.
+    """
     label_of = rows.groupby("same").label.first()
     num_rows = rows.same.value_counts()
     distinct = rows.drop_duplicates(column)
@@ -102,8 +116,9 @@ def choose_test(
 
 
 def load_corpus(config: DataConfig) -> Corpus:
-    """The data set that a config names, tokenized; without a test split, a share of train becomes
-    one. Raises `UserError` as `read_corpus` does, or for too few classes."""
+    """The data set that a config names, to train on and to test with, tokenized: where it has no
+    test split, a share of train is drawn. Raises `UserError` as `read_corpus` does, or for too few
+    classes."""
     corpus = read_corpus(config)
     texts = progress.track(list(corpus.rows.text), "encoding")
     tokens, words = text.number_words(texts, text.tokenizer_of(config))
@@ -117,7 +132,8 @@ def load_corpus(config: DataConfig) -> Corpus:
 
 
 def read_corpus(data: DataConfig) -> Corpus:
-    """The splits of a data set as they are. Raises `UserError` unless it has labelled texts."""
+    """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
+    `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
     if data.name is DataName.contrast:
         title = "generated"
         parts = contrast.generate_rows(data.order_fraction or 0.0).groupby("split", sort=False)
@@ -132,9 +148,10 @@ def read_corpus(data: DataConfig) -> Corpus:
     return make_corpus(rows, columns, title, files)
 
 
-def list_files(tables: list[Table], source: str) -> dict[str, Any]:
-    """Names of files and number of texts by split. Raises `UserError` for one without texts."""
-    files: dict[str, Any] = {}
+def list_files(tables: list[Table], source: str) -> FilesRead:
+    """Names of files and number of texts of each split, which are noted. Raises `UserError` for a
+    split without texts."""
+    files: FilesRead = {}
     for table in tables:
         read = files.setdefault(table.split, {"files": [], "texts": 0})
         read["files"].append(table.name)
@@ -163,7 +180,8 @@ def choose_columns(tables: list[Table], source: str, data: DataConfig) -> list[s
                 f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
                 f"all its files are {join_names(names)}. Name it: data.{key}=COLUMN. If these are "
                 f"no names, but the first row of a csv, count columns from 0: data.header=false "
-                f"data.text=NUMBER data.label=NUMBER."
+                f"data.text=NUMBER data.label=NUMBER. Texts without labels are for `attnexp "
+                f"predict`."
             )
         columns.append(column)
     if columns not in ([data.text, data.label], ["text", "label"]):
@@ -172,7 +190,8 @@ def choose_columns(tables: list[Table], source: str, data: DataConfig) -> list[s
 
 
 def _find_common(key: str, names: list[str]) -> str:
-    """The column that is called like the key, or else the only one with a common name for it."""
+    """The column that is called like the key, or else the one with a common name for it; empty if
+    there is none, or more than one."""
     candidates = [name for name in names if name.lower() == key]
     if not candidates:
         candidates = [name for name in names if name.lower() in COMMON[key]]
@@ -180,7 +199,8 @@ def _find_common(key: str, names: list[str]) -> str:
 
 
 def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
-    """Rows of all files: split, text and label as they stand there, and place, for messages."""
+    """Rows of all files: split, text and label as they stand there, and place, for messages.
+    columns: names of those of texts and labels."""
     parts = []
     for table in tables:
         part = table.rows[columns].astype(object)
@@ -191,11 +211,9 @@ def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def make_corpus(
-    rows: pd.DataFrame, columns: list[str], source: str, files: dict[str, Any]
-) -> Corpus:
+def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: FilesRead) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
-    whole number as its label."""
+    whole number as its label. columns: names of those of texts and labels, for messages."""
     labels = rows.label.map(_read_label)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
     wrong = rows[~is_text | labels.isna()]
@@ -218,8 +236,8 @@ def make_corpus(
 def _read_label(cell: Any) -> str | None:
     """Name of a label, which is 1 for 1.0; None for a blank, a fraction, and what is no label."""
     name = str(cell).strip()
-    whole = re.fullmatch(r"(-?\d+)\.0+", name)
-    if whole:  # Pandas writes it so in a column with missing values.
+    whole = WHOLE_FLOAT.fullmatch(name)
+    if whole:
         return whole[1]
     return name if name and isinstance(cell, int | str) else None
 

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENTS, SYNONYMS, Corpus, load_corpus, read_corpus
+from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, load_corpus, read_corpus
 from attnexp.data.quality import find_problems
 from attnexp.data.text import Ids
+
+Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -22,7 +24,7 @@ class Encoded:
     """Split of a data set as the model takes it."""
 
     ids: Ids  # (n, max_len)
-    labels: NDArray[np.integer]  # (n,), 0 to C - 1
+    labels: Labels
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -42,6 +44,10 @@ class Dataset:
     files: dict[str, Any]  # `Corpus.files`
     fingerprint: str
     quality: dict[str, int]  # as from `find_problems`
+
+    def read(self, ids: Ids) -> str:
+        """The known words of a text, (max_len,), as the model sees it."""
+        return text.to_text(ids, self.words)
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
@@ -79,15 +85,15 @@ def rank_words(corpus: Corpus) -> Corpus:
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with its words and classes: a test split, or else all."""
+    """Other texts for a finished run, with its words and classes: a test split, or else all. They
+    may be few, and of one class."""
     corpus = read_corpus(config)
     rows = corpus.rows
     if "test" in corpus.files:
         rows = rows[rows.split == "test"]
     names = corpus.written
     if tuple(classes) == SENTIMENTS:
-        sentiment_of = {name: SENTIMENTS[pair.index(name)] for pair in SYNONYMS for name in pair}
-        names = tuple(sentiment_of.get(name, name) for name in names)
+        names = tuple(SENTIMENT_OF.get(name, name) for name in names)
     if not set(names) <= set(classes):
         raise UserError(
             f"{corpus.source} does not fit the run: it needs labels among {join_names(classes)}, "
@@ -99,7 +105,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
 
 
-def _limit(ids: Ids, labels: NDArray[np.integer], split: str, limit: int | None) -> Encoded:
+def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
     """A split, or so many of its texts: stratified by class, the same every time."""
     if limit is None:
         return Encoded(ids=ids, labels=labels)

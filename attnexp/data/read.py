@@ -24,14 +24,18 @@ FORMATS = (
 )
 TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 """Name of a file that holds a table."""
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
 """Number of one of several files of a split, in its name. `datasets` once added sixteen digits."""
+SAVED = ("dataset_dict.json", "state.json")
+"""Files of which `save_to_disk` of `datasets` writes one."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
     "doubled."
 )
 JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
+
 
 Splits = dict[str, dict[str, Any]]
 """Files by split and name: a path, or a `datasets.Dataset`."""
@@ -57,7 +61,7 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
     try:
         if kind == "parquet":
             return convert_arrow(parquet.read_table(pa.BufferReader(content)))
-        compression = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}.get(file.suffix.lower())
+        compression = COMPRESSIONS.get(file.suffix.lower())
         text = _decode(pa.input_stream(content, compression=compression).read())
         if kind in ("csv", "tsv"):
             separators = "\t" if kind == "tsv" else ",;\t|"
@@ -82,7 +86,8 @@ def _decode(content: bytes) -> str:
 
 def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
     """Rows of a csv, separated by the most frequent of `separators` in the first line. Raises
-    `ValueError` for two columns of one name, a longer row, and quotes that are not a csv's."""
+    `ValueError` where two columns have one name, where a row has more cells than the first, or
+    where quotes are not those of a csv."""
     lines = io.StringIO(text, newline="").readlines()
     outside_quotes = re.sub('"[^"]*"', "", "".join(lines[:1]))
     separator = max(separators, key=outside_quotes.count)
@@ -103,7 +108,8 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
 
 
 def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[list[str]]:
-    """Cells of every row. Raises `ValueError` for no rows, and where quotes are not a csv's."""
+    """Cells of every row. Raises `ValueError` if there is none, for a quote within a text that is
+    not doubled, and where quotes join lines that are rows by themselves."""
     csv.field_size_limit(2**31 - 1)
     reader = csv.reader(
         lines,
@@ -127,9 +133,11 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
 
 
 def _parse_json(text: str) -> pd.DataFrame:
-    """Rows of a list of objects, or of one object a line. Raises `ValueError`."""
+    """Rows of a list of objects, or of one object a line. Raises `ValueError` for other layouts."""
     is_list = text.lstrip().startswith("[")
     rows = pd.read_json(io.StringIO(text), lines=not is_list, dtype=False)
+    if len(rows) == 1 and rows.map(lambda cell: isinstance(cell, dict | list)).all(axis=None):
+        raise ValueError("all of it is one object")
     return rows.rename(columns=str)
 
 
@@ -148,9 +156,9 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
-    """Tables of train, test and val. is_hub: whether a card of the hub says what the files are."""
-    # `save_to_disk` of `datasets` writes one of these.
-    is_saved = any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
+    """Tables of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
+    card says what its files are."""
+    is_saved = any((path / name).exists() for name in SAVED)
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     else:
@@ -193,8 +201,9 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
 
 
 def _find_files(path: Path, data: DataConfig) -> Splits:
-    """Files by split. A table belongs to three, for a user may name it as its file, as this without
-    its ending (and number of a shard), or as its folder. A folder of texts by class is a split."""
+    """Files by split. A table belongs to three splits, for a user may name it as its file, as this
+    without its ending (and the number of a shard), or as its folder; a folder with a folder of
+    texts for each class is a split."""
     if path.is_file():
         return {data.train_split: {path.name: path}}
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
@@ -218,7 +227,8 @@ def _find_files(path: Path, data: DataConfig) -> Splits:
 
 
 def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, str]:
-    """Names of the splits for train, test and val, which may have no file in common."""
+    """Names of the splits for train, test and val. Raises `UserError` for one that is not there or
+    not whole, and where two have a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
@@ -235,7 +245,8 @@ def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, st
 
 
 def _list_split(path: Path, splits: Splits, key: str, name: str) -> list[str]:
-    """Names of the files of a split. Raises `UserError` where it is not there, or not whole."""
+    """Names of the files of a split. Raises `UserError` where it is not there, and where its files
+    are no whole, unless it is named as its file."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
         raise UserError(
@@ -253,6 +264,7 @@ def _list_split(path: Path, splits: Splits, key: str, name: str) -> list[str]:
 
 
 def _are_whole(files: list[str]) -> bool:
+    """Whether these are one file, or all shards of one."""
     shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
     if not shards:
         return len(files) == 1

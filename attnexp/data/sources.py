@@ -9,6 +9,8 @@ from attnexp.base.errors import UserError, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.read import FORMATS
 
+DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
+
 
 @dataclass(frozen=True)
 class Source:
@@ -46,7 +48,8 @@ def locate_source(data: DataConfig) -> Source:
 
 
 def open_source(source: Source) -> tuple[Path, str]:
-    """The file or folder of a source, and its name in result.json: its variable, path or commit."""
+    """The file or folder of a source, and what result.json calls it: its variable, its path, or its
+    name and commit. Raises `UserError`, which says what to do, where there is none."""
     if source.path is None:
         folder = download_snapshot(source.title)
         commit = folder.name[:12]
@@ -60,7 +63,8 @@ def open_source(source: Source) -> tuple[Path, str]:
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
-    """Path and time of change of every file that may be read for a config; none on the hub."""
+    """Path and time of change of every file that may be read for a config; none for a data set of
+    the hub, which its commit names, and for a generated one."""
     source = locate_source(data)
     if source.path is None:
         return ()
@@ -78,7 +82,7 @@ def download_snapshot(name: str) -> Path:
     with suppress(Exception):  # It is not in the cache, or no name that the hub could have.
         return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
     try:
-        HfApi().dataset_info(name, timeout=5)  # The library's own retries take minutes.
+        HfApi().dataset_info(name, timeout=DEADLINE)
         return Path(snapshot_download(name, repo_type="dataset"))
     except Exception as error:  # The errors of the hub's libraries have no base in common.
         raise UserError(

@@ -1,7 +1,8 @@
 """From a text to tokens, from tokens to ranks, from ranks to the ids that a model takes.
 
 A token's rank counts from 1 for the most frequent of the train split; 0 is a token never seen
-there. Of Keras's ids 0 pads, 1 starts a text, 2 is out of vocabulary, and rank r becomes r + 3.
+there. Keras's ids follow from it: 0 pads, 1 starts a text, 2 is out of vocabulary, and rank r
+becomes r + 3.
 """
 
 import re
@@ -28,6 +29,8 @@ Tokenize = Callable[[str], list[str]]
 Ids = NDArray[np.int32]
 Texts = list[Ids]
 """The tokens of each text, as numbers or ranks."""
+TextsAndWords = tuple[Texts, list[str]]
+"""Texts, and the words that their numbers or ranks from 1 stand for."""
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 FULL_WIDTH = "".join(chr(ord(mark) + 0xFEE0) for mark in KERAS_FILTERS if mark > " ")
 CJK_FILTERS = FULL_WIDTH + (
@@ -40,7 +43,7 @@ CJK = re.compile(  # These are Han with its extensions, kana, and Hangul syllabl
     "\uff66-\uff9f\U0001aff0-\U0001b16f\uac00-\ud7a3])"
 )
 UNFIT = re.compile("[\n\ud800-\udfff]")
-"""What no token has: a line break, as a vocabulary is stored by lines, or half a character."""
+"""No token holds a line break, for a vocabulary is stored by lines, nor half a character."""
 _KERAS = str.maketrans(dict.fromkeys(KERAS_FILTERS, " "))
 _CHARACTERS = str.maketrans(dict.fromkeys(KERAS_FILTERS + CJK_FILTERS, " "))
 
@@ -52,9 +55,15 @@ def keras(text: str) -> list[str]:
 
 
 def characters(text: str) -> list[str]:
-    """Each Chinese or Japanese character and Korean syllable; everything else as `keras`."""
+    """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
+    else as `keras`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
     return list(filter(None, spaced.split(" ")))
+
+
+def whitespace(text: str) -> list[str]:
+    """The parts of a text between white space, unchanged."""
+    return text.split()
 
 
 def basic_english(text: str) -> list[str]:
@@ -68,12 +77,13 @@ TOKENIZERS: dict[str, Tokenize] = {
     "keras": keras,
     "basic_english": basic_english,
     "characters": characters,
-    "whitespace": str.split,
+    "whitespace": whitespace,
 }
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
-    """The function of `data.tokenizer`. One of the user's raises `UserError` where it fails."""
+    """The function of `data.tokenizer`. One of the user's raises `UserError` where it fails, and
+    where what it returns is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
     if kind in TOKENIZERS:
         return TOKENIZERS[kind]
@@ -83,8 +93,10 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
         try:
             tokens = function(text)
             if not isinstance(tokens, list) or UNFIT.search("".join(tokens)):
-                returned = reprlib.repr(tokens)
-                raise ValueError(f"it returned {returned}, no list of str without line breaks")
+                raise ValueError(
+                    f"it returned {reprlib.repr(tokens)}. Let it return a list of str, without "
+                    f"line breaks and halves of characters (lone surrogates)"
+                )
         except (Exception, SystemExit) as error:  # Code of users may raise anything.
             raise UserError(
                 f"data.tokenizer={kind} failed on the text {reprlib.repr(text)}: "
@@ -95,7 +107,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     return tokenize
 
 
-def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[str]]:
+def number_words(texts: Iterable[str], tokenize: Tokenize) -> TextsAndWords:
     """Words of texts as numbers from 1 in the order of their first appearance, and the words."""
     # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
     number_of: defaultdict[str, int] = defaultdict(count(1).__next__)
@@ -106,7 +118,7 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[
     return rows, list(number_of)
 
 
-def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> tuple[Texts, list[str]]:
+def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> TextsAndWords:
     """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
     first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
     first, which is the order of Keras; 0 stays the unknown word."""

@@ -1,5 +1,7 @@
 """What a trained model makes of a text: its prediction and its attention.
-Shapes: B batch, H heads, T tokens, D width."""
+
+Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -78,7 +80,8 @@ class Reading:
         return [token if is_known else f"{token}?" for token, is_known in pairs]
 
     def attention(self, head: int | None = None) -> Attention:
-        """Attention of the first layer, or of one of its heads, counted from 1."""
+        """Attention of the first layer, or of one of its heads, from 1. Raises `UserError` without
+        it."""
         if not self.layers:
             raise UserError("The model has no attention.")
         attention = self.layers[0]
@@ -171,8 +174,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
-    """Logits; the attention of every layer, (B, H, T queries, T keys); which tokens are no padding,
-    (B, T). T includes a summary token."""
+    """Logits; the attention of every layer, (B, H, T queries, T keys); and which tokens are no
+    padding, (B, T). T includes a summary token in front, if the model has one."""
     maps: list[Tensor] = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:

@@ -99,7 +99,8 @@ def permute_positions(ids: Tensor, model: Module) -> Context:
 
 def uniform(ids: Tensor, model: Module) -> Context:
     """The same weight for every key that a query may see. Wiegreffe and Pinter 2019 (arXiv
-    1908.04626), section 3.2, train with it, as `score=uniform` does."""
+    1908.04626), section 3.2, train with it, as `score=uniform` does; this asks what a trained model
+    would miss."""
     return _with_scores(model, torch.zeros_like)
 
 
@@ -140,7 +141,8 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 
 
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
-    """The interventions that words ask for; `no_head` alone is one for each head."""
+    """The interventions that words ask for; `no_head` alone is one for each head. Raises
+    `UserError` as `load_intervention`."""
     chosen: list[str] = []
     for word in words:
         if word != ATTENTION:
@@ -153,7 +155,8 @@ def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
 
 
 def load_intervention(word: str) -> Intervention:
-    """The function of an intervention, with its number. Raises `UserError` for a wrong word."""
+    """The function of an intervention, with its number. Raises `UserError` for a word that is
+    neither one of ours nor `my_pkg.mod:function`, and for a number that ours does not take."""
     name, _, number = word.partition("=")
     if ":" in name:
         function: Intervention = pieces.load(name)

@@ -20,7 +20,11 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.config.schema import Precision
 from attnexp.inspect.insight import forward
-from attnexp.inspect.interventions import ATTENTION, choose_interventions, load_intervention
+from attnexp.inspect.interventions import (
+    ATTENTION,
+    choose_interventions,
+    load_intervention,
+)
 from attnexp.network.guard import guard
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
@@ -69,7 +73,8 @@ def probe_run(
 
 
 def load_rows(file: Path) -> dict[str, list[Row]]:
-    """Stored rows by intervention, without the user's own, which may have changed since."""
+    """Stored rows by intervention, but for those of functions of the user's own, which may have
+    changed; none if they are of another version."""
     if not file.exists():
         return {}
     with reading(file, "Delete it, and it is measured again."):
@@ -81,7 +86,8 @@ def load_rows(file: Path) -> dict[str, list[Row]]:
 def _measure(
     name: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
 ) -> list[Row]:
-    """Rows of an intervention; of attention one a head. untouched: classes (n,) without it."""
+    """Rows of an intervention; of attention one a head. untouched: the classes (n texts,) without
+    it. Raises `ValueError` where the model lacks what the intervention acts on."""
     if name == ATTENTION:
         entropies = measure_heads(model, test.ids)
         return [
@@ -111,10 +117,13 @@ def _answer(name: str, model: nn.Module, test: Examples, precision: Precision) -
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:
-    """Entropy of attention by head, through all layers: a mean over the tokens of NUM_READ of the
-    texts, ids (n, T). Each token's entropy is divided by its maximum, the logarithm of the number
-    of keys that get any weight, so 1 is uniform attention. Weights that do not sum to 1
-    (`mask.mode=mul`) are divided by their sum first."""
+    """Entropy of attention by head: a mean over the tokens of texts (n, T), of which NUM_READ are
+    read, evenly spaced.
+
+    Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
+    logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
+    not sum to 1 (`mask.mode=mul`) are divided by their sum first.
+    """
     entropies = []
     num_read = min(NUM_READ, len(ids))
     indices = torch.linspace(0, len(ids) - 1, num_read).long()

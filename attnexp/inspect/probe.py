@@ -1,8 +1,8 @@
 """`attnexp probe`: finished runs under interventions, as groups of variants.
 
 A model under an intervention is a variant, such as `pe, shuffle`, and so is each of its heads, `pe,
-head 1`: `compare` judges them like any other. Rows are those of `measure`, with data, variant
-(before the intervention) and seed.
+head 1`: `compare` judges them like any other. Rows here are those of `measure`, with data, variant
+(that of the untouched model) and seed.
 """
 
 import math
@@ -36,9 +36,11 @@ def probe_studies(
     trust_code: bool = False,
     any_code: bool = False,
 ) -> list[Group]:
-    """Groups of the models under interventions, with notes on what cannot be done. paths: of runs,
-    studies and published studies. words: as `choose_interventions` reads them, or the defaults.
-    limit: texts of the test set. Raises `UserError` for what is wrong or fails."""
+    """Groups of the models under interventions, with notes on what cannot be done.
+
+    paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
+    the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
+    fails, and a run that cannot be evaluated."""
     words = words or DEFAULT
     rows: list[Row] = []
     notes: list[str] = []
@@ -83,8 +85,9 @@ def read_published(file: Path, words: Sequence[str]) -> list[Row]:
 
 
 def _read_record(record: Any) -> Iterator[Row]:
-    """Rows of a record of a published file, which holds which texts an intervention won and lost:
-    right is 1 and -1 there and 0 for the untouched model, so differences are those of answers."""
+    """Rows of a record of a published file: a head, or an untouched model and one under an
+    intervention. The file holds which texts an intervention won and lost: right is 1 and -1 there,
+    and 0 for all texts of the untouched model, so that differences are those of the answers."""
     about = {key: getattr(record, key) for key in ("data", "variant", "seed", "num_texts")}
     if pd.notna(record.measure):
         metric, head = record.measure.split(", ")

@@ -71,7 +71,8 @@ class MultiHeadSelfAttention(KerasInit):
     def forward(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, `d_output`). positions: (T,) or (B, T)."""
+        """x (B, T, D) -> (B, T, `d_output`). allowed: see `attention_weights`. positions: (T,) or
+        (B, T), for a rotation or a bias."""
         v = self.split_heads(self.v_proj(x))
         if self.fused or self.window is not None:
             y = self.attend_fast(x, v, allowed, positions)
@@ -135,7 +136,8 @@ class FeedForward(KerasInit):
 
 class Block(nn.Module):
     """x -> [x +] attention(x), then, where asked for, x -> [x +] feed_forward(x) (C17, C28). norm:
-    `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part)."""
+    `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part). Raises
+    `ValueError` where a residual sum has two widths."""
 
     def __init__(
         self,

@@ -173,8 +173,9 @@ class RelativeBias(ScoreBias):
 
 class AlibiBias(ScoreBias):
     """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3). Head h of
-    H, from 1, has slope 2^(-8h / H), as in the paper; for H that is no power of two its code mixes
-    the slopes of two powers. It acts to both sides; the paper is causal."""
+    H, counted from 1, has slope 2^(-8h / H). For H that is no power of two this is the paper's
+    formula; its code interleaves the slopes of two powers of two. It acts to both sides; the paper
+    is causal."""
 
     slopes: Tensor
 

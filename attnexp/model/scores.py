@@ -68,7 +68,8 @@ class Window(Mask):
 
 
 class DotProduct(Score):
-    """q . k, over sqrt(Kk), which keeps the variance of scores at 1 (C12); Kq is Kk (C15)."""
+    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12). Raises `ValueError`
+    for queries and keys of two widths (C15)."""
 
     def __init__(
         self, num_heads: int, d_query: int, d_key: int, d_head: int, *, scale: Scale = True

@@ -52,16 +52,19 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
 def load_config(
     run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
-    """The config of a finished run, with some settings set anew, and as many words as it had. Needs
-    `trust_code` for foreign code, `any_code` for files that changed; else raises `UserError`."""
+    """The config of a finished run, with some settings set anew, and as many words as it had.
+
+    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
+    it read has changed since, without `any_code`.
+    """
     from attnexp.config.compose import overlay
 
     config = overlay(run.result.config, words, trust_code=trust_code)
     change = reads.describe_change(run.result.read_files)
     if change and not any_code:
         raise UserError(
-            f"{change} since {run.path} was trained, which kept its code in {CODE}/. Train again, "
-            f"or add --any-code to take the code of today."
+            f"{change} since {run.path} was trained, which kept its code in {run.path / CODE}. "
+            f"Train again, or add --any-code to take the code of today."
         )
     return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 

@@ -21,7 +21,8 @@ def settings(config: Tree) -> Tree:
 
 
 def replicate(config: Tree) -> str:
-    """Name of a run among those of its variant, by its seeds: `0`, `0-init3` or `0-resample0`."""
+    """Name of a run among those of its variant: its seed, and the seeds of sources that do not
+    follow it, as in `0`, `0-init3` or `0-resample0`."""
     seed = config["seed"]
     parts = [str(seed)]
     for source, number in config["seeds"].items():
@@ -42,8 +43,9 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys of the choices that differ from those of `attnexp train data=NAME`, and of settings that
-    differ from the defaults of what is chosen. A user's piece is not imported: all of its count."""
+    """Keys of the choices that differ from those of `attnexp train data=NAME`, and of the settings
+    that differ from the defaults of what is chosen. A user's piece is not imported for this: all
+    its settings count."""
     data = data_of(config)
     values = settings(config)
     words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]

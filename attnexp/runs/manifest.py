@@ -1,6 +1,7 @@
-"""Manifest of a study: `OUT/STUDY/study.json` holds its plan, and names its runs in `OUT/runs/`.
+"""Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-A study is one plan: seeds may join it; other settings, data or kinds of seeds may not.
+The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds may join it, other
+settings, data or kinds of seeds may not.
 """
 
 import glob
@@ -24,6 +25,7 @@ from attnexp.statistics.defaults import MARGIN
 
 FILE = "study.json"
 FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
+LOCK_SECONDS = 60
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +49,8 @@ class Manifest:
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
     settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
-    """Settings of the plan, its kind of seeds left out, by variant, data set and key."""
+    """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
+    study that was written before plans were recorded."""
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
     commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
@@ -63,7 +66,10 @@ def load_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(file, "Delete it and sweep again: finished runs are kept."):
-        return TypeAdapter(Manifest).validate_json(file.read_bytes())
+        tree = json.loads(file.read_bytes())
+        if declaration := tree.get("declaration"):  # An earlier version wrote this study.
+            tree |= {"sequential": True, "margin": declaration["margin"]}
+        return TypeAdapter(Manifest).validate_python(tree)
 
 
 def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
@@ -84,9 +90,10 @@ def _plan_of(study: Manifest) -> tuple[object, ...]:
 
 
 def record_runs(folder: Path, planned: Manifest) -> None:
-    """Add the runs of one command to the study of a folder; of what other commands planned,
-    finished runs stay. Raises `UserError` for another plan, and as `load_manifest`."""
-    with store.lock(folder, wait=60):  # two sweeps of a study may begin at once
+    """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
+    what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
+    the study cannot be read or written."""
+    with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if difference := describe_other_plan(stored, planned):
@@ -118,7 +125,8 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
     """The finished runs of a study, under its variants' names, or those below another folder.
-    left_out: called with a message for each run and study that cannot be read."""
+    left_out: called with a message for each run and study that cannot be read. Raises `UserError`
+    where there is no folder, and for a damaged study."""
     runs: list[Run] = []
     for path, label, sequential in _list_runs(check_folder(folder), left_out):
         with store.leaving_out(path, left_out):
@@ -148,7 +156,8 @@ def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Pa
 
 
 def list_folders(root: Path) -> list[Path]:
-    """Folders of the runs that a study planned, or of those below a folder, finished or not."""
+    """Folders of the runs that a study planned, or of those below another folder, finished or not.
+    Raises `UserError` for a damaged study."""
     study = load_manifest(root)
     if study is not None:
         return [store.run_dir(root.parent, run.run_id) for run in study.runs]
@@ -161,26 +170,33 @@ def list_folders(root: Path) -> list[Path]:
 
 
 def load_run(path: Path) -> Run:
-    """The finished run that `find_run` finds."""
+    """The finished run that a user means, as `find_run` does. Raises `UserError` without any."""
     folder = find_run(path)
     return Run(path=folder, result=store.load_result(folder))
 
 
 def find_run(path: Path) -> Path:
-    """Folder of the run that a user means, by its folder, its id, or a folder with no other."""
+    """Folder of the finished run that a user means: by its folder, its id, or a folder with no
+    other run in it, such as a study's. Raises `UserError` without any, and for several."""
     folder = check_folder(path)
     if store.has_finished(folder):
         return folder
     finished = list(filter(store.has_finished, list_folders(folder)))
     if len(finished) == 1:
         return finished[0]
-    number = len(finished) or "no"
-    raise UserError(f"{path} stands for {number} finished runs. Name one by its id (attnexp runs).")
+    raise UserError(
+        f"{path} stands for {len(finished) or 'no'} finished runs. Name one by its id: attnexp "
+        f"runs lists them."
+    )
 
 
 def check_folder(path: Path) -> Path:
-    """A folder of the user, `.` and `..` in full, or that of a run in `outputs`, by its id."""
+    """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
+    Raises `UserError` if there is none."""
     for folder in (path, store.run_dir("outputs", str(path))):
         if folder.is_dir():
             return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
-    raise UserError(f"There is no folder {path}. attnexp runs lists the results under outputs/.")
+    raise UserError(
+        f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs lists "
+        f"them."
+    )

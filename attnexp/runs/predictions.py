@@ -54,7 +54,8 @@ def unpack(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`."""
+    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`: none are
+    stored at `best`. Raises `UserError` if they cannot be read."""
     logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
     arrays = load_arrays(run, FILE)
     return arrays[logits], arrays[labels]

@@ -2,7 +2,8 @@
 
 It holds `config.json`, `code/` (the Python files that it read), `metrics.jsonl` (a line an epoch),
 `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is under way a
-checkpoint to go on from, and `result.json`, which is written last, when the run has finished.
+checkpoint to go on from, and `result.json`, which is written last: a run has finished when this is
+there.
 """
 
 import json
@@ -31,12 +32,14 @@ VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 CHECKED_RESULT = TypeAdapter(RunResult)
-RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")  # name of a run's folder
+
+RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")
+"""Name of a run's folder."""
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
     """Folder of a run, finished or not."""
-    return Path(out, RUNS, run_id)
+    return Path(out) / RUNS / run_id
 
 
 def has_finished(path: Path) -> bool:
@@ -73,8 +76,9 @@ def lock_run(out: str | Path, run_id: str) -> Iterator[tuple[Path, str]]:
 
 @contextmanager
 def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
-    """Lock a run or a study against other processes. wait: seconds. Raises `Busy` if another still
-    holds it then, `UserError` where the disk refuses what is written within."""
+    """Lock a run or a study against other processes, until the process ends, however that ends.
+    wait: seconds. Raises `Busy` if another still holds it then, `UserError` where the disk refuses
+    what is written within."""
     file = lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -106,8 +110,13 @@ def is_locked(path: Path) -> bool:
 
 
 def create(path: Path, config: RunConfig) -> None:
-    """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
+    """Make the folder of a locked run, or take up an earlier attempt's, and write its config. No
+    link stays in it, so that nothing is written elsewhere."""
+    for link in filter(Path.is_symlink, [path, *path.glob("*")]):
+        link.unlink()
     path.mkdir(parents=True, exist_ok=True)
+    for part in path.glob(".*.*.[0-9]*"):  # A killed process was writing it.
+        part.unlink()
     with atomic_write(path / CONFIG) as file:
         file.write(json.dumps(to_dict(config), indent=1).encode())
 
@@ -148,7 +157,8 @@ def load_result(path: Path) -> RunResult:
 
 @contextmanager
 def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]:
-    """Go on after whatever reading a path raises. left_out: gets a message that names the path."""
+    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message,
+    which names the path where that of a `UserError` does not."""
     try:
         yield
     except Exception as error:  # What is damaged, or another program's, may raise anything.
@@ -159,7 +169,8 @@ def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]
 
 
 def newest_finished(out: str | Path) -> dict[str, Path]:
-    """Folders of finished runs, the last of each, by the settings with which their ids begin."""
+    """Folders of finished runs under `out`, by the settings with which their ids begin; of several,
+    whatever their code, the one that finished last."""
     files = Path(out, RUNS).glob(f"*/{RESULT}")
     in_order = sorted(files, key=lambda file: file.stat().st_mtime)
     return {file.parent.name.partition("-")[0]: file.parent for file in in_order}

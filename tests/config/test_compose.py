@@ -57,6 +57,7 @@ WRONG = {
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],
     "model=lstm position=rotary": ["position=rotary acts on attention"],
     "model=tfidf position=rotary": ["position would do nothing", "a model that is a network"],
+    "position=none position.rate=0.1": ["position=none has no key 'position.rate'."],
     "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
     "train.holdout=0.5": ["train.holdout would do nothing", "train=holdout"],
     "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
@@ -129,7 +130,7 @@ FOUR = "# Four times as large.\nkind: attnexp.model.positions:SinusoidalPosition
 
 
 def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
-    """In conf/ of the current folder and in --config-dir; ours win."""
+    """In conf/ of the current folder and in --config-dir; ours win, with a note."""
     write(here / "conf/position/four.yaml", FOUR)
     write(here / "conf/position/rotary.yaml", FOUR)
     write(here / "conf/model/deep.yaml", "kind: attnexp.model.attention:Attention\nbefore: cnn")
@@ -140,7 +141,9 @@ def test_options_of_ones_own_are_found(here: Path, capsys: Capture) -> None:
     assert (config.model.before.kernel, config.model.pooling.name) == (5, "max")
     app(["config", "data=short", "--config-dir", "more", "--json"], standalone_mode=False)
     assert compose("position=rotary").position.name == "rotary"
-    assert '"max_len": 7' in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert '"max_len": 7' in out
+    assert "conf/position/rotary.yaml is not read" in err
 
 
 def write_experiment(name: str, content: str) -> None:
@@ -190,7 +193,7 @@ def test_a_runs_stored_config_is_an_experiment(
 WRONG_FILES = [
     ("mine.yaml", "- model", "must hold keys"),
     ("mine.yaml", "model: [", "cannot be read: .*line 1"),
-    ("mine.yaml", "defaults: [override /model: lstm]", "no key 'defaults'"),
+    ("mine.yaml", "defaults: [override /model: lstm]", "in conf/experiment/ alone.*=mine"),
     ("mine.yaml", "1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),

@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[str, str | bytes, str]] = {
     ),
     "latin-1": ("a.csv", b"text,label\nna\xefve,1", "line 2: 'utf-8' codec"),
     "a pointer of Git LFS": ("a.parquet", "version https://git-lfs.gith", "not a parquet file"),
-    "columns": ("a.json", frame([("a", 0), ("b", 1)]).to_json(), "The first is row 1"),
+    "columns": ("a.json", frame([("a", 0), ("b", 1)]).to_json(), "all of it is one object"),
     "lists": ("a.json", '[["a", 1], ["b", 0]]', "its files are 0, 1"),
     "tokens": ("a.jsonl", '{"text": ["a"], "label": 1}', "row 1 of a.jsonl: ['a'], 1"),
     "no name": ("a.jsonl", '{"text": "a", "label": null}', "row 1 of a.jsonl: 'a', "),
