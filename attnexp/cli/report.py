@@ -60,16 +60,15 @@ def report(
     from attnexp.analysis.metrics import choose_metric
     from attnexp.analysis.read_runs import load_groups
 
-    run_dirs = run or []
-    if figure is None and (show != "curves" or (run_dirs and html is None)):
-        raise UserError("--show needs --figure FILE; --run needs --html FILE or --figure FILE.")
+    if not html and not figure and (run or show != "curves"):
+        raise UserError("--show and --run need a file to write: --figure FILE or --html FILE.")
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))
     if html or figure:
         from attnexp.report.page import load_readings, write_files  # imports matplotlib
 
-        readings = load_readings(run_dirs, text, trust_code=trust_code, any_code=any_code)
+        readings = load_readings(run or [], text, trust_code=trust_code, any_code=any_code)
         write_files(answer, readings, html, figure, show)
     print_answer(answer, table, "json" if as_json else format)
     if any(group.missing() for group in answer.groups):

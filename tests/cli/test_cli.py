@@ -112,7 +112,7 @@ WRONG = {
     "report BLOG --table across": "No two variants, data sets",
     "report BLOG --baseline none": "no variant none. There are no_pe, pe.",
     "report BLOG --metric loss": "smallest difference of loss that matters",
-    "report BLOG --show forest": "needs --figure FILE",
+    "report BLOG --show forest": "need a file to write: --figure FILE",
     "report BLOG --figure a.svg --show positions": "Give one with --run RUN_DIR",
     "report BLOG --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
     "judge nowhere.csv": "Error: [Errno 2] No such file or directory: 'nowhere.csv'",
