@@ -74,7 +74,7 @@ def _make_group(
     epochs = _collect_epochs(runs, named)
     by_epoch = [name for name in epochs if name.startswith(("train_", "val_"))]
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first.protocol])
-    by_variant = epochs.groupby("variant", sort=False)
+    place = {variant: index for index, variant in enumerate(setups)}
     published = [
         k_rows_like(setup.settings, first.facts).assign(variant=variant)
         for variant, setup in setups.items()
@@ -87,7 +87,9 @@ def _make_group(
         variants=list(setups),
         points=points,
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
-        epochs=pd.concat(_melt(rows, ["epoch"], by_epoch) for _, rows in by_variant),
+        epochs=_melt(epochs, ["epoch"], by_epoch).sort_values(
+            "variant", key=lambda names: names.map(place), kind="stable"
+        ),
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
         configs={variant: setup.config for variant, setup in setups.items()},
