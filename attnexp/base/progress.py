@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import rich.progress
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.text import Text
 
 from attnexp.base.errors import escape_controls
 
@@ -41,11 +42,21 @@ def note(line: str) -> None:
     console.print(line, soft_wrap=True)
 
 
+class _Rate(rich.progress.ProgressColumn):
+    """Items a second."""
+
+    def render(self, task: rich.progress.Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
+
+
 def track(items: Sequence[T], label: str) -> Iterator[T]:
-    """Iterate over the items; on a terminal, show the share done and the time left."""
+    """Yield the items; on a terminal, show the share done, the rate and the time left."""
     if not console.is_terminal:
-        return iter(items)
-    return iter(rich.progress.track(items, label, console=console, transient=True))
+        yield from items
+        return
+    columns = (*rich.progress.Progress.get_default_columns(), _Rate())
+    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
+        yield from bar.track(items, description=label)
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,5 @@
-"""From a plain tree to a checked `RunConfig`: the piece of each place, then values by pydantic."""
+"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
+and what is wrong with them in the user's terms."""
 
 import re
 from collections.abc import Mapping
@@ -42,7 +43,8 @@ PLACES: dict[str, Allowed] = {
 
 
 def check_run(tree: Tree) -> RunConfig:
-    """The config of a run from a tree without interpolations, with the classes that it names."""
+    """The config of a run from a tree without interpolations. Imports the classes that it names.
+    Raises `UserError` for anything in it that is wrong."""
     chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
     train = tree.get("train")
     if isinstance(train, dict):
@@ -69,7 +71,8 @@ def check_run(tree: Tree) -> RunConfig:
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
-    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`."""
+    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
+    Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
     settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
@@ -96,6 +99,7 @@ def _choose_inner(choice: Any, f: Field[Any], key: str) -> Piece:
 
 
 def _choose_loss(choice: Any) -> Piece | None:
+    """The loss of a choice: a function, or a class with settings."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     is_class = kind is not None and isinstance(load(str(kind)), type)
@@ -114,7 +118,8 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
 
 
 def validate(section: Any, values: Tree, prefix: str = "") -> Any:
-    """A section of a config, whose keys have a prefix such as `model.`, with these values."""
+    """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
+    `UserError` for the first that is wrong."""
     try:
         return section(**values)
     except ValidationError as validation:
@@ -134,6 +139,7 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
 
 
 def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
+    """What to say of a key that no chosen option has."""
     choices = choices_by_key()
     if choices.get(key):
         return f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen."
@@ -163,7 +169,8 @@ def choices_by_key() -> dict[str, list[str]]:
 
 
 def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `UserError` for a setting that has no effect and another value than its default."""
+    """Raise `UserError` for a setting of a config, whose keys have a prefix such as `executor.`,
+    that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
         if acts(f, config):
             continue

@@ -265,6 +265,8 @@ def meanings(config: Any) -> dict[str, str]:
 
 def to_dict(config: Any) -> Tree:
     """Settings of a config that have an effect, as plain containers and scalars."""
+    if not is_dataclass(config):
+        raise TypeError(f"{config!r} is no config; compose('position=rotary') gives one.")
 
     def acting_settings(section: Any) -> Tree:
         settings: Tree = {}

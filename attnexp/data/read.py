@@ -37,7 +37,7 @@ JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list 
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
 
-Splits = dict[str, dict[str, Any]]
+FilesBySplit = dict[str, dict[str, Any]]
 """Files by split and name: a path, or a `datasets.Dataset`."""
 
 
@@ -176,8 +176,8 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
     return tables
 
 
-def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
-    """Splits of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
+def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> FilesBySplit:
+    """Files of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
     import datasets
 
     datasets.disable_progress_bars()
@@ -200,7 +200,7 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
     return {split: {f"split {split}": rows} for split, rows in content.items()}
 
 
-def _find_files(path: Path, data: DataConfig) -> Splits:
+def _find_files(path: Path, data: DataConfig) -> FilesBySplit:
     """Files by split. A table belongs to three splits, for a user may name it as its file, as this
     without its ending (and the number of a shard), or as its folder; a folder with a folder of
     texts for each class is a split."""
@@ -213,7 +213,7 @@ def _find_files(path: Path, data: DataConfig) -> Splits:
     }
     if len(tables) == 1 and not data.test_split:
         return {data.train_split: tables}
-    splits: Splits = defaultdict(dict)
+    splits: FilesBySplit = defaultdict(dict)
     for name, file in tables.items():
         *folders, _ = name.split("/")
         stem, _, _ = SHARD.sub("", file.name).partition(".")
@@ -226,7 +226,7 @@ def _find_files(path: Path, data: DataConfig) -> Splits:
     return splits
 
 
-def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, str]:
+def _choose_splits(path: Path, splits: FilesBySplit, data: DataConfig) -> dict[str, str]:
     """Names of the splits for train, test and val. Raises `UserError` for one that is not there or
     not whole, and where two have a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
@@ -244,7 +244,7 @@ def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, st
     return chosen
 
 
-def _list_split(path: Path, splits: Splits, key: str, name: str) -> list[str]:
+def _list_split(path: Path, splits: FilesBySplit, key: str, name: str) -> list[str]:
     """Names of the files of a split. Raises `UserError` where it is not there, and where its files
     are no whole, unless it is named as its file."""
     if name not in splits:

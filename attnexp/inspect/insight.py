@@ -104,15 +104,16 @@ class TrainedModel:
     config: RunConfig
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Ids of texts as the model takes them: (n, T)."""
-        if isinstance(texts, str):
+        """Ids of texts as the model takes them: (n, T). Raises `UserError` for anything but texts
+        in a list."""
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise UserError("encode and predict_proba take a list of texts, as [text].")
         data = self.config.data
         ranks = rank_with(self.vocabulary, texts, tokenizer_of(data))
         return torch.from_numpy(to_ids(ranks, data)).long()
 
     def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Probabilities of the classes of each text: (n, C)."""
+        """Probabilities of the classes of each text: (n, C). Raises as `encode`."""
         ids = self.encode(texts)
         unused_labels = torch.zeros(len(ids))
         logits = predict(self.model, Examples(ids, unused_labels), Precision.fp32)

@@ -20,11 +20,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.config.schema import Precision
 from attnexp.inspect.insight import forward
-from attnexp.inspect.interventions import (
-    ATTENTION,
-    choose_interventions,
-    load_intervention,
-)
+from attnexp.inspect.interventions import ATTENTION, choose_interventions, load_intervention
 from attnexp.network.guard import guard
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run

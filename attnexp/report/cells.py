@@ -59,6 +59,7 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, cut where a difference can be no larger: at
     ±100 points of two variants, ±200 of an interaction. None where there are no finite ends."""
     weights = map(abs, row.contrast.weights.values())
+    # `whole` is 0 of a metric that is not shown in %: its differences have no largest value.
     largest = row.metric.whole * sum(weights) / 2 or math.inf
     intervals: list[Bounds | None] = []
     for low, high in _whole_intervals(row):

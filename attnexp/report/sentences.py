@@ -164,7 +164,7 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 def _describe_judgement(study: dict[str, Any]) -> str:
     kind = "anytime-valid" if study["sequential"] else "t"
     text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
-    text += f"{kind} intervals of 95 %"
+    text += f"{kind} intervals of {100 * (1 - study['alpha']):g} %"
     if study["m"] > 1:
         text += f", {study['m']} together (Bonferroni)"
     return f"{text}."

@@ -47,10 +47,11 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
     process does this run, `RunFailed` for a loss that is not finite.
     """
+    modules = _modules_of(foreign_code(to_dict(config)))
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
-        stale = reads.describe_stale(_modules_of(foreign_code(to_dict(config))))
+        stale = reads.describe_stale(modules)
         if stale:
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)

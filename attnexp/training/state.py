@@ -84,9 +84,10 @@ class RunLog:
         line = f"epoch {row.epoch}/{self.num_epochs}"
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
         line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
-        seconds_left = row.seconds * (self.num_epochs - row.epoch)
         line += f" {row.examples_per_second:,.0f} texts/s"
-        line += f", about {progress.duration(seconds_left)} left"
+        num_left = self.num_epochs - row.epoch
+        if num_left:
+            line += f", about {progress.duration(row.seconds * num_left)} left"
         self.note(line)
 
 

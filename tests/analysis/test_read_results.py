@@ -68,10 +68,10 @@ def test_options_name_the_columns_and_a_column_separates_data_sets(column: str) 
     frame = pd.concat([FRAME.assign(**{column: "x"}), FRAME[::-1].assign(**{column: "y"})])
     frame = frame.rename(columns={"variant": "model", "seed": "run", "accuracy": "f1"})
     frame["variant"] = "large"  # A column like any other where an option names another one.
-    names = {"variant_column": "model", "seed_column": "run", "metric": "f1"}
+    names: dict[str, Any] = {"variant_column": "model", "seed_column": "run", "metric": "f1"}
     if column == "task":
         names["dataset_column"] = column
-    found = attnexp.judge(frame, **names)  # type: ignore[arg-type]
+    found = attnexp.judge(frame, **names)
     assert [*found["data"]][:2] == ["x", "y"]
     assert {*found["variant"]} == {"b"}
     assert {*found["baseline"]} == {"a"}  # the first variant of all

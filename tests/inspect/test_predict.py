@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,8 +50,10 @@ def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     ids = trained.encode(reviews)
     np.testing.assert_allclose(trained.model(ids).detach(), logits, atol=1e-5)
-    with pytest.raises(ValueError, match="take a list of texts"):
-        trained.predict_proba(reviews[0])
+    wrong: list[Any] = [reviews[0], [None]]
+    for texts in wrong:
+        with pytest.raises(ValueError, match="take a list of texts"):
+            trained.predict_proba(texts)
 
 
 @pytest.mark.parametrize(("mask", "share"), [("none", 75 / 80), ("padding", 0)])

@@ -48,9 +48,11 @@ def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
 def logits(model: nn.Module, intervention: str = "", ids: Tensor = IDS) -> Tensor:
     change = load_intervention(intervention)(ids, model) if intervention else ids
     if isinstance(change, Tensor):
-        return model(change)  # type: ignore[no-any-return]
-    with change:
-        return model(ids)  # type: ignore[no-any-return]
+        output: Tensor = model(change)
+    else:
+        with change:
+            output = model(ids)
+    return output
 
 
 def changed_ids(intervention: str, ids: Tensor = IDS) -> Tensor:
