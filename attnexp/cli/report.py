@@ -90,7 +90,7 @@ def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
 def print_answer(answer: "Answer", table: TableName | None, format: str) -> None:
     """Print an answer, or one of its tables, in a format."""
     from attnexp.report import formats
-    from attnexp.report.print_table import print_table
+    from attnexp.report.table import print_table
     from attnexp.report.tables import make_table
     from attnexp.report.terminal import show_answer
 

@@ -17,7 +17,7 @@ def runs(
     """
     from attnexp.report.formats import to_records
     from attnexp.report.listing import list_runs, tabulate_runs
-    from attnexp.report.print_table import print_table
+    from attnexp.report.table import print_table
 
     listed = list_runs(folder)
     if as_json:

@@ -1,7 +1,9 @@
 """Parameters and floating-point operations of a model."""
 
 import copy
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,15 +16,20 @@ def count_parameters(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
+def count_flops(compute: Callable[[], object]) -> int:
+    """Floating-point operations of what a function computes."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        compute()
+    return int(counter.get_total_flops())
+
+
 def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
     """Trainable parameters, and FLOPs (2 for a multiply and an add) of a text's reference path."""
     flops = 0
     # Without values torch looks into an LSTM; some operation may need them.
     for device in ("meta", "cpu"):
         ids = torch.ones(1, num_tokens, dtype=torch.int32, device=device)
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), suppress(NotImplementedError):
+        with torch.random.fork_rng(devices=[]), suppress(NotImplementedError):
             reference = copy.deepcopy(model).eval().to(device)
-            with FlopCounterMode(display=False) as counter:
-                reference(ids)
-            flops = flops or int(counter.get_total_flops())
+            flops = flops or count_flops(partial(reference, ids))
     return {"parameters": count_parameters(model), "flops_per_example": flops}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from attnexp.analysis.contrasts import NO_BOUNDS, Difference
@@ -58,9 +59,7 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, cut where a difference can be no larger: at
     ±100 points of two variants, ±200 of an interaction. None where there are no finite ends."""
-    weights = map(abs, row.contrast.weights.values())
-    # `whole` is 0 of a metric that is not shown in %: its differences have no largest value.
-    largest = row.metric.whole * sum(weights) / 2 or math.inf
+    largest = _largest_size(row)
     intervals: list[Bounds | None] = []
     for low, high in _whole_intervals(row):
         is_finite = math.isfinite(low) and math.isfinite(high)
@@ -70,8 +69,14 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
 
 def is_cut(row: Difference) -> bool:
     """Whether an interval goes beyond what a difference can be."""
-    pairs = zip(intervals_of(row), _whole_intervals(row), strict=True)
-    return any(cut not in (None, whole) for cut, whole in pairs)
+    ends = chain(*_whole_intervals(row))
+    return any(_largest_size(row) < abs(end) < math.inf for end in ends)
+
+
+def _largest_size(row: Difference) -> float:
+    """The largest size of a difference; infinite where the metric is not shown in %."""
+    weights = map(abs, row.contrast.weights.values())
+    return row.metric.whole * sum(weights) / 2 or math.inf
 
 
 def _whole_intervals(row: Difference) -> list[Bounds]:

@@ -7,12 +7,10 @@ import pandas as pd
 
 from attnexp.analysis.answer import ENDPOINT_FIELDS, Answer
 from attnexp.analysis.contrasts import difference_frame
-from attnexp.base.errors import UserError
 from attnexp.report import TableName
-from attnexp.report.difference_tables import tabulate_differences
 from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
 from attnexp.report.table import Table
-from attnexp.report.tables import make_table, tabulate_means
+from attnexp.report.tables import make_table, tabulate_differences, tabulate_means
 
 SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
@@ -28,7 +26,7 @@ def make_document(answer: Answer, table: TableName | None = None) -> dict[str, A
     """The JSON document of an answer, or of one of its tables: accuracies are shares, and null
     stands where there is no number."""
     if table == "study":
-        return {table: list_studies(answer)}
+        return {table: describe_studies(answer)}
     if table is not None:
         return {table: to_records(make_table(table, answer).frame)}
     return {
@@ -46,7 +44,7 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
     tables: dict[str, Table] = {}
     texts: list[str] = []
     if name == "study":
-        texts = ["\n".join(describe_in_words(study)) for study in list_studies(answer)]
+        texts = ["\n".join(describe_in_words(study)) for study in describe_studies(answer)]
     elif name is not None:
         tables[name] = make_table(name, answer)
     else:
@@ -55,18 +53,10 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
             tables["verdicts"] = tabulate_differences(answer.measured)
         if answer.means:
             tables["across"] = tabulate_differences(answer.means)
-        texts = list(dict.fromkeys(list_remarks(answer, answer.differences)))
+        texts = list_remarks(answer, answer.differences)
     paragraphs = [_format_table(table, name, format) for name, table in tables.items()]
     paragraphs += map(_escape, texts) if format == "latex" else texts
     return "\n\n".join(paragraphs)
-
-
-def list_studies(answer: Answer) -> list[dict[str, Any]]:
-    """As `describe_studies`. Raises `UserError` where there are none."""
-    studies = describe_studies(answer)
-    if not studies:
-        raise UserError("--table study takes results of attnexp, which say how they were made.")
-    return studies
 
 
 def to_records(frame: pd.DataFrame) -> list[Any]:

@@ -8,6 +8,7 @@ import attnexp
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.group import Group
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ADAM_BETAS, foreign_code
 from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
@@ -20,27 +21,26 @@ ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 """Ends of settings that say that a part is not there; a remark leaves them out."""
 
 
-def list_remarks(answer: Answer, rows: Sequence[Difference]) -> Iterator[str]:
+def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
     """What a reader of the tables must know. rows: the differences that are shown."""
-    yield from describe_comparisons(answer)
+    remarks = list(describe_comparisons(answer))
     words = [row.words for row in rows if row.verdict == UNDECIDED]
     if any(text != UNDECIDED for text in words):
-        yield (
+        remarks.append(
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
         )
     shared = describe_settings(shared_settings(answer.groups), without=ABSENT)
     if shared:
-        yield f"All variants: {shared}."
+        remarks.append(f"All variants: {shared}.")
+    return list(dict.fromkeys(remarks))
 
 
 def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
     """The settings that all variants of these groups share, by key."""
-    variants = [settings(config) for group in groups for config in group.configs.values()]
-    shared = dict(variants[0]) if variants else {}
-    for variant in variants:
-        shared = {key: value for key, value in shared.items() if (key, value) in variant.items()}
-    return shared
+    variants = [settings(config).items() for group in groups for config in group.configs.values()]
+    first: Iterable[tuple[str, Any]] = variants[0] if variants else ()
+    return {key: value for key, value in first if all((key, value) in items for items in variants)}
 
 
 def describe_settings(shared: dict[str, Any], without: tuple[str, ...] = ()) -> str:
@@ -61,9 +61,8 @@ def describe_variants(group: Group) -> dict[str, str]:
     shared = shared_settings([group])
     words = {}
     for variant, config in group.configs.items():
-        values = settings(config)
-        own = [as_word(key, values[key]) for key in values if key not in shared]
-        words[variant] = ", ".join(own)
+        own = {key: value for key, value in settings(config).items() if key not in shared}
+        words[variant] = ", ".join(map(as_word, own, own.values()))
     return words
 
 
@@ -82,12 +81,15 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
 
 
 def describe_studies(answer: Answer) -> list[dict[str, Any]]:
-    """Fields of each data set and protocol; none for results of other trainers."""
+    """Fields of each data set and protocol. Raises `UserError` for results of other trainers."""
     made_here = [row for row in answer.comparisons if row.group.facts]
-    return [_describe_study(comparison, answer.metric) for comparison in made_here]
+    if not made_here:
+        raise UserError("--table study takes results of attnexp, which say how they were made.")
+    return [describe_study(comparison, answer.metric) for comparison in made_here]
 
 
-def _describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]:
+def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]:
+    """What a methods section says of one data set and protocol, by field."""
     group = comparison.group
     facts = list(group.facts.values())
     sizes = {}
@@ -162,9 +164,9 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 
 
 def _describe_judgement(study: dict[str, Any]) -> str:
+    judged = f"{', '.join(study['metrics'])}, margin {', '.join(study['margins'])}"
     kind = "anytime-valid" if study["sequential"] else "t"
-    text = f"Judged by {', '.join(study['metrics'])}, margin {', '.join(study['margins'])}: "
-    text += f"{kind} intervals of {100 * (1 - study['alpha']):g} %"
+    intervals = f"{kind} intervals of {100 * (1 - study['alpha']):g} %"
     if study["m"] > 1:
-        text += f", {study['m']} together (Bonferroni)"
-    return f"{text}."
+        intervals += f", {study['m']} together (Bonferroni)"
+    return f"Judged by {judged}: {intervals}."

@@ -10,10 +10,9 @@ from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
-from attnexp.report.difference_tables import tabulate_differences
-from attnexp.report.print_table import print_table
 from attnexp.report.sentences import list_remarks
-from attnexp.report.tables import tabulate_by_data, tabulate_means
+from attnexp.report.table import print_table
+from attnexp.report.tables import tabulate_by_data, tabulate_differences, tabulate_means
 from attnexp.statistics.verdict import is_decided
 
 MOST_CONTRASTS = 3  # on several data sets whose differences are all listed
@@ -38,7 +37,7 @@ def _show_part(answer: Answer, console: Console) -> None:
         if is_clear and comparison.curve["epoch"].nunique() > 1:
             console.print(draw_curve(comparison, console))
         _show_differences(rows, console)
-    for line in dict.fromkeys(list_remarks(answer, rows)):
+    for line in list_remarks(answer, rows):
         console.print(line)
 
 
@@ -72,9 +71,19 @@ def _show_differences(rows: Sequence[Difference], console: Console) -> None:
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
     """Mean validation accuracy by epoch, a letter for each variant and its capital for K's run."""
+    import plotext
+
     group = comparison.group
     means = comparison.curve.pivot(index="epoch", columns="variant", values="mean")
-    figure = _make_figure(list(means.index), console.width)
+    plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
+    figure = plotext.figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(min(console.width, 100), 10)
+    figure.axes(False, axis="x", side="upper")
+    figure.axes(False, axis="y", side="right")
+    epochs = list(means.index)
+    ticks = epochs[:: math.ceil(len(epochs) / 10)]
+    figure.ruler("x").ticks(ticks, labels=[*map(str, ticks)])
     legend = []
     for letter, variant in zip(LETTERS, group.variants, strict=False):
         legend.append(f"{letter} {variant}")
@@ -90,22 +99,6 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         legend.append("capitals: K's run")
     picture = figure.build().string(colorless=True).rstrip("\n")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")
-
-
-def _make_figure(epochs: list[int], width: int) -> Any:
-    """An empty figure of ten lines, with ticks at ten epochs at most."""
-    import plotext
-
-    plotext.terminal.limit(False, False)  # it would cut the figure to the terminal's size
-    figure = plotext.figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(min(width, 100), 10)
-    figure.axes(False, axis="x", side="upper")
-    figure.axes(False, axis="y", side="right")
-    step = math.ceil(len(epochs) / 10)
-    ticks = epochs[::step]
-    figure.ruler("x").ticks(ticks, labels=[*map(str, ticks)])
-    return figure
 
 
 def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:

@@ -13,7 +13,7 @@ from conftest import PUBLISHED, ROOT, Command, Patch
 from torch import Tensor
 
 from attnexp.analysis.families import difference
-from attnexp.claims import costs, finding, layer, studies
+from attnexp.claims import exact, finding, studies
 from attnexp.claims.table import CLAIMS, DEFINED, check_claim
 from attnexp.model import attention, positions
 from attnexp.model.mixers import Convolution
@@ -68,9 +68,9 @@ def whole_map(q: Tensor, k: Tensor, v: Tensor, **_: Any) -> Tensor:
 WRONG: list[tuple[str, Any, str, Callable[..., Any]]] = [
     ("C04", attention, "attention_weights", look_back),
     ("C04", positions, "sinusoidal_table", no_positions),
-    ("C12", layer, "DotProduct", lambda *widths, scale: DotProduct(*widths, scale=False)),
-    ("C23", costs, "window_attention", whole_map),
-    ("C27", costs, "Convolution", lambda *widths, kernel: Convolution(*widths, kernel=5)),
+    ("C12", exact, "DotProduct", lambda *widths, scale: DotProduct(*widths, scale=False)),
+    ("C23", exact, "window_attention", whole_map),
+    ("C27", exact, "Convolution", lambda *widths, kernel: Convolution(*widths, kernel=5)),
 ]
 
 

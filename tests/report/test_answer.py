@@ -20,8 +20,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, cells, formats, tables
-from attnexp.report.difference_tables import tabulate_differences
-from attnexp.report.tables import make_table
+from attnexp.report.tables import make_table, tabulate_differences
 from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
 from attnexp.statistics.verdict import MetricSpec

@@ -10,10 +10,8 @@ from rich.console import Console
 
 from attnexp.base.errors import UserError
 from attnexp.report import TableName
-from attnexp.report.difference_tables import tabulate_differences
-from attnexp.report.print_table import print_table
-from attnexp.report.table import Table
-from attnexp.report.tables import make_table, tabulate_means
+from attnexp.report.table import Table, print_table
+from attnexp.report.tables import make_table, tabulate_differences, tabulate_means
 
 STUDIES = ["blog", "contrast", "blog_data", "blog_holdout", "position_x_scale"]
 

@@ -1,0 +1,218 @@
+"""Claims that numbers settle at once, on random inputs and modules in float64.
+
+Shapes: B batch, T tokens, D model width, H heads, K head width. K's layer has 8 heads of 16 on 128.
+"""
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.benchmark import Timer
+
+from attnexp.claims.finding import Finding, claim, judge_equality, max_abs_diff
+from attnexp.config.compose import compose
+from attnexp.model.attention import MultiHeadSelfAttention
+from attnexp.model.mixers import LSTM, Convolution
+from attnexp.model.positions import SinusoidalPosition, sinusoidal_table
+from attnexp.model.scores import DotProduct, attention_weights, grid
+from attnexp.model.window import window_attention
+from attnexp.network.build import build_model
+from attnexp.network.cost import count_flops
+
+
+def draw_normal(*shape: int, seed: int = 0) -> Tensor:
+    """Independent N(0, 1) numbers."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def random_module(module: nn.Module) -> Any:
+    """The module with random weights, large enough for attention far from uniform."""
+    module.double().eval().requires_grad_(False)
+    for seed, weight in enumerate(module.parameters(), start=1000):  # inputs have small seeds
+        standard_normal = draw_normal(*weight.shape, seed=seed)
+        weight.copy_(standard_normal / weight.shape[-1] ** 0.5)
+    return module
+
+
+def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4) -> Any:
+    """Multi-head self-attention with random weights."""
+    return random_module(MultiHeadSelfAttention(d_input, num_heads=heads, d_head=d_head))
+
+
+@claim("C04", "M, K", "Attention is permutation-equivariant without PE, not with it")
+def attention_without_positions_is_equivariant() -> Finding:
+    """Outputs that do not swap places when two tokens do; with PE a mean that stays the same."""
+    layer = random_attention()
+    order = [1, 0, 2, 3, 4, 5, 6]
+    x = draw_normal(1, 7, 8)
+    swapped = x[:, order]
+    add_positions = SinusoidalPosition(7, 8)
+    means = [layer(add_positions(texts)).mean(dim=1) for texts in (x, swapped)]
+    change = max_abs_diff((means[0], means[1]))
+    return judge_equality(
+        (layer(swapped), layer(x)[:, order]),
+        also=change > 1e-3,
+        shown=f"the mean with PE by {change:.2g}",
+    )
+
+
+@claim("C06", "P", "√d before PE makes positions weigh more; a step has its own PE")
+def scaled_embeddings_make_positions_weigh_more() -> Finding:
+    """A norm of positions, against that of the untrained embeddings of words, that √d makes
+    smaller."""
+    embedding: Any = build_model(compose([])).embedding
+    words = embedding.words.detach()
+    d_model = words.shape[1]
+    positions = sinusoidal_table(80, d_model)
+    norms = [table.norm(dim=1).mean() for table in (positions, words, words * d_model**0.5)]
+    ratio, scaled_ratio = [float(norms[0] / norm) for norm in norms[1:]]
+    measured = (
+        f"scaling and a step's own PE hold by construction; positions have {ratio:.1f} times the "
+        f"norm of words without √d, {scaled_ratio:.1f} with it"
+    )
+    return Finding("holds" if scaled_ratio > ratio else "holds in part", measured)
+
+
+@claim("C12", "N, K", "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink")
+def softmax_saturates_without_scaling() -> Finding:
+    """At any d_k of 4, 16, 64: a variance 5 % off; without √d_k a largest weight no larger, or a
+    gradient no smaller, than with it."""
+    wrong: defaultdict[str, list[int]] = defaultdict(list)  # d_k by what does not hold there
+    peaks = []
+    norms = []
+    for d_key in (4, 16, 64):
+        unscaled = measure_softmax(d_key, scale=False)
+        scaled = measure_softmax(d_key, scale=True)
+        _, peak, norm = (unscaled / scaled).tolist()
+        peaks.append(f"×{peak:.2g}")
+        norms.append(f"×{norm:.2g}")
+        errors = abs(unscaled[0] / d_key - 1), abs(scaled[0] - 1)
+        if max(errors) > 0.05:
+            wrong["variance"].append(d_key)
+        if peak <= 1:
+            wrong["saturation"].append(d_key)
+        if norm >= 1:
+            wrong["gradient"].append(d_key)
+    failures = [f"{what} at d_k = {d_key}" for what in wrong for d_key in wrong[what]]
+    measured = f"does not hold: {', '.join(failures) or 'nothing'}; "
+    measured += f"peak {', '.join(peaks)}, gradient's norm {', '.join(norms)} at d_k = 4, 16, 64"
+    if not wrong:
+        return Finding("holds", measured)
+    holds_in_part = wrong.keys() == {"gradient"} and 64 not in wrong["gradient"]
+    return Finding("holds in part" if holds_in_part else "refuted", measured)
+
+
+def measure_softmax(d_key: int, *, scale: bool) -> Tensor:
+    """Measures of the scores of N(0, 1) queries and keys, in 400 rows of 50: their variance, the
+    mean of the largest weight of a row, and the mean norm of the gradient of a row, given a random
+    gradient of the weights."""
+    shape = (20_000, 1, 1, d_key)
+    q = draw_normal(*shape)
+    k = draw_normal(*shape, seed=1)
+    score = DotProduct(1, d_key, d_key, d_key, scale=scale)
+    scores = score(q, k).view(400, 50)
+    scores.requires_grad_()
+    weights = attention_weights(scores)
+    (gradient,) = torch.autograd.grad(weights, scores, draw_normal(400, 50))
+    peaks = weights.amax(dim=-1)
+    norms = gradient.norm(dim=-1)
+    return torch.stack([scores.var(), peaks.mean(), norms.mean()]).detach()
+
+
+@claim("C18", "K", "A loop over heads is very slow")
+def heads_at_once_are_faster_than_a_loop() -> Finding:
+    """A loop over heads that takes less than twice as long, forward and backward, on one thread."""
+    layer = random_attention(128, 8, 16)
+    x = draw_normal(32, 80, 128)
+    difference = max_abs_diff((layer(x), loop_over_heads(layer, x)))
+    layer.float().requires_grad_()
+    names = {"loop": loop_over_heads, "layer": layer, "x": x.float()}
+    seconds = []
+    for call in ("loop(layer, x)", "layer(x)"):
+        timer = Timer(f"{call}.sum().backward()", globals=names)
+        seconds.append(min(timer.timeit(1).mean for _ in range(9)))
+    ratio = seconds[0] / seconds[1]
+    measured = f"a loop takes {ratio:.2f} times as long; its numbers are off by {difference:.0e}"
+    return Finding("supported" if ratio >= 2 else "not supported", measured)
+
+
+def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
+    """softmax(Q K^T / sqrt(K)) V, one head after the other, joined: (B, T, D) -> (B, T, H K)."""
+    projections = (layer.q_proj, layer.k_proj, layer.v_proj)
+    by_head = [part.weight.chunk(layer.num_heads) for part in projections]
+    outputs = []
+    for weights in zip(*by_head, strict=True):
+        q, k, v = (x @ weight.T for weight in weights)
+        scores = q @ k.mT / math.sqrt(k.shape[-1])
+        outputs.append(scores.softmax(dim=-1) @ v)
+    return torch.cat(outputs, dim=-1)
+
+
+@claim("C23", "K", "QKV cost O(n), as a convolution; products O(n²); ±r O(n·r)")
+def projections_cost_n_and_products_n_squared() -> Finding:
+    """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
+    cost more or less than a convolution of width 3."""
+    before = count_parts(256, radius=16)
+    after = count_parts(512, radius=32)
+    exponents = {name: math.log2(after[name] / before[name]) for name in before}
+    claimed = torch.tensor([1, 1, 2, 1, 1])
+    shown = [f"{name}^{exponents[name]:.2f}" for name in exponents if name != "convolution n"]
+    return judge_equality(
+        (torch.tensor(list(exponents.values())), claimed),
+        within=0.1,
+        also=all(flops["QKV n"] == flops["convolution n"] for flops in (before, after)),
+        shown=", ".join(shown),
+    )
+
+
+def count_parts(num_tokens: int, radius: int) -> dict[str, int]:
+    """FLOPs, for one text, of QKV, a convolution of width 3, the two products of attention, these
+    within ± 8 tokens, and, of 512 tokens, within ± radius."""
+    layer = random_attention(128, 8, 16)
+    convolution = random_module(Convolution(128, 128, kernel=3))
+    score = DotProduct(8, 16, 16, 16)
+    x = draw_normal(1, num_tokens, 128)
+    padding = torch.zeros(1, num_tokens, dtype=torch.bool)
+    q = draw_normal(1, 8, num_tokens, 16)
+    q_512 = draw_normal(1, 8, 512, 16)
+    return {
+        "QKV n": count_flops(lambda: (layer.queries_and_keys(x), layer.v_proj(x))),
+        "convolution n": count_flops(lambda: convolution(x, padding)),
+        "products n": count_flops(lambda: attention_weights(score(q, q)) @ q),
+        "±8 n": count_flops(lambda: window_attention(q, q, q, radius=8)),
+        "±r r": count_flops(lambda: window_attention(q_512, q_512, q_512, radius=radius)),
+    }
+
+
+@claim("C27", "K", "Attention reaches all tokens, an RNN back, L CNN layers ±L")
+def attention_reaches_all_tokens_in_one_layer() -> Finding:
+    """A token out of the claimed reach whose gradient is not 0, or one within it whose is."""
+    x = draw_normal(1, 16, 128).requires_grad_()
+    padding = torch.zeros(1, 16, dtype=torch.bool)
+    query, key = grid(16)
+    ahead = key - query  # (T outputs, T inputs)
+    attention = random_attention(128, 8, 16)
+    lstm = random_module(LSTM(128, 8))
+    pairs = [
+        (find_reach(attention(x), x), ahead < 16),
+        (find_reach(lstm(x, padding), x), ahead <= 0),
+    ]
+    y = x
+    for depth in (1, 2, 3):
+        convolution = random_module(Convolution(y.shape[-1], 16, kernel=3))
+        y = convolution(y, padding)
+        pairs.append((find_reach(y, x), ahead.abs() <= depth))
+    counts = [int(reached.sum()) for reached, _ in pairs]
+    return judge_equality(*pairs, shown=str(counts))
+
+
+def find_reach(y: Tensor, x: Tensor) -> Tensor:
+    """Which tokens of x (1, T, D) each token of y depends on, boolean: (T outputs, T inputs)."""
+    rows = []
+    for output in y[0].sum(dim=-1):
+        (gradient,) = torch.autograd.grad(output, x, retain_graph=True)
+        rows.append(gradient[0].any(dim=-1))  # of (T inputs, D)
+    return torch.stack(rows)
