@@ -15,7 +15,6 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.inspect.insight import load_model
-from attnexp.runs.labels import settings
 from attnexp.training.run import train_run
 
 __all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
@@ -32,9 +31,9 @@ def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     groups = load_groups(list(map(Path, (path, *more_paths))))
     rows = []
     for group in groups:
-        for variant, config in group.configs.items():
+        for variant, setup in group.setups.items():
             row = {"data": group.data, "protocol": group.protocol, "variant": variant}
-            for key, value in settings(config).items():
+            for key, value in setup.settings.items():
                 is_kind = key.endswith(".kind")  # `position.kind` becomes `position`.
                 row[key.removesuffix(".kind")] = name_of(value) if is_kind else value
             rows.append(row)

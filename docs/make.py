@@ -143,9 +143,12 @@ def probes_of_blog() -> Numbers:
     """What uniform attention and the removal of one head cost, seed by seed."""
     source = "blog.probe"
     probe = pd.read_parquet(PUBLISHED / f"{source}.parquet")
-    probe["loss"] = probe["accuracy"] - probe["changed_accuracy"]
+    keys = ["variant", "seed"]
+    untouched = probe[probe["intervention"] == ""].set_index(keys)["accuracy"]
+    probe = probe.join(untouched.rename("before"), on=keys)
+    probe["loss"] = probe["before"] - probe["accuracy"]
     uniform = probe[(probe["intervention"] == "uniform") & (probe["variant"] == "pe")]
-    share = uniform["loss"] / (uniform["accuracy"] - 0.5)
+    share = uniform["loss"] / (uniform["before"] - 0.5)
     name = "share of accuracy above 50 % that uniform attention costs, pe"
     yield name, format_share(share), source
     heads = probe[probe["intervention"].str.startswith("no_head")]

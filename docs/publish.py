@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnexp.analysis.make_groups import make_groups
-from attnexp.analysis.read_published import METADATA
+from attnexp.analysis.read_runs import METADATA
 from attnexp.analysis.rows import RunRows, as_rows
 from attnexp.base.errors import UserError
 from attnexp.runs import manifest

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from attnexp.analysis.chance import variants_above_chance
 from attnexp.analysis.contrasts import (
     Difference,
     average_differences,
     contrasts_with_m,
     judge_contrast,
+    variants_above_chance,
 )
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
@@ -123,10 +123,11 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
-    points = pd.DataFrame(group.points).rename(columns={"name": "point", "label": "at"})
-    rows = group.endpoints.merge(points[["point", "split", "at"]], on="point")
-    epochs = rows.groupby(["variant", "point"])["epoch"]
-    num_epochs = epochs.transform("nunique")
+    points = {point.name: point for point in group.points}
+    rows = group.endpoints.copy()
+    rows["split"] = [points[name].split for name in rows["point"]]
+    rows["at"] = [points[name].label for name in rows["point"]]
+    num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
 
@@ -144,8 +145,8 @@ def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
         if row.has_verdict:
             key = (row.protocol, row.endpoint.name, row.contrast.variant, row.contrast.baseline)
             by_contrast[key].setdefault(row.source, row)
-    several = [list(rows.values()) for rows in by_contrast.values() if len(rows) > 1]
-    return [average_differences(rows) for rows in several]
+    by_data = [list(rows.values()) for rows in by_contrast.values()]
+    return [average_differences(rows) for rows in by_data if len(rows) > 1]
 
 
 def _describe_what_is_missing(group: Group, metric: MetricSpec) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Differences: a contrast of variants at an endpoint, its intervals and its verdict."""
 
 import math
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,21 +14,16 @@ from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.statistics import intervals
+from attnexp.statistics.chance import bound_by_answers, bound_by_means
 from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import Bounds, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
-from attnexp.statistics.verdict import (
-    NOT_ABOVE_CHANCE,
-    SAME_ANSWERS,
-    UNDECIDED,
-    MetricSpec,
-    Verdict,
-    judge_interval,
-)
+from attnexp.statistics.verdict import UNDECIDED, MetricSpec, Verdict, judge_interval
 
 NO_BOUNDS = (math.nan, math.nan)
+NOT_ABOVE_CHANCE = "neither is shown to be above chance"
 
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
 texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
@@ -90,8 +85,8 @@ class Difference:
         texts_low, texts_high = self.texts or NO_BOUNDS
         next_low, next_high = self.next or NO_BOUNDS
         values = vars(self) | vars(self.contrast) | self.interval._asdict()
-        values |= {"point": self.endpoint.name, "metric": self.metric.name}
-        values |= {"texts_low": texts_low, "texts_high": texts_high, "verdict": self.verdict}
+        values |= {"point": self.endpoint.name, "metric": self.metric.name, "verdict": self.verdict}
+        values |= {"texts_low": texts_low, "texts_high": texts_high}
         values |= {"next_low": next_low, "next_high": next_high}
         return {key: values[key] for key in FIELDS}
 
@@ -130,7 +125,7 @@ def judge_contrast(
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
-    answers = _weigh_answers(group, contrast, endpoint, d.index)
+    answers = _weigh_answers(group, contrast.weights, endpoint, d.index)
     crossing = None
     if metric.name == ACCURACY.name and not sequential and len(answers) >= FEWEST_SEEDS:
         crossing = crossed(answers, m=m)
@@ -159,6 +154,27 @@ def judge_contrast(
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
     )
+
+
+def variants_above_chance(group: Group, endpoint: Endpoint, metric: MetricSpec) -> set[str]:
+    """Variants whose lower bound, minus that of always answering the largest class, is above 0; all
+    variants where the guess of a metric is not known. Answers are paired by text where three seeds
+    or more have stored them."""
+    guess = group.chance.get(metric.name)
+    if guess is None:
+        return set(group.variants)
+    by_text = group.guess if metric.name == ACCURACY.name else None
+    above = set()
+    for variant, values in group.values(endpoint.name, metric.name).items():
+        by_seed = values.dropna()
+        answers = _weigh_answers(group, {variant: 1.0}, endpoint, by_seed.index)
+        if by_text is not None and len(answers) >= FEWEST_SEEDS:
+            bound = bound_by_answers(answers - by_text)
+        else:
+            bound = bound_by_means(by_seed.to_numpy(), guess, group.num_texts[endpoint.name])
+        if bound > 0:
+            above.add(variant)
+    return above
 
 
 def average_differences(rows: Sequence[Difference]) -> Difference:
@@ -192,17 +208,16 @@ def _weigh_values(values: pd.DataFrame, contrast: Contrast) -> "pd.Series[float]
 
 
 def _weigh_answers(
-    group: Group, contrast: Contrast, endpoint: Endpoint, seeds: Iterable[str]
+    group: Group, weights: Mapping[str, float], endpoint: Endpoint, seeds: Iterable[str]
 ) -> NDArray[np.float64]:
     """Weighted sums of answers to the test texts, 1 where right and 0 where wrong: (seeds, texts),
     without the seeds whose answers are not stored."""
-    weights = np.array(list(contrast.weights.values()))
     sums = []
     for seed in seeds:
-        keys = [(variant, seed, endpoint.name) for variant in contrast.weights]
+        keys = [(variant, seed, endpoint.name) for variant in weights]
         if group.right.keys() >= set(keys):
             answers = np.array([group.right[key] for key in keys])  # (variants, texts)
-            sums.append(weights @ answers)
+            sums.append(np.array([*weights.values()]) @ answers)
     return np.array(sums)
 
 
@@ -222,5 +237,5 @@ def _why_no_verdict(
     if above_chance.isdisjoint(contrast.weights):
         return NOT_ABOVE_CHANCE
     if len(answers) == n and not answers.any():
-        return SAME_ANSWERS
+        return "the same texts are right"
     return ""

@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 
+def _last(accuracies: pd.DataFrame) -> "pd.Series[int]":
+    return accuracies.apply(pd.Series.last_valid_index, axis=1)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Endpoint:
     """An epoch of each run and the texts on which it is measured."""
@@ -16,13 +20,8 @@ class Endpoint:
     split: str = ""  # `test` or `validation`; empty in results of other trainers
     measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
     remark: str = ""  # what a reader must know beside the epochs of the variants
-    select: Callable[[pd.DataFrame], "pd.Series[int]"] | None = None
-    """The epoch of each run, of accuracies (runs by variant and seed, epochs) as measured; None in
-    results of other trainers."""
-
-
-def _last(accuracies: pd.DataFrame) -> "pd.Series[int]":
-    return accuracies.apply(pd.Series.last_valid_index, axis=1)
+    select: Callable[[pd.DataFrame], "pd.Series[int]"] = _last
+    """The epoch of each run, of accuracies (runs by variant and seed, epochs) as measured."""
 
 
 def _best_on_average(accuracies: pd.DataFrame) -> "pd.Series[int]":
@@ -34,7 +33,7 @@ def _best_on_average(accuracies: pd.DataFrame) -> "pd.Series[int]":
     return pd.Series(variants.map(best), accuracies.index)
 
 
-_LAST = Endpoint(name="final", label="final", split="test", select=_last)
+_LAST = Endpoint(name="final", label="final", split="test")
 
 ENDPOINTS = {
     "blog": (  # which validates on the test set
@@ -54,8 +53,7 @@ ENDPOINTS = {
             label="chosen (test)",
             description="the epoch chosen on held-out data; the test set was touched once",
             split="test",
-            measured="test",
-            select=_last,  # the only one that was tested
+            measured="test",  # at the chosen epoch alone, which is the last of them
         ),
         replace(
             _LAST,

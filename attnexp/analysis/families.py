@@ -25,11 +25,6 @@ class Contrast:
         """`pe − none`, `pe − none within raw`; of an interaction `pe − none, scaled − raw`."""
         return f"{self.variant_level} − {self.baseline_level}{self.suffix}"
 
-    @property
-    def short_name(self) -> str:
-        """The name without the baseline, which stands elsewhere."""
-        return f"{self.variant_level}{self.suffix}"
-
 
 Family = list[Contrast]
 """Contrasts that are judged together: each interval allows for all of them."""

@@ -3,6 +3,7 @@
 `endpoints` has a row for each variant, seed, endpoint and metric; `epochs` the same by epoch.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -12,8 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from attnexp.analysis.endpoints import Endpoint
+from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.families import Family, differences_from
+from attnexp.analysis.rows import Setup
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
@@ -28,22 +30,20 @@ class Group:
 
     data: str
     source: str  # data set of which this may be a cut
-    protocol: str  # blog, holdout; empty for other trainers, who have no epochs, configs, or plans
+    protocol: str = ""  # blog, holdout; empty for other trainers, who have no epochs or setups
     variants: list[str]  # with finished runs; the baseline comes first
-    points: list[Endpoint]  # the one that decides comes first
+    points: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
     endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
     families: list[Family]  # of each study, of variants with or without finished runs
     # K's run: variant, epoch, metrics
     published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))
-    configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # by variant
+    setups: dict[str, Setup] = field(default_factory=dict)  # by variant
     # which texts of one test set are right, by variant, seed and endpoint
     right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
     # variant, seed, run_id, folder, command
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
     made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
-    code: dict[str, dict[str, str]] = field(default_factory=dict)  # digests by file, by variant
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)  # of the data, by variant
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     # metrics of always answering the largest class, and which test texts that has right
@@ -71,17 +71,11 @@ class Group:
         """K's run of a variant, a row an epoch; no rows where K has none."""
         return self.published[self.published["variant"] == variant]
 
-    def epochs_of(self, point: str) -> dict[str, int]:
-        """Epoch of an endpoint by variant, where all seeds have the same."""
-        rows = self.endpoints[self.endpoints["point"] == point]
-        epochs = rows.groupby("variant", sort=False)["epoch"].first()
-        return dict(epochs.astype(int))
-
     def step(self, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""
         if not self.num_texts:
             is_metric = self.endpoints["metric"] == metric.name
-            return smallest_step(self.endpoints.loc[is_metric, "value"], metric.whole)
+            return smallest_step(self.endpoints.loc[is_metric, "value"], metric.is_share)
         if metric.name in ("accuracy", "macro_f1"):  # one text moves both by about as much
             return 1 / self.num_texts[point]
         return 0.0

@@ -11,13 +11,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from attnexp.analysis.group import Group
-from attnexp.config.schema import flatten
+from attnexp.analysis.rows import Setup
 from attnexp.runs.labels import as_word
 from attnexp.statistics.defaults import FEWEST_SEEDS
-from attnexp.statistics.intervals import count_inside, inside_by_the_others
+from attnexp.statistics.intervals import count_inside
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 
@@ -75,9 +76,9 @@ def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     return table[table["position"].isin(alike)]
 
 
-def settings_unlike_k(config: dict[str, Any]) -> tuple[str, ...]:
+def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
     """Settings among `DEPARTURES` in which a run differs from K's, as `key=value`."""
-    values = flatten(config)
+    values = setup.settings
     differing = [key for key, k_value in DEPARTURES.items() if values[key] != k_value]
     return tuple(as_word(key, values[key]) for key in differing)
 
@@ -90,19 +91,20 @@ def agreements_with_k(group: Group) -> list[Agreement]:
     keys = ["variant", "epoch", "metric"]
     ours = group.epochs.pivot(index="seed", columns=keys, values="value")
     published = group.published.melt(["variant", "epoch"], METRICS, "metric")
-    configs = published["variant"].map(group.configs.get)
-    published = published.assign(unlike=configs.map(settings_unlike_k)).set_index(keys)
+    setups = published["variant"].map(group.setups.get)
+    published = published.assign(unlike=setups.map(settings_unlike_k)).set_index(keys)
     published = published[published.index.isin(ours.columns)]
     agreements = []
     for words, rows in published.groupby("unlike", sort=False):
         runs = ours[rows.index].dropna().to_numpy()
         if len(runs) >= FEWEST_SEEDS:
+            others = [np.delete(runs, index, axis=0) for index in range(len(runs))]
             agreement = Agreement(
                 n=len(runs),
                 unlike=words,
                 num_inside=count_inside(rows["value"].to_numpy(), runs),
                 num_values=len(rows),
-                ours=inside_by_the_others(runs) if len(runs) > FEWEST_SEEDS else [],
+                ours=list(map(count_inside, runs, others)) if len(runs) > FEWEST_SEEDS else [],
             )
             agreements.append(agreement)
     return agreements

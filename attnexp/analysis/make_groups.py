@@ -1,6 +1,7 @@
 """From the rows of runs to groups: runs that may be compared, with the names of their variants."""
 
 from collections.abc import Mapping, Sequence, Set
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -18,35 +19,32 @@ from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]
 """What tells the runs of a group apart."""
-ABOUT = ["data", "protocol", *RUN, "run_id"]
+ABOUT = ["data", "protocol", *RUN, "run_id", "resample"]
 
 
 def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> list[Group]:
     """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
     manifests by the `study` of runs."""
-    table = pd.DataFrame([run.record for run in runs]).drop_duplicates()
+    table = pd.DataFrame([run.record for run in runs])
+    table = table.drop_duplicates(["run_id", "study", "label"])
     for key, study in studies.items():
         if study.settings:  # A study knows its kind of seeds, which `seeds.init=0` may hide.
             table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
-    by_id = {run.run_id: run for run in runs}
-    settings_of = {run.setup.record["key"]: run.setup.settings for run in runs}
-    num_contents = table.groupby("source")["fingerprint"].nunique()
+    table["num_contents"] = table.groupby("source")["fingerprint"].transform("nunique")
     groups = []
     for _, records in table.groupby(["fingerprint", "n_test", "protocol"], sort=False):
-        own = {run_id: by_id[run_id] for run_id in records["run_id"]}
-        setups = [run.setup for run in own.values()]
-        has_namesake = num_contents[setups[0].facts["name"]] > 1
-        data = _name_data(setups, has_namesake=has_namesake)
-        named = name_variants(records, settings_of).assign(data=data)
-        planned = _list_planned(named, studies, by_id.keys())
-        groups.append(_make_group(own, named, planned, studies))
+        has_namesake = records["num_contents"].iloc[0] > 1
+        data = _name_data(records["setup"], has_namesake=has_namesake)
+        named = name_variants(records).assign(data=data)
+        planned = _list_planned(named, studies, set(table["run_id"]))
+        groups.append(_make_group(named, planned, studies))
     return groups
 
 
-def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
+def _name_data(setups: "pd.Series[Any]", *, has_namesake: bool) -> str:
     """`imdb`, with the fingerprint where other runs read other contents under this name, and the
     size, as in ` (2,000 + 500 texts)`, of a cut that all variants share."""
-    facts = setups[0].facts
+    facts = setups.iloc[0].facts
     name = str(facts["name"])
     if has_namesake:
         name += f" ({facts['fingerprint'][:8]})"
@@ -58,28 +56,28 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
 
 
 def _make_group(
-    runs: Mapping[str, RunRows],
-    named: pd.DataFrame,
-    planned: pd.DataFrame,
-    studies: Mapping[str, Manifest],
+    named: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
-    """The group of runs, by id. named: records with variant and data, one for each study that has
-    the run. planned: as `_list_planned` gives them."""
+    """The group of runs. named: records with variant and data, one for each study that has the run.
+    planned: as `_list_planned` gives them."""
     plans = [studies[key] for key in named["study"].unique() if key in studies]
     sequential = frozenset(named.loc[named["sequential"], "variant"])
     named = named.drop_duplicates("run_id")  # which several studies may have
     firsts = named.drop_duplicates("variant").set_index("variant")
-    setups = {variant: runs[run_id].setup for variant, run_id in firsts["run_id"].items()}
+    setups: dict[str, Setup] = firsts["setup"].to_dict()
     first = next(iter(setups.values()))
-    epochs = _collect_epochs(runs, named)
+    frames = dict(zip(named["run_id"], named["epochs"], strict=True))
+    epochs = pd.concat(frames, names=["run_id"]).reset_index("run_id")
+    epochs = named[ABOUT].merge(epochs, on="run_id")
     by_epoch = [name for name in epochs if name.startswith(("train_", "val_"))]
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first.protocol])
-    place = {variant: index for index, variant in enumerate(setups)}
+    num_texts = first.facts["n_test"]
+    largest_classes = named.loc[named["largest_class"] != b"", "largest_class"]
+    versions = {str(made): made for made in chain.from_iterable(named["made_by"])}
     published = [
         k_rows_like(setup.settings, first.facts).assign(variant=variant)
         for variant, setup in setups.items()
     ]
-    num_texts = first.facts["n_test"]
     return Group(
         data=named["data"].iloc[0],
         source=first.facts["name"],
@@ -88,29 +86,21 @@ def _make_group(
         points=points,
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
         epochs=_melt(epochs, ["epoch"], by_epoch).sort_values(
-            "variant", key=lambda names: names.map(place), kind="stable"
+            "variant", key=lambda names: names.map(list(setups).index), kind="stable"
         ),
         families=_make_families(planned, firsts["seed_kind"]),
         published=pd.concat(published),
-        configs={variant: setup.config for variant, setup in setups.items()},
-        right=_unpack_answers(measured, points, runs, num_texts),
+        setups=setups,
+        right=_unpack_answers(measured, points, num_texts),
         runs=named[["variant", "seed", "run_id", "folder", "command"]],
-        made_by=_list_versions(runs),
-        code={variant: setup.code for variant, setup in setups.items()},
-        facts={variant: setup.facts for variant, setup in setups.items()},
+        made_by=list(versions.values()),
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
-        chance=_describe_guess(first.facts),
-        guess=_unpack_guess(runs, num_texts),
+        chance=guesses(first.facts.get("largest_class"), len(first.facts["classes"])),
+        guess=unpack(largest_classes.iloc[0], num_texts) if len(largest_classes) else None,
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
-
-
-def _collect_epochs(runs: Mapping[str, RunRows], named: pd.DataFrame) -> pd.DataFrame:
-    """A row for each run and epoch: `ABOUT`, epoch, metrics and correct."""
-    epochs = pd.concat({run_id: run.epochs for run_id, run in runs.items()}, names=["run_id"])
-    return named[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
 
 
 def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFrame:
@@ -125,8 +115,7 @@ def _list_planned(
     """Runs that the studies of these records planned on their data set, but those that finished in
     another group, such as one of another content of the data. Columns study, variant, seed, and
     levels of two crossed factors, if any; the baselines first. finished: ids, of all groups."""
-    firsts = named.drop_duplicates("variant").set_index("variant")
-    kinds = named["variant"].map(firsts["seed_kind"])
+    kinds = named.groupby("variant")["seed_kind"].transform("first")
     # A run that two studies have, of different kinds of seeds, counts in the first.
     counted = named[named["seed_kind"] == kinds]
     planned = []
@@ -169,34 +158,27 @@ def _measure_endpoints(
     parts: dict[Endpoint, pd.DataFrame] = {}
     selections: list[tuple[str, dict[Any, int]]] = []
     for point in points:
-        assert point.select is not None
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
         selection = (point.measured, chosen.to_dict())
         if selection not in selections:
             selections.append(selection)
             at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
-            parts[point] = _measure_endpoint(at_point, point)
+            names = {f"{point.measured}_{name}": name for name in BY_NAME}
+            columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
+            at_point = at_point.reindex(columns=columns).rename(columns=names)
+            gap = at_point["train_accuracy_after"] - at_point["accuracy"]
+            parts[point] = at_point.assign(point=point.name, gap=gap)
     return list(parts), pd.concat(parts.values())
 
 
-def _measure_endpoint(epochs: pd.DataFrame, point: Endpoint) -> pd.DataFrame:
-    """Metrics at an endpoint, of its epochs; the gap is accuracy on train after the epoch minus
-    accuracy."""
-    names = {f"{point.measured}_{name}": name for name in BY_NAME}
-    columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
-    measured = epochs.reindex(columns=columns).rename(columns=names).assign(point=point.name)
-    measured["gap"] = measured["train_accuracy_after"] - measured["accuracy"]
-    return measured
-
-
 def _unpack_answers(
-    measured: pd.DataFrame, points: Sequence[Endpoint], runs: Mapping[str, RunRows], num_texts: int
+    measured: pd.DataFrame, points: Sequence[Endpoint], num_texts: int
 ) -> dict[tuple[str, str, str], Bits]:
     """Which test texts are right, by variant, seed and endpoint; none where runs have other test
     sets, as each seed may draw its own. Answers of another accuracy than the run's are not used."""
     answers: dict[tuple[str, str, str], Bits] = {}
-    if len({run.setup.record["resample"] for run in runs.values()}) > 1:
+    if measured["resample"].nunique(dropna=False) > 1:
         return answers
     on_test = [point.name for point in points if point.split == "test"]
     rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
@@ -205,22 +187,3 @@ def _unpack_answers(
         if abs(bits.sum() - row.accuracy * num_texts) < 0.5:
             answers[row.variant, row.seed, row.point] = bits
     return answers
-
-
-def _unpack_guess(runs: Mapping[str, RunRows], num_texts: int) -> Bits | None:
-    """Which test texts always answering the largest class has right; None where not known."""
-    stored = [run.largest_class for run in runs.values() if run.largest_class]
-    return unpack(stored[0], num_texts) if stored else None
-
-
-def _list_versions(runs: Mapping[str, RunRows]) -> list[dict[str, Any]]:
-    """What made these runs, each once."""
-    versions = {str(made): made for run in runs.values() for made in run.made_by}
-    return list(versions.values())
-
-
-def _describe_guess(facts: dict[str, Any]) -> dict[str, float]:
-    """Metrics of always answering the largest class; none where older results do not know it."""
-    if "largest_class" not in facts:
-        return {}
-    return guesses(facts["largest_class"], len(facts["classes"]))

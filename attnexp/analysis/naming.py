@@ -1,17 +1,12 @@
 """Names of variants: which runs are one variant, and what it is called."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 
 from attnexp.runs.labels import as_word
 
-Tree = dict[str, Any]
 
-
-def name_variants(runs: pd.DataFrame, settings_of: Mapping[str, Tree]) -> pd.DataFrame:
-    """The same rows with the column variant. runs: `RunRows.record`. settings_of: by key.
+def name_variants(runs: pd.DataFrame) -> pd.DataFrame:
+    """The same rows with the column variant. runs: `RunRows.record`.
 
     A variant is all runs with the same settings, vectors, code and kind of seeds. It has the name
     and the place that its study gives it, also where it has more runs in a folder without a study.
@@ -22,29 +17,33 @@ def name_variants(runs: pd.DataFrame, settings_of: Mapping[str, Tree]) -> pd.Dat
     rank = runs["num_departures"].mask(runs["label"] != "", -1)
     firsts = runs.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("run_id")
 
-    identity = firsts["key"] + firsts["seed_kind"]
+    firsts["identity"] = firsts["key"] + firsts["seed_kind"]
     # Variants of a study may differ by `seeds.*` alone.
-    num_labels = firsts.groupby(["study", identity])["label"].transform("nunique")
-    identity += firsts["label"].where(num_labels > 1, "")
+    firsts["identity"] += _list_where_several(firsts, "label", ["identity", "study"])
     # Two results for one seed differ by something that no setting names.
-    num_results = firsts.groupby([identity, "seed"])["run_id"].transform("nunique")
-    identity += firsts["run_id"].where(num_results > 1, "")
+    firsts["identity"] += _list_where_several(firsts, "run_id", ["identity", "seed"])
 
-    variants = firsts.assign(identity=identity).drop_duplicates("identity")
-    firsts["variant"] = identity.map(_name_identities(variants, settings_of))
+    names = _name_identities(firsts.drop_duplicates("identity"))
+    firsts["variant"] = firsts["identity"].map(names)
     return firsts[["run_id", "variant"]].merge(runs, on="run_id")
 
 
-def _name_identities(variants: pd.DataFrame, settings_of: Mapping[str, Tree]) -> dict[str, str]:
+def _list_where_several(runs: pd.DataFrame, column: str, keys: list[str]) -> "pd.Series[str]":
+    """A column of texts, which are empty where all runs of the same keys have the same one."""
+    num_values = runs.groupby(keys)[column].transform("nunique")
+    return runs[column].where(num_values > 1, "")
+
+
+def _name_identities(variants: pd.DataFrame) -> dict[str, str]:
     """Names by identity: the label, and the settings that differ from variants of this label."""
     names: dict[str, str] = {}
     # Variants that vary `seed` take a name before those of other kinds that have the same.
     for run in sorted(variants.itertuples(), key=lambda run: run.seed_kind != "seed"):
-        namesakes = variants.loc[variants["label"] == run.label, "key"].map(settings_of)
+        namesakes = variants.loc[variants["label"] == run.label, "setup"]
         words = [run.label] if run.label else []
-        for key, value in settings_of[run.key].items():
+        for key, value in run.setup.settings.items():
             # A setting that components of namesakes do not have says no more than these do.
-            if any(settings.get(key, value) != value for settings in namesakes):
+            if any(setup.settings.get(key, value) != value for setup in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(words) or run.default_label
         if name in names.values() and run.seed_kind != "seed":

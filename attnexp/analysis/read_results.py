@@ -54,7 +54,7 @@ def read_results(
     keys = rows.drop(columns="value")
     listed = _list_differing(unused, keys)
     _refuse_rows(rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {listed}")
-    spec = _make_spec(metric, rows, lower, margin)
+    rows, spec = _make_spec(metric, rows, lower, margin)
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)
     groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
@@ -117,33 +117,37 @@ def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
     return join_names(num_values.columns[num_values.gt(1).any()])
 
 
-def _make_spec(name: str, rows: pd.DataFrame, lower: bool, margin: float | None) -> MetricSpec:
-    """How a metric is judged. If more is better, values in 0 to 1 are shares, and those of
-    `accuracy` and `macro_f1` above 1 are per cent: they are shown in %, and their margin is in
-    points, `MARGIN` if None. Others have a unit of their own. Raises `UserError`."""
+def _make_spec(
+    name: str, rows: pd.DataFrame, lower: bool, margin: float | None
+) -> tuple[pd.DataFrame, MetricSpec]:
+    """The rows, with shares in place of per cent, and how their metric is judged. If more is
+    better, values in 0 to 1 are shares, and those of `accuracy` and `macro_f1` above 1 are per
+    cent: they are shown in %, and their margin is in points, `MARGIN` if None. Others have a unit
+    of their own. Raises `UserError`."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     more_is_better = known.higher_is_better and not lower
     values = rows["value"]
     is_share = more_is_better and bool(values.between(0, 1).all())
-    is_percent = more_is_better and known.is_share and not is_share
-    if is_percent:
+    if more_is_better and known.is_share and not is_share:
         is_wrong = ~values.between(1, 100)
         _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
+        rows = rows.assign(value=values / 100)
+        is_share = True
     smallest = 0.0
     unit = "in its unit"
-    if is_share or is_percent:
+    if is_share:
         smallest = SMALLEST_MARGIN
         unit = "in points (half a point is 0.5)"
         margin = 100 * MARGIN if margin is None else margin
     if margin is None or margin <= smallest:
         raise UserError(f"Give --margin, the smallest difference of {name} that matters, {unit}.")
-    return MetricSpec(
+    spec = MetricSpec(
         name=name,
         is_share=is_share,
-        is_percent=is_percent,
         higher_is_better=more_is_better,
         margin=margin / 100 if is_share else margin,
     )
+    return rows, spec
 
 
 def _make_group(
@@ -174,9 +178,7 @@ def _make_group(
     return Group(
         data=data,
         source=data,
-        protocol="",
         variants=variants,
-        points=[RESULT],
         endpoints=endpoints,
         epochs=endpoints.iloc[:0],
         families=[differences_from(baseline, variants)],

@@ -1,16 +1,27 @@
-"""Groups of runs on disk and of published studies."""
+"""Groups of runs on disk and of published studies, the files of `docs/publish.py`."""
 
+import base64
+import json
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.make_groups import make_groups
-from attnexp.analysis.read_published import load_published
-from attnexp.analysis.rows import RunRows, as_rows
+from attnexp.analysis.rows import MADE_BY, RunRows, Setup, as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.base.files import reading
 from attnexp.runs import manifest, store
-from attnexp.runs.manifest import Manifest
+from attnexp.runs.manifest import Manifest, PlannedRun
+
+METADATA = b"attnexp"
+"""Key of what a published file holds besides its rows, one a run and epoch: the study, and what
+runs of a variant share."""
 
 
 def load_groups(
@@ -23,15 +34,20 @@ def load_groups(
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
-        is_published = file.is_file()
-        if not is_published:
-            manifest.check_folder(path)
+        key = str(path)
         read: list[RunRows] = []
-        with store.leaving_out(path, messages.append):
-            if is_published:
-                read, studies[str(path)] = load_published(file, str(path))
-            else:
-                read = _load_folder(path, studies, messages)
+        if file.is_file():
+            with store.leaving_out(path, messages.append):
+                read, studies[key] = _load_published(file, key)
+        else:
+            manifest.check_folder(path)
+            with store.leaving_out(path, messages.append):
+                if study := manifest.load_manifest(path):
+                    studies[key] = study
+                # Without a study no run has a label: those of several do not fit each other.
+                for run in manifest.load_runs(path, messages.append):
+                    with store.leaving_out(run.path, messages.append):
+                        read.append(as_rows(run, key))
         if not read:
             messages.append(f"There is no finished run in {path} that can be read.")
         runs += read
@@ -42,15 +58,42 @@ def load_groups(
     return make_groups(runs, studies)
 
 
-def _load_folder(folder: Path, studies: dict[str, Manifest], messages: list[str]) -> list[RunRows]:
-    """The runs of a folder, whose study, if any, is added to `studies`. Without one, no run has a
-    label: those of several studies do not say in what their variants differ."""
-    key = str(folder)
-    study = manifest.load_manifest(folder)
-    if study is not None:
-        studies[key] = study
+def _load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
+    """The runs of a published file, and its study, whose key is `study`. Raises `UserError`."""
+    with reading(file, "For results of your own: attnexp judge."):
+        table = pq.read_table(file)
+        tree = json.loads((table.schema.metadata or {})[METADATA])
+        runs = _read_runs(table.to_pandas(), tree, study)
+        planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
+        # Older files lack some fields.
+        plan = {field.name: tree[field.name] for field in fields(Manifest) if field.name in tree}
+        return runs, Manifest(**plan, runs=planned)
+
+
+def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[RunRows]:
+    """The runs of the rows of a file. tree: its metadata."""
+    setups = {}
+    for entry in tree["shared"]:
+        setup = Setup(config=entry["config"], facts=entry["data"], code=entry["code"])
+        setups[setup.facts["name"], setup.protocol, entry["variant"]] = setup
+    made_by = [{key: made.get(key) for key in MADE_BY} for made in tree["made_by"]]
+    metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
+    stored = tree.get("largest_class", {})
+    largest_classes = {data: base64.b64decode(bits) for data, bits in stored.items()}
+    keys = ["run_id", "seed", "data", "protocol", "variant"]
     runs = []
-    for run in manifest.load_runs(folder, messages.append):
-        with store.leaving_out(run.path, messages.append):
-            runs.append(as_rows(run, key))
+    for (run_id, seed, *place), epochs in frame.groupby(keys, sort=False):
+        data, _, label = place
+        run = RunRows(
+            run_id=run_id,
+            label=label,
+            study=study,
+            seed=seed,
+            setup=setups[*place],
+            epochs=epochs[["epoch", "correct", *metrics]],
+            largest_class=largest_classes.get(data, b""),
+            made_by=made_by,
+            sequential=tree.get("sequential", tree.get("declaration") is not None),
+        )
+        runs.append(run)
     return runs

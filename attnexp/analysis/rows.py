@@ -16,9 +16,6 @@ from attnexp.runs.result import Run
 MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
 """What made a run."""
 
-NAMES = """run_id label study seed sequential default_label num_departures folder command""".split()
-"""Fields of a run that its record holds as they are."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
@@ -73,8 +70,8 @@ class RunRows:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What tells runs apart, and what belongs together."""
-        return {name: getattr(self, name) for name in NAMES} | self.setup.record
+        """Its fields, and what belongs together."""
+        return vars(self) | self.setup.record
 
 
 def as_rows(run: Run, study: str = "") -> RunRows:

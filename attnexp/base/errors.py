@@ -32,14 +32,13 @@ def escape_name(name: object) -> str:
     return escape_controls(str(name)).replace("\n", "\\n")
 
 
-def check_name(name: str, what: str) -> str:
-    """Return a name that a user or a file gives. Raises `UserError` if it has a line break or a
-    control character, which would break tables. what: subject of the message."""
+def check_name(name: str, what: str) -> None:
+    """Raise `UserError` for a name that a user or a file gives if it has a line break or a control
+    character, which would break tables. what: subject of the message."""
     if escape_name(name) != name:
         raise UserError(
             f"{what} is named {name!a}, with a line break or control character. Rename it."
         )
-    return name
 
 
 def join_names(names: Iterable[object]) -> str:

@@ -18,23 +18,14 @@ from pathlib import Path
 from typing import Any
 
 INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-NEVER_COUNTED = tuple(
-    f"{folder}{os.sep}"
-    for folder in (
-        Path(__file__).parents[1],  # attnexp, whose code is in the id of a run
-        "/proc",
-        "/sys",
-        "/dev",
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib")),
-    )
-)
+ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
+PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
+NEVER_COUNTED = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
 """Folders whose files no run counts."""
 
-_digests: dict[str, str] = {}  # of files as they were when they were read, by absolute path
+_digests: dict[str, str] = {}  # by absolute path, of files as they were when this run read them
 _sources: dict[str, bytes] = {}  # content of the Python files among them
-_of_run = set[str]()  # those that were read since the run began
-_of_imports = set[str]()  # modules, and what they read when they were imported
-_of_module: dict[str, set[str]] = {}  # those of them that count in runs that name a module
+_of_imports = set[str]()  # modules, and what they read when they were imported: in all later runs
 _written = set[str]()  # those that this process opened to write
 _packages = set[str]()  # folders of packages, and files of modules, that count although installed
 _is_watching = False
@@ -55,15 +46,13 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def importing(module: str) -> Iterator[None]:
-    """Note what the import of a module within reads. It counts in all runs that name the module,
-    with the modules that the process has imported before, which this one may use."""
-    before = _of_run.copy()
+    """Note what the import of a module within reads. It counts in all later runs."""
+    before = set(_digests)
     with watching():
         yield
-    _of_imports.update((_of_run - before) & _digests.keys())
+    _of_imports.update(_digests.keys() - before)
     _count_package(module)
     note_modules()
-    _of_module.setdefault(module, _of_imports.copy())
 
 
 @cache
@@ -84,7 +73,8 @@ def _note_open(event: str, args: tuple[Any, ...]) -> None:
 
 def begin_run() -> None:
     """Forget what an earlier run has read, but for what was imported."""
-    _of_run.clear()
+    for path in _digests.keys() - _of_imports:
+        del _digests[path]
 
 
 def note(name: str) -> None:
@@ -92,10 +82,9 @@ def note(name: str) -> None:
     path = os.path.abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
-    is_noted = path in _of_run or path in _of_imports or path in _written
-    if is_noted or not is_users(path):
+    if path in _digests or path in _written or not is_users(path):
         return
-    _of_run.add(path)  # Before it is opened here, which is an event, too.
+    _digests[path] = ""  # Before it is opened here, which is an event, too.
     _digests[path] = _digest_of(path)
     if path.endswith(".py"):
         _sources[path] = Path(path).read_bytes()
@@ -108,7 +97,7 @@ def note_modules() -> None:
         if name not in ("__main__", "__mp_main__") and isinstance(file, str):
             with suppress(Exception):  # A module of any program may name a file that is none.
                 note(file)
-                _of_imports.update(_of_run & {os.path.abspath(file)})
+                _of_imports.add(os.path.abspath(file))
 
 
 def _count_package(name: str) -> None:
@@ -125,20 +114,14 @@ def is_users(path: str) -> bool:
     return os.path.isfile(path) and (not is_left_out or path.startswith(tuple(_packages)))
 
 
-def read_files(left_out: str | Path, modules: Iterable[str]) -> dict[str, str]:
+def read_files(left_out: str | Path) -> dict[str, str]:
     """Digest of each file that this run has read, by name: of a Python file from the folder of
     `sys.path` in which it is found, of others from the current folder. left_out: folder whose files
-    do not count. modules: those that the run names."""
+    do not count."""
     note_modules()
-    paths = _of_run.copy()
-    for module in modules:
-        imported = _of_module.setdefault(module, set())
-        imported |= _of_run & _of_imports  # A later run finds these modules imported.
-        paths |= imported
     outside = f"{os.path.abspath(left_out)}{os.sep}"
-    readable = paths & _digests.keys()
-    counted = sorted(path for path in readable - _written if not path.startswith(outside))
-    return {name_of(path): _digests[path] for path in counted}
+    paths = [path for path, known in _digests.items() if known and path not in _written]
+    return {name_of(path): _digests[path] for path in sorted(paths) if not path.startswith(outside)}
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
@@ -148,7 +131,8 @@ def sources(names: Iterable[str]) -> dict[str, bytes]:
 
 
 def name_of(path: str) -> str:
-    """The shortest name by which `find` gives a path."""
+    """Name by which `find` gives a path: from the first folder of `sys.path`, or the current one,
+    that does."""
     for folder in _folders_of(path):
         name = path.removeprefix(f"{folder}{os.sep}")
         if name != path and find(name) == path:
@@ -179,17 +163,18 @@ def describe_change(files: Mapping[str, str]) -> str:
     return ""
 
 
-def describe_stale(modules: Iterable[str]) -> str:
-    """As `describe_change`, of what counts for some modules since this process imported them: it
-    goes on with the old code."""
-    paths = set[str]().union(*(_of_module.get(module, ()) for module in modules))
-    return describe_change({name_of(path): _digests[path] for path in paths})
+def describe_stale() -> str:
+    """As `describe_change`, of what this process has imported: it goes on with the old code."""
+    imported = _of_imports & _digests.keys()
+    return describe_change({name_of(path): _digests[path] for path in imported})
 
 
 def differing_file(files: Mapping[str, str]) -> str:
     """The first of these files that this process read with other content; empty without any."""
-    known = {name: _digests.get(find(name), files[name]) for name in files}
-    return next((name for name in files if known[name] != files[name]), "")
+    for name, digest_before in files.items():
+        if _digests.get(find(name), digest_before) != digest_before:
+            return name
+    return ""
 
 
 def digest(path: str | Path, content: bytes) -> str:

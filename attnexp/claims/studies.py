@@ -84,7 +84,7 @@ def find_group(
     variants = list(dict.fromkeys(names))
     for group in load_groups([study]):
         by_k = group.published["variant"].unique()
-        as_k = {name for name in by_k if not settings_unlike_k(group.configs[name])}
+        as_k = {name for name in by_k if not settings_unlike_k(group.setups[name])}
         is_wanted = group.data == "imdb" and (not as_k_ran or as_k.issuperset(variants))
         # Differences are paired, so that only seeds of all variants count.
         shared = group.values("final", "accuracy").reindex(columns=variants).dropna()

@@ -54,7 +54,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             typed.append((key, value))
     settings = _by_key(typed)
     for name in filter(is_file, reversed(experiments)):
-        settings = _put_over(_read_experiment(name), settings)
+        settings = _put_over(_by_key(read("experiment", name).items()), settings)
     names_in_conf = [name for name in experiments if not is_file(name)]
     tree = _compose_tree(settings, names_in_conf)
     return check_run(_resolve(tree))
@@ -99,34 +99,10 @@ def _put_over(settings: Tree, later: Tree) -> Tree:
     return kept | later
 
 
-def _read_experiment(path: str) -> Tree:
-    """Settings by key of an experiment by its path, such as a run's stored config."""
-    tree = read("experiment", path)
-    if "defaults" in tree:
-        raise UserError(
-            f"experiment={path}: Hydra reads a defaults list in conf/experiment/ alone. Put the "
-            f"file there, and choose it by name: experiment={Path(path).stem}"
-        )
-    return _by_key(tree.items())
-
-
-def _values_of(experiment: str) -> Tree:
-    """Values by key of an experiment by name, over those of the experiments that it inherits."""
-    tree = read("experiment", experiment)
-    values: Tree = {}
-    for entry in tree.pop("defaults", []):
-        name = str(entry).rpartition("/")[2]
-        if name in groups()["experiment"]:
-            values |= _values_of(name)
-    return values | flatten(tree)
-
-
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, and of experiments by name."""
     words = [f"experiment=[{','.join(experiments)}]"]
     values: Tree = {}
-    for name in experiments:  # Their values are for classes and nested choices, too.
-        values |= _values_of(name)
     for key, value in settings.items():
         option = "none" if value is None else str(value)
         if key not in groups():
@@ -134,7 +110,9 @@ def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
         elif key in LISTED and option in groups()[key]:
             words.append(f"{key}={option}")
         elif key.partition(".")[0] in PIECES:
-            values |= {key: {}, f"{key}.kind": option}
+            if key in LISTED:  # Hydra leaves out its option, and keeps values of experiments.
+                words.append(f"~{key}")
+            values[f"{key}.kind"] = option
         else:
             raise no_such(key, option)
     users = tuple(folders()[1:])

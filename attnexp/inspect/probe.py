@@ -6,10 +6,9 @@ head 1`: `compare` judges them like any other. Rows here are those of `measure`,
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,9 +22,8 @@ from attnexp.base.files import reading
 from attnexp.inspect.interventions import DEFAULT
 from attnexp.inspect.measure import UNTOUCHED, Row, probe_run
 from attnexp.runs.manifest import load_run
-from attnexp.runs.predictions import unpack
 
-METRICS = ["accuracy", "flips", "entropy", "distance"]  # flips: share of answers that change
+METRICS = ["accuracy", "flips", "entropy"]  # flips: share of answers that change
 
 
 def probe_studies(
@@ -72,33 +70,17 @@ def probe_studies(
 
 
 def read_published(file: Path, words: Sequence[str]) -> list[Row]:
-    """Rows of the interventions that words name. Raises `UserError` without any."""
-    rows: list[Row] = []
+    """Rows of the untouched models and of the interventions that words name. The file holds which
+    texts an intervention won and lost: right is 1 and -1 there, and 0 for all texts of the
+    untouched model, so that differences are those of the answers. Raises `UserError` without any.
+    """
     with reading(file, "It is no published file of probe."):
-        for record in pd.read_parquet(file).itertuples():
-            name, _, _ = record.intervention.partition("=")
-            if name in words or record.intervention in words:
-                rows += _read_record(record)
-    if not rows:
-        raise UserError(f"{file} has none of {', '.join(words)}.")
-    return rows
-
-
-def _read_record(record: Any) -> Iterator[Row]:
-    """Rows of a record of a published file: a head, or an untouched model and one under an
-    intervention. The file holds which texts an intervention won and lost: right is 1 and -1 there,
-    and 0 for all texts of the untouched model, so that differences are those of the answers."""
-    about = {key: getattr(record, key) for key in ("data", "variant", "seed", "num_texts")}
-    if pd.notna(record.measure):
-        metric, head = record.measure.split(", ")
-        yield about | {"name": head, metric: record.value}
-        return
-    won = unpack(record.won, record.num_texts).astype(float)
-    lost = unpack(record.lost, record.num_texts).astype(float)
-    before = {"accuracy": record.accuracy, "flips": 0.0, "right": np.zeros_like(won)}
-    after = {"accuracy": record.changed_accuracy, "flips": record.flips, "right": won - lost}
-    yield about | {"name": UNTOUCHED} | before
-    yield about | {"name": record.intervention} | after
+        frame = pd.read_parquet(file)
+        names = frame["intervention"]
+        is_named = names.isin(words) | names.str.partition("=")[0].isin(words)
+        if not is_named.any():
+            raise UserError(f"{file} has none of {', '.join(words)}.")
+        return list(frame[is_named | (names == UNTOUCHED)].to_dict("records"))
 
 
 def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str]) -> Group:
@@ -108,14 +90,11 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
     metrics = [name for name in METRICS if name in rows]
     keys = ["data", "protocol", "variant", "seed", "point", "epoch"]
     endpoints = rows.melt(keys, metrics, "metric").dropna(subset="value")
-    endpoints = endpoints.drop_duplicates([*keys, "metric"])  # Published rows repeat the untouched.
     answers = rows.dropna(subset="right")
     return Group(
         data=data,
         source=source,
-        protocol="",
         variants=list(rows["variant"].unique()),
-        points=[RESULT],
         endpoints=endpoints.astype({"value": float}),
         epochs=endpoints.iloc[:0],
         families=[_make_family(own) for _, own in answers.groupby("untouched", sort=False)],

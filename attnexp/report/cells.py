@@ -17,10 +17,8 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
     if math.isnan(value):
         return NONE
     if metric.is_share:
-        value *= 100
+        return format(100 * value, f"{sign}.2f")
     digits = ".4f" if abs(value) < 10 else ".4g"
-    if metric.in_points:
-        digits = ".2f"
     return format(value, sign + digits)
 
 
@@ -76,7 +74,7 @@ def is_cut(row: Difference) -> bool:
 def _largest_size(row: Difference) -> float:
     """The largest size of a difference; infinite where the metric is not shown in %."""
     weights = map(abs, row.contrast.weights.values())
-    return row.metric.whole * sum(weights) / 2 or math.inf
+    return sum(weights) / 2 if row.metric.is_share else math.inf
 
 
 def _whole_intervals(row: Difference) -> list[Bounds]:

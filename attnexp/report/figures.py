@@ -146,7 +146,7 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     sizes = axes.secondary_yaxis("right")
     sizes.set_yticks(places, map(size_of, rows))
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    unit = ", points" if metric.in_points else ""
+    unit = ", points" if metric.is_share else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
     return figure
 

@@ -12,7 +12,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import ADAM_BETAS, foreign_code
 from attnexp.report.cells import format_span
 from attnexp.report.tables import PROTOCOLS
-from attnexp.runs.labels import as_word, settings
+from attnexp.runs.labels import as_word
 from attnexp.statistics.defaults import ALPHA
 from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
@@ -38,7 +38,7 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
 
 def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
     """The settings that all variants of these groups share, by key."""
-    variants = [settings(config).items() for group in groups for config in group.configs.values()]
+    variants = [setup.settings.items() for group in groups for setup in group.setups.values()]
     first: Iterable[tuple[str, Any]] = variants[0] if variants else ()
     return {key: value for key, value in first if all((key, value) in items for items in variants)}
 
@@ -60,8 +60,8 @@ def describe_variants(group: Group) -> dict[str, str]:
     """The settings of each variant that not all variants of its group share."""
     shared = shared_settings([group])
     words = {}
-    for variant, config in group.configs.items():
-        own = {key: value for key, value in settings(config).items() if key not in shared}
+    for variant, setup in group.setups.items():
+        own = {key: value for key, value in setup.settings.items() if key not in shared}
         words[variant] = ", ".join(map(as_word, own, own.values()))
     return words
 
@@ -69,11 +69,11 @@ def describe_variants(group: Group) -> dict[str, str]:
 def describe_comparisons(answer: Answer) -> Iterator[str]:
     """Epochs of endpoints that differ between variants, of one group; how K's run agrees; notes."""
     if len(answer.groups) == 1:
-        (group,) = answer.groups
-        for point in group.points:
+        rows = answer.endpoints.drop_duplicates(["variant", "point"])
+        for point in answer.groups[0].points:
             if point.remark:
-                epochs = group.epochs_of(point.name)
-                listed = [f"{variant}: {epoch}" for variant, epoch in epochs.items()]
+                at_point = rows[rows["point"] == point.name].itertuples()
+                listed = [f"{row.variant}: {row.epoch:.0f}" for row in at_point]
                 yield f"{point.name}: {point.remark} ({', '.join(listed)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
@@ -82,7 +82,7 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
 
 def describe_studies(answer: Answer) -> list[dict[str, Any]]:
     """Fields of each data set and protocol. Raises `UserError` for results of other trainers."""
-    made_here = [row for row in answer.comparisons if row.group.facts]
+    made_here = [row for row in answer.comparisons if row.group.setups]
     if not made_here:
         raise UserError("--table study takes results of attnexp, which say how they were made.")
     return [describe_study(comparison, answer.metric) for comparison in made_here]
@@ -91,13 +91,13 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
 def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]:
     """What a methods section says of one data set and protocol, by field."""
     group = comparison.group
-    facts = list(group.facts.values())
+    facts = [setup.facts for setup in group.setups.values()]
     sizes = {}
     for key in ("n_train", "n_val", "n_test"):
         sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = [command for plan in group.studies for command in plan.commands]
-    unit = " points" if metric.in_points else ""
+    unit = " points" if metric.is_share else ""
     return {
         "data": group.data,
         "fingerprint": facts[0]["fingerprint"],
@@ -105,7 +105,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]
         "protocol": group.protocol,
         "variants": group.variants,
         "shared": shared_settings([group]),
-        "parameters": {name: fact.get("parameters") for name, fact in group.facts.items()},
+        "parameters": {name: setup.facts.get("parameters") for name, setup in group.setups.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
@@ -122,9 +122,10 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]
 def _list_own_code(group: Group) -> dict[str, str]:
     """Digests of the Python files that variants have read beside attnexp's own, by name."""
     own: dict[str, str] = {}
-    for variant, code in group.code.items():
-        if foreign_code(group.configs[variant]):
-            own |= {file: code[file] for file in code if not (PACKAGE / file).is_file()}
+    for setup in group.setups.values():
+        if foreign_code(setup.config):
+            code = setup.code.items()
+            own |= {file: digest for file, digest in code if not (PACKAGE / file).is_file()}
     return own
 
 

@@ -107,7 +107,7 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
     for variant in group.variants:
         k_run = group.k_run(variant)
         is_as_long = k_run["epoch"].max() == group.epochs["epoch"].max()
-        if not is_as_long or settings_unlike_k(group.configs[variant]):
+        if not is_as_long or settings_unlike_k(group.setups[variant]):
             return pd.DataFrame()
         accuracies = k_run["val_accuracy"]
         rows.append((variant, "K final", accuracies.iloc[-1]))
@@ -127,9 +127,9 @@ def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str)
     title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
     if len(answer.groups) == 1:
         title += f" on {first.data}"
-        if any("order_fraction" in config["data"] for config in first.configs.values()):
+        if any("data.order_fraction" in setup.settings for setup in first.setups.values()):
             title += " (synthetic)"
-    if answer.metric.in_points:
+    if answer.metric.is_share:
         title += ", %"
     if num_seeds.max() > 1:
         title += f", {statistic} over {format_span(num_seeds)} seeds"
@@ -235,7 +235,7 @@ def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str] = (
     for row in rows:
         cells = _format_cells(row)
         if len(baselines) == 1:  # The title names it.
-            cells["difference"] = row.contrast.short_name
+            cells["difference"] = row.contrast.variant_level + row.contrast.suffix
         lines.append({heading: cells[heading] for heading in headings})
     title = _describe_subject(rows, baselines) + _describe_rows(rows)
     return Table(title=title, frame=difference_frame(rows), lines=lines)
@@ -286,7 +286,7 @@ def _describe_rows(rows: Sequence[Difference]) -> str:
     labels = {row.endpoint.label for row in rows} - {RESULT.label}
     if len(labels) == 1:
         text += f" at {labels.pop()}"
-    if metric.in_points:
+    if metric.is_share:
         text += " in points"
     text += f", margin ±{metric.margin_text}, "
     if all(row.sequential for row in rows):

@@ -40,7 +40,9 @@ def bound_by_means(values: NDArray[np.floating], guess: float, num_texts: int) -
     return excess - float(stdtrit(df, 1 - ALPHA)) * math.sqrt(variance)
 
 
-def guesses(share: float, num_classes: int) -> dict[str, float]:
-    """Metrics of the guess by name. share: of the largest class."""
+def guesses(share: float | None, num_classes: int) -> dict[str, float]:
+    """Metrics of the guess by name. share: of the largest class; None in old results."""
+    if share is None:
+        return {}
     f1 = 2 * share / (1 + share)  # of the largest class; the F1 of all others is 0
     return {"accuracy": share, "macro_f1": f1 / num_classes}

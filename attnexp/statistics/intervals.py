@@ -18,9 +18,6 @@ Floats = NDArray[np.float64]
 Bounds = tuple[float, float]
 """Ends of an interval, the lower one first."""
 
-MOST_TEXTS = 100_000  # largest test set that is recognised by its accuracies
-DECIMALS = 7  # of an accuracy that float32 keeps
-
 
 class Interval(NamedTuple):
     """Mean of n differences with its confidence interval."""
@@ -62,36 +59,16 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
     return _around_mean(d, step, anytime_factor(np.size(d), m))
 
 
-def smallest_step(values: ArrayLike, whole: float = 0.0) -> float:
+def smallest_step(values: ArrayLike, is_share: bool = False) -> float:
     """Smallest difference between two values of a metric, where the number of texts is unknown; of
-    equal values the value itself, or 1. whole: what all texts right would be, if it is a value too;
-    the step is then at most one text of the fewest that these values allow."""
+    equal values the value itself, or 1. is_share: whether 1 is a value, too."""
     numbers = np.asarray(values, dtype=float)
     distinct = np.unique(round_to_scale(numbers, numbers))
-    if whole:
-        distinct = np.union1d(distinct, whole)
+    if is_share:
+        distinct = np.union1d(distinct, 1.0)
     if len(distinct) == 1:
         return abs(float(distinct[0])) or 1.0
-    step = float(np.diff(distinct).min())
-    if whole:
-        num_texts = _fewest_texts(distinct / whole)
-        step = min(step, whole / num_texts)
-    return step
-
-
-def _fewest_texts(shares: Floats) -> int:
-    """Fewest texts of which all shares, rounded as they are, can be counts; 1 if no number does."""
-    decimals = 0
-    while decimals < DECIMALS and not np.allclose(shares.round(decimals), shares, 0, 1e-12):
-        decimals += 1
-    tolerance = 0.5 * 10.0**-decimals
-    largest = min(10**decimals, MOST_TEXTS)  # 100 texts allow for every share of two decimals
-    sizes = np.arange(1, largest + 1)
-    for share in shares:
-        counts = share * sizes
-        errors = np.abs(counts - counts.round())
-        sizes = sizes[errors <= tolerance * sizes]
-    return int(sizes[0]) if len(sizes) else 1
+    return float(np.diff(distinct).min())
 
 
 def round_to_scale(numbers: Floats, values: Floats) -> Floats:
@@ -161,12 +138,6 @@ def count_inside(values: Floats, runs: Floats) -> int:
     low, high = prediction_intervals(runs)
     is_inside = (low <= values) & (values <= high)
     return int(is_inside.sum())
-
-
-def inside_by_the_others(runs: Floats) -> list[int]:
-    """`count_inside` of each run (n, values) by all others, four runs or more. Values of a run are
-    correlated, so that counts vary more than those of independent values."""
-    return [count_inside(run, np.delete(runs, index, axis=0)) for index, run in enumerate(runs)]
 
 
 def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:

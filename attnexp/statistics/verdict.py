@@ -16,9 +16,6 @@ HURTS = "hurts"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
-# reasons for no verdict: guessing may do as well as either side; no answer differs
-NOT_ABOVE_CHANCE = "neither is shown to be above chance"
-SAME_ANSWERS = "the same texts are right"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,22 +23,9 @@ class MetricSpec:
     """How a metric is judged and shown."""
 
     name: str = "accuracy"
-    is_share: bool = True
-    is_percent: bool = False  # whether values are per cent as they are
+    is_share: bool = True  # so that tables show it in %, and differences in percentage points
     higher_is_better: bool = True
     margin: float = MARGIN  # smallest difference that matters, in the metric's own unit
-
-    @property
-    def in_points(self) -> bool:
-        """Whether tables show values in %, and differences in percentage points."""
-        return self.is_share or self.is_percent
-
-    @property
-    def whole(self) -> float:
-        """What 100 % is in the metric's own unit; 0 where it is not shown in %."""
-        if self.is_percent:
-            return 100.0
-        return 1.0 if self.is_share else 0.0
 
     @property
     def margin_text(self) -> str:
@@ -87,7 +71,7 @@ def judge_interval(
     low, high = bounds
     size = ""
     if low >= metric.margin or high <= -metric.margin:
-        unit = " points" if metric.in_points else ""
+        unit = " points" if metric.is_share else ""
         size = f" by at least {metric.margin_text}{unit}"
     return Verdict(word + suffix, word + size + suffix)
 

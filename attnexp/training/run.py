@@ -47,11 +47,11 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
     process does this run, `RunFailed` for a loss that is not finite.
     """
-    modules = _modules_of(foreign_code(to_dict(config)))
+    code = foreign_code(to_dict(config))
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
-        stale = reads.describe_stale(modules)
+        stale = reads.describe_stale() if code else ""
         if stale:
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)
@@ -202,10 +202,6 @@ def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
     seed_beside_torch(named_seed(config.seed_of("order"), f"user's code, epoch {epoch}"))
 
 
-def _modules_of(code: Sequence[str]) -> list[str]:
-    return [kind.partition(":")[0] for kind in code]
-
-
 def _note_named_files(tree: Tree) -> None:
     """Note the files that settings of pieces name, since Python sees none that C or Rust opens."""
     for key, value in flatten(tree).items():
@@ -217,7 +213,7 @@ def _note_named_files(tree: Tree) -> None:
 def _note_files(code: Sequence[str], history: History, folder: Path) -> None:
     """Note the files that user code, if any, has read so far."""
     if code:
-        history.read_files |= reads.read_files(folder.parent, _modules_of(code))
+        history.read_files |= reads.read_files(folder.parent)
 
 
 def _write_files(

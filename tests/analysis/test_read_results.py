@@ -119,7 +119,7 @@ LESS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.
     [
         (FRAME, {}, MetricSpec(margin=0.0025)),
         (FRAME, {"margin": 0.5}, MetricSpec(margin=0.005)),
-        (PER_CENT, {}, MetricSpec(is_share=False, is_percent=True, margin=0.25)),
+        (PER_CENT, {}, MetricSpec(margin=0.0025)),
         (RUNS, {"metric": "auc"}, MetricSpec(name="auc", margin=0.0025)),
         (RUNS, LOSS, LESS),
         (RUNS, LOSS | {"metric": "auc", "lower": True}, replace(LESS, name="auc")),

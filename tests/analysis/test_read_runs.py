@@ -45,7 +45,8 @@ def points(group: Group) -> list[str]:
 def test_best_is_the_best_epoch_on_average(seeds: list[list[float]], epoch: int) -> None:
     runs = [result("a", seed, values, "train.epochs=3") for seed, values in enumerate(seeds)]
     group = one(*runs)
-    assert group.epochs_of("best") == {"a": epoch}
+    rows = group.endpoints
+    assert {*rows.loc[rows["point"] == "best", "epoch"]} == {epoch}
     best = group.values("best", "accuracy")["a"]
     final = group.values("final", "accuracy")["a"]
     for values, at_best, at_end in zip(seeds, best, final, strict=True):

@@ -193,7 +193,7 @@ def test_a_runs_stored_config_is_an_experiment(
 WRONG_FILES = [
     ("mine.yaml", "- model", "must hold keys"),
     ("mine.yaml", "model: [", "cannot be read: .*line 1"),
-    ("mine.yaml", "defaults: [override /model: lstm]", "in conf/experiment/ alone.*=mine"),
+    ("mine.yaml", "defaults: [override /model: lstm]", "no key 'defaults'"),
     ("mine.yaml", "1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),

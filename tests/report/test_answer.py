@@ -117,10 +117,8 @@ def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
 
 def test_numbers_have_two_decimals_in_per_cent_and_four_digits_else() -> None:
     loss = MetricSpec(name="loss", is_share=False)
-    per_cent = MetricSpec(is_share=False, is_percent=True)
     assert cells.format_number(0.51349, loss) == "0.5135"
     assert cells.format_number(12.345678, loss) == "12.35"
-    assert cells.format_number(81.5, per_cent) == "81.50"
     assert cells.format_number(0.81584, ACCURACY) == "81.58"
     assert cells.format_number(math.nan, ACCURACY) == "–"
 

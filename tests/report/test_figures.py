@@ -14,6 +14,7 @@ from matplotlib.image import imread
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import METRICS
+from attnexp.analysis.rows import Setup
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
@@ -29,8 +30,8 @@ def curves(*groups: Group) -> Figure:
 def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
     k = pd.DataFrame({"variant": "none", "epoch": [1, 2, 3], "val_accuracy": [0.8, 0.7, 0.6]})
     k = k.reindex(columns=["variant", "epoch", *METRICS])
-    config = to_dict(compose())
-    group = made_group("none", "pe", published=k, configs={"none": config})
+    setup = Setup(config=to_dict(compose()), facts={}, code={})
+    group = made_group("none", "pe", published=k, setups={"none": setup})
     (axes,) = curves(group).axes
     rows = group.epochs.query("metric == 'val_accuracy' and variant == 'none'")
     by_epoch = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])

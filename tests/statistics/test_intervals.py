@@ -17,7 +17,6 @@ from attnexp.statistics.intervals import (
     p_value,
     prediction_intervals,
     round_to_scale,
-    smallest_step,
     t_interval,
 )
 from attnexp.statistics.planning import (
@@ -54,15 +53,6 @@ def test_equal_differences_are_as_certain_as_a_step_of_the_metric() -> None:
     assert interval[-2:] == pytest.approx(stats.t.interval(0.95, 2, 0.01, 0.005 / 3**0.5))
     assert p_value([0.01] * 3, step=0.01) == pytest.approx(2 * stats.t.sf(2 * 3**0.5, 2))
     assert t_interval([0.0, 0.1, 0.2], step=0.01) == t_interval([0.0, 0.1, 0.2])
-
-
-@pytest.mark.parametrize(
-    ("shares", "num_texts"), [([0.5, 0.75], 4), ([0.81, 0.9], 21), ([0.7612, 0.9], 490)]
-)
-def test_the_step_of_shares_is_a_text_of_the_fewest_that_allow_them(
-    shares: list[float], num_texts: int
-) -> None:
-    assert smallest_step(shares, whole=1.0) == pytest.approx(1 / num_texts)
 
 
 @given(differences, st.integers(1, 5))
