@@ -307,7 +307,7 @@ def prepare(
         results=results,
     )
     name = Path(args.data).name if args.data else "generated"
-    sizes = f"{len(dataset.train):,} + {len(dataset.test):,} reviews"
+    sizes = f"{len(dataset.train.labels):,} + {len(dataset.test.labels):,} reviews"
     return bench, f"{sizes}, {name} ({dataset.fingerprint})"
 
 

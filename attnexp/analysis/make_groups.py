@@ -66,9 +66,8 @@ def _make_group(
     firsts = named.drop_duplicates("variant").set_index("variant")
     setups: dict[str, Setup] = firsts["setup"].to_dict()
     first = next(iter(setups.values()))
-    frames = dict(zip(named["run_id"], named["epochs"], strict=True))
-    epochs = pd.concat(frames, names=["run_id"]).reset_index("run_id")
-    epochs = named[ABOUT].merge(epochs, on="run_id")
+    epochs = pd.concat([*named["epochs"]], keys=named["run_id"], names=["run_id"])
+    epochs = named[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
     by_epoch = [name for name in epochs if name.startswith(("train_", "val_"))]
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first.protocol])
     num_texts = first.facts["n_test"]

@@ -103,10 +103,11 @@ def data(
 def _describe(config: "DataConfig") -> dict[str, Any]:
     """Read and encode a data set, and say what is in it."""
     from attnexp.data.encode import load_dataset
+    from attnexp.data.text import to_text
 
     dataset = load_dataset(config)
     splits = {"train": dataset.train, "test": dataset.test}
-    if dataset.val:
+    if dataset.val is not None:
         splits["val"] = dataset.val
     classes: dict[str, dict[str, int]] = {}
     for label, name in enumerate(dataset.classes):
@@ -118,5 +119,5 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
         "fingerprint": dataset.fingerprint,
         "classes": classes,
         "problems": [f"{count:,} {problem}" for problem, count in dataset.quality.items()],
-        "first": dataset.read(dataset.train.ids[0]),
+        "first": to_text(dataset.train.ids[0], dataset.words),
     }

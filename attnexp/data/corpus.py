@@ -11,7 +11,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, check_name, join_names
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast, text
-from attnexp.data.read import Table, read_splits
+from attnexp.data.read import Tables, read_splits
 from attnexp.data.sources import locate_source, open_source
 
 SPLITS = ("train", "test", "val")
@@ -30,11 +30,6 @@ WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
 """A whole number as pandas writes it in a column with missing values."""
 
-Classes = tuple[str, ...]
-"""Names of classes, in the order of their labels."""
-FilesRead = dict[str, Any]
-"""Names of files and number of texts of each split, as a result keeps them."""
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Corpus:
@@ -46,14 +41,15 @@ class Corpus:
     of numbers of words) and same (a number that texts of the same tokens share)."""
     words: list[str] = field(default_factory=list)
     """Word of each number in `tokens`, from 1."""
-    written: Classes
-    """Classes as the files write them, such as 0 and 1."""
+    written: tuple[str, ...]
+    """Classes as the files write them, such as 0 and 1, in the order of their labels."""
     source: str
     """Path, variable or name on the hub, for people and result.json."""
-    files: FilesRead
+    files: dict[str, Any]
+    """Names of files and number of texts of each split, as a result keeps them."""
 
     @property
-    def classes(self) -> Classes:
+    def classes(self) -> tuple[str, ...]:
         """Classes as results call them: those of `SYNONYMS` are sentiments."""
         return SENTIMENTS if self.written in SYNONYMS else self.written
 
@@ -62,57 +58,55 @@ class Corpus:
         their share, as nearly as equal texts allow."""
         rows = self.rows[self.rows.split != "val"]
         was_test = rows.split == "test"
-        return self._draw("same", was_test.groupby(rows.label).mean(), seed)
+        shares = was_test.groupby(rows.label).mean()
+        return replace(self, rows=draw_test(self.rows, "same", shares, seed))
 
-    def draw_test(self, share: float) -> Self:
+    def add_test(self, share: float) -> Self:
         """The corpus, which has no test split, with a share of train drawn as test, and its words
         numbered anew by their first appearance."""
         shares = pd.Series(share, range(len(self.written)))
-        corpus = self._draw("text", shares, seed=0)
-        tokens = list(corpus.rows.tokens)
+        rows = draw_test(self.rows, "text", shares, seed=0)
+        tokens = list(rows.tokens)
         numbers, old_numbers = pd.factorize(np.concatenate(tokens))
         ends = np.cumsum([len(row) for row in tokens])
         renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
         return replace(
-            corpus,
-            rows=corpus.rows.assign(tokens=renumbered),
+            self,
+            rows=rows.assign(tokens=renumbered),
             words=[self.words[number - 1] for number in old_numbers],
             source=f"{self.source}, {share:.0%} drawn as test",
         )
 
-    def _draw(self, column: str, shares: "pd.Series[float]", seed: int) -> Self:
-        """The corpus with the texts in test that `choose_test` draws of those of train and test."""
-        is_val = self.rows.split == "val"
-        drawn = choose_test(self.rows[~is_val], column, shares, seed)
-        split = np.select([is_val, self.rows.same.isin(drawn)], ["val", "test"], "train")
-        order = pd.Categorical(split, SPLITS).argsort(kind="stable")
-        return replace(self, rows=self.rows.assign(split=split).iloc[order])
 
-
-def choose_test(
+def draw_test(
     rows: pd.DataFrame, column: str, shares: "pd.Series[float]", seed: int
-) -> list[int]:
-    """Numbers, as in `rows.same`, of the texts drawn for test; the same for one seed.
+) -> pd.DataFrame:
+    """Rows with train and test drawn anew, the same for one seed, in the order of the splits.
 
     Texts of the same tokens stay on one side, that of the first one's label. Of every class the
     number of rows is as near to its share as that allows, and some are left. column: text or same;
     rows that are equal in it are shuffled as one, so that a split that was drawn by text moves only
     where texts of the same tokens lay on both sides.
     """
-    label_of = rows.groupby("same").label.first()
-    num_rows = rows.same.value_counts()
-    distinct = rows.drop_duplicates(column)
+    is_val = rows.split == "val"
+    others = rows[~is_val]
+    label_of = others.groupby("same").label.first()
+    num_rows = others.same.value_counts()
+    distinct = others.drop_duplicates(column)
     random = np.random.default_rng(seed)
     drawn: list[int] = []
     for label in np.unique(label_of):
         shuffled = random.permutation(distinct.same[distinct.label == label])
         texts = pd.unique(shuffled)  # This keeps the shuffled order.
         texts = texts[label_of[texts] == label]
-        # Test ends before the text where the number of its rows is nearest to the share.
-        *num_before, num_in_all = np.cumsum([0, *num_rows[texts]])
-        distances = np.abs(num_before - shares[label] * num_in_all)
-        drawn += list(texts[: distances.argmin()])
-    return drawn
+        # As many texts as bring the number of rows nearest to the share, but not all of them.
+        num_up_to = np.cumsum([0, *num_rows[texts]])
+        wanted = shares[label] * num_up_to[-1]
+        num_drawn = np.abs(num_up_to[:-1] - wanted).argmin()
+        drawn += list(texts[:num_drawn])
+    split = np.select([is_val, rows.same.isin(drawn)], ["val", "test"], "train")
+    order = pd.Categorical(split, SPLITS).argsort(kind="stable")
+    return rows.assign(split=split).iloc[order]
 
 
 def load_corpus(config: DataConfig) -> Corpus:
@@ -126,7 +120,7 @@ def load_corpus(config: DataConfig) -> Corpus:
     same, _ = pd.factorize(contents)
     corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same), words=words)
     if "test" not in corpus.files:
-        corpus = corpus.draw_test(config.test_share)
+        corpus = corpus.add_test(config.test_share)
     check_classes(corpus)
     return corpus
 
@@ -136,8 +130,8 @@ def read_corpus(data: DataConfig) -> Corpus:
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
     if data.name is DataName.contrast:
         title = "generated"
-        parts = contrast.generate_rows(data.order_fraction or 0.0).groupby("split", sort=False)
-        tables = [Table(str(split), title, part) for split, part in parts]
+        rows = contrast.generate_rows(data.order_fraction or 0.0)
+        tables = {str(split): {title: part} for split, part in rows.groupby("split", sort=False)}
     else:
         source = locate_source(data)
         path, title = open_source(source)
@@ -148,30 +142,29 @@ def read_corpus(data: DataConfig) -> Corpus:
     return make_corpus(rows, columns, title, files)
 
 
-def list_files(tables: list[Table], source: str) -> FilesRead:
+def list_files(tables: Tables, source: str) -> dict[str, Any]:
     """Names of files and number of texts of each split, which are noted. Raises `UserError` for a
     split without texts."""
-    files: FilesRead = {}
-    for table in tables:
-        read = files.setdefault(table.split, {"files": [], "texts": 0})
-        read["files"].append(table.name)
-        read["texts"] += len(table.rows)
+    files = {}
     descriptions = []
-    for split, read in files.items():
-        names = join_names(read["files"])
-        if not read["texts"]:
+    for split, rows_of in tables.items():
+        names = join_names(rows_of)
+        num_texts = sum(map(len, rows_of.values()))
+        if num_texts == 0:
             raise UserError(f"{source}: {names}, the {split} split, holds no texts.")
-        descriptions.append(f"{split}: {names}, {read['texts']:,} texts")
+        descriptions.append(f"{split}: {names}, {num_texts:,} texts")
+        files[split] = {"files": list(rows_of), "texts": num_texts}
     progress.note(f"Read {'; '.join(descriptions)}.")
     return files
 
 
-def choose_columns(tables: list[Table], source: str, data: DataConfig) -> list[str]:
+def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels, which all files have: those of the config, or else the one
     with a common name; a note says which. Raises `UserError` where there is none, or several."""
-    names = list(tables[0].rows)
-    for table in tables:
-        names = [name for name in names if name in table.rows]
+    frames = [rows for rows_of in tables.values() for rows in rows_of.values()]
+    names = list(frames[0])
+    for rows in frames[1:]:
+        names = [name for name in names if name in rows]
     columns: list[str] = []
     for key, setting in (("text", data.text), ("label", data.label)):
         column = setting or _find_common(key, names)
@@ -198,20 +191,19 @@ def _find_common(key: str, names: list[str]) -> str:
     return candidates[0] if len(candidates) == 1 else ""
 
 
-def join_rows(tables: list[Table], columns: list[str]) -> pd.DataFrame:
+def join_rows(tables: Tables, columns: list[str]) -> pd.DataFrame:
     """Rows of all files: split, text and label as they stand there, and place, for messages.
     columns: names of those of texts and labels."""
     parts = []
-    for table in tables:
-        part = table.rows[columns].astype(object)
-        part.columns = ["text", "label"]
-        part["split"] = table.split
-        part["place"] = [f"row {number} of {table.name}" for number in range(1, len(part) + 1)]
-        parts.append(part)
+    for split, rows_of in tables.items():
+        for name, rows in rows_of.items():
+            part = rows[columns].astype(object).set_axis(["text", "label"], axis=1)
+            places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
+            parts.append(part.assign(split=split, place=places))
     return pd.concat(parts, ignore_index=True)
 
 
-def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: FilesRead) -> Corpus:
+def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: Any) -> Corpus:
     """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
     whole number as its label. columns: names of those of texts and labels, for messages."""
     labels = rows.label.map(_read_label)

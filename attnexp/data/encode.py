@@ -26,9 +26,6 @@ class Encoded:
     ids: Ids  # (n, max_len)
     labels: Labels
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Dataset:
@@ -45,10 +42,6 @@ class Dataset:
     fingerprint: str
     quality: dict[str, int]  # as from `find_problems`
 
-    def read(self, ids: Ids) -> str:
-        """The known words of a text, (max_len,), as the model sees it."""
-        return text.to_text(ids, self.words)
-
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
@@ -60,10 +53,9 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
         corpus = rank_words(corpus.redraw(resample))
     ids = text.to_ids(list(corpus.rows.tokens), config)
     labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
-    limits = {"train": config.limit_train, "test": config.limit_test, "val": None}
     splits = {}
     for split, rows in corpus.rows.groupby("split").indices.items():
-        splits[split] = _limit(ids[rows], labels[rows], split, limits[split])
+        splits[split] = _limit(ids[rows], labels[rows], split, config)
     words = corpus.words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
@@ -102,11 +94,12 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     label_in_run = np.array([classes.index(name) for name in names])
     ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
     ids = text.to_ids(ranks, config)
-    return _limit(ids, label_in_run[rows.label], "test", config.limit_test)
+    return _limit(ids, label_in_run[rows.label], "test", config)
 
 
-def _limit(ids: Ids, labels: Labels, split: str, limit: int | None) -> Encoded:
-    """A split, or so many of its texts: stratified by class, the same every time."""
+def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
+    """A split, or the `limit_` of it: stratified by class, the same every time."""
+    limit: int | None = getattr(config, f"limit_{split}", None)
     if limit is None:
         return Encoded(ids=ids, labels=labels)
     if limit > len(labels):

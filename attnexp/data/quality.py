@@ -37,8 +37,8 @@ def find_problems(corpus: Corpus) -> dict[str, int]:
 
     num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
     names = np.array(corpus.classes)
-    for split, most, amount in (("train", 1, "one text"), ("test", 0, "no text")):
-        few = names[num_texts[split] <= most]
-        problem = f"of {len(names)} classes with {amount} in {split}: {join_names(few)}"
-        counts[problem] = len(few)
+    one_in_train = names[num_texts["train"] <= 1]
+    none_in_test = names[num_texts["test"] == 0]
+    for amount, few in (("one text in train", one_in_train), ("no text in test", none_in_test)):
+        counts[f"of {len(names)} classes with {amount}: {join_names(few)}"] = len(few)
     return {problem: int(count) for problem, count in counts.items() if count}

@@ -8,7 +8,7 @@ from collections import defaultdict
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 import pyarrow as pa  # noqa: TID253
@@ -37,16 +37,10 @@ JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list 
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
 
-FilesBySplit = dict[str, dict[str, Any]]
+Files = dict[str, dict[str, Any]]
 """Files by split and name: a path, or a `datasets.Dataset`."""
-
-
-class Table(NamedTuple):
-    """Rows of a file, or of a split of a saved data set."""
-
-    split: str  # train, test or val
-    name: str  # of the file, for messages
-    rows: pd.DataFrame
+Tables = dict[str, dict[str, pd.DataFrame]]
+"""Rows of files, by split (train, test or val) and name of the file."""
 
 
 def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) -> pd.DataFrame:
@@ -155,28 +149,30 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
-def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> list[Table]:
-    """Tables of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
+def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
+    """Rows of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
     card says what its files are."""
     is_saved = any((path / name).exists() for name in SAVED)
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     else:
         splits = _find_files(path, data)
-    tables = []
-    for key, split in _choose_splits(path, splits, data).items():
-        for name, file in splits[split].items():
-            if not isinstance(file, Path):
-                rows = convert_arrow(file.with_format("arrow")[:])
-            elif file.is_dir():
-                rows = _read_texts(file)
-            else:
-                rows = read_table(file, has_header=data.header, has_quotes=data.quotes)
-            tables.append(Table(key, name, rows))
+    tables: Tables = {}
+    for key, files in _choose_splits(path, splits, data).items():
+        tables[key] = {name: _read_rows(file, data) for name, file in files.items()}
     return tables
 
 
-def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> FilesBySplit:
+def _read_rows(file: Any, data: DataConfig) -> pd.DataFrame:
+    """Rows of one of `Files`."""
+    if not isinstance(file, Path):
+        return convert_arrow(file.with_format("arrow")[:])
+    if file.is_dir():
+        return _read_texts(file)
+    return read_table(file, has_header=data.header, has_quotes=data.quotes)
+
+
+def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
     """Files of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
     import datasets
 
@@ -200,7 +196,7 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> FilesBySp
     return {split: {f"split {split}": rows} for split, rows in content.items()}
 
 
-def _find_files(path: Path, data: DataConfig) -> FilesBySplit:
+def _find_files(path: Path, data: DataConfig) -> Files:
     """Files by split. A table belongs to three splits, for a user may name it as its file, as this
     without its ending (and the number of a shard), or as its folder; a folder with a folder of
     texts for each class is a split."""
@@ -213,7 +209,7 @@ def _find_files(path: Path, data: DataConfig) -> FilesBySplit:
     }
     if len(tables) == 1 and not data.test_split:
         return {data.train_split: tables}
-    splits: FilesBySplit = defaultdict(dict)
+    splits: Files = defaultdict(dict)
     for name, file in tables.items():
         *folders, _ = name.split("/")
         stem, _, _ = SHARD.sub("", file.name).partition(".")
@@ -226,26 +222,24 @@ def _find_files(path: Path, data: DataConfig) -> FilesBySplit:
     return splits
 
 
-def _choose_splits(path: Path, splits: FilesBySplit, data: DataConfig) -> dict[str, str]:
-    """Names of the splits for train, test and val. Raises `UserError` for one that is not there or
+def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
+    """Files of train, test and val, called so. Raises `UserError` for one that is not there or
     not whole, and where two have a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
-    chosen = {key: name for key, name in names.items() if name}
-    files: list[str] = []
-    for key, name in chosen.items():
-        files += _list_split(path, splits, key, name)
+    chosen = {key: _find_split(path, splits, key, name) for key, name in names.items() if name}
+    files = [name for files_of_split in chosen.values() for name in files_of_split]
     if len(set(files)) < len(files):
         raise UserError(
-            f"{path}: two of the splits {join_names(chosen.values())} have a file in common. Name "
-            f"others: data.train_split, data.test_split, data.val_split."
+            f"{path}: two of the splits {join_names(filter(None, names.values()))} have a file in "
+            f"common. Name others: data.train_split, data.test_split, data.val_split."
         )
     return chosen
 
 
-def _list_split(path: Path, splits: FilesBySplit, key: str, name: str) -> list[str]:
-    """Names of the files of a split. Raises `UserError` where it is not there, and where its files
+def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any]:
+    """Files of a split. Raises `UserError` where it is not there, and where its files
     are no whole, unless it is named as its file."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
@@ -253,7 +247,7 @@ def _list_split(path: Path, splits: FilesBySplit, key: str, name: str) -> list[s
             f"{path} has no split {name}; it holds {join_names(listed) or 'nothing'}. Name a "
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
-    files = list(splits[name])
+    files = splits[name]
     if name not in files and not _are_whole(files):
         raise UserError(
             f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
@@ -263,7 +257,7 @@ def _list_split(path: Path, splits: FilesBySplit, key: str, name: str) -> list[s
     return files
 
 
-def _are_whole(files: list[str]) -> bool:
+def _are_whole(files: dict[str, Any]) -> bool:
     """Whether these are one file, or all shards of one."""
     shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
     if not shards:

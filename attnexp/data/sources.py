@@ -2,18 +2,15 @@
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.read import FORMATS
 
-DEADLINE = 5.0  # seconds for the hub's first answer; the library's own retries take minutes
 
-
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Place of a data set."""
 
     title: str  # data.path, $ATTNEXP_IMDB, $ATTNEXP_DATA/cr, or the name of a data set of the hub
@@ -82,7 +79,7 @@ def download_snapshot(name: str) -> Path:
     with suppress(Exception):  # It is not in the cache, or no name that the hub could have.
         return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
     try:
-        HfApi().dataset_info(name, timeout=DEADLINE)
+        HfApi().dataset_info(name, timeout=5.0)  # The library's own retries take minutes.
         return Path(snapshot_download(name, repo_type="dataset"))
     except Exception as error:  # The errors of the hub's libraries have no base in common.
         raise UserError(

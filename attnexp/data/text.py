@@ -29,8 +29,6 @@ Tokenize = Callable[[str], list[str]]
 Ids = NDArray[np.int32]
 Texts = list[Ids]
 """The tokens of each text, as numbers or ranks."""
-TextsAndWords = tuple[Texts, list[str]]
-"""Texts, and the words that their numbers or ranks from 1 stand for."""
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 FULL_WIDTH = "".join(chr(ord(mark) + 0xFEE0) for mark in KERAS_FILTERS if mark > " ")
 CJK_FILTERS = FULL_WIDTH + (
@@ -73,12 +71,8 @@ def basic_english(text: str) -> list[str]:
     return list(get_tokenizer("basic_english")(text))
 
 
-TOKENIZERS: dict[str, Tokenize] = {
-    "keras": keras,
-    "basic_english": basic_english,
-    "characters": characters,
-    "whitespace": whitespace,
-}
+FUNCTIONS: list[Tokenize] = [keras, basic_english, characters, whitespace]
+TOKENIZERS = {function.__name__: function for function in FUNCTIONS}
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:
@@ -107,7 +101,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     return tokenize
 
 
-def number_words(texts: Iterable[str], tokenize: Tokenize) -> TextsAndWords:
+def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[str]]:
     """Words of texts as numbers from 1 in the order of their first appearance, and the words."""
     # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
     number_of: defaultdict[str, int] = defaultdict(count(1).__next__)
@@ -118,7 +112,7 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> TextsAndWords:
     return rows, list(number_of)
 
 
-def rank_by_frequency(rows: Texts, num_train: int, words: Sequence[str]) -> TextsAndWords:
+def rank_by_frequency(rows: Texts, num_train: int, words: list[str]) -> tuple[Texts, list[str]]:
     """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
     first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
     first, which is the order of Keras; 0 stays the unknown word."""

@@ -7,7 +7,7 @@ Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queri
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +18,6 @@ from typing_extensions import Doc
 from attnexp.model.init import KerasInit
 from attnexp.model.scores import DotProduct, attention_weights
 from attnexp.model.seams import LayerContext, Layers, Score
-from attnexp.model.window import window_attention
 
 Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d_head.")]
 
@@ -27,8 +26,7 @@ class MultiHeadSelfAttention(KerasInit):
     """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O. K's layer has
     dot-product scores, no biases and no output projection: 3 D H K parameters (C13)."""
 
-    fused = False  # whether torch's attention takes the place of the weights: see `take_fast_path`
-    window: int | None = None  # radius that `window_attention` takes; `allowed` then hides padding
+    fast: Callable[..., Tensor] | None = None  # in place of the weights: see `take_fast_path`
 
     def __init__(
         self,
@@ -74,11 +72,12 @@ class MultiHeadSelfAttention(KerasInit):
         """x (B, T, D) -> (B, T, `d_output`). allowed: see `attention_weights`. positions: (T,) or
         (B, T), for a rotation or a bias."""
         v = self.split_heads(self.v_proj(x))
-        if self.fused or self.window is not None:
-            y = self.attend_fast(x, v, allowed, positions)
-        else:
+        if self.fast is None:
             weights = self.dropout(self.weights(x, allowed, positions))
             y = weights @ v  # (B, H, T, Kv)
+        else:  # The map is never written as a whole.
+            q, k = self.queries_and_keys(x, positions)
+            y = self.fast(q, k, v, attn_mask=allowed, scale=self.score.scale)
         # Dropout draws in the order of memory, which differs between torch's kernels.
         y = y.contiguous()
         joined = y.transpose(-3, -2).flatten(-2)
@@ -106,18 +105,6 @@ class MultiHeadSelfAttention(KerasInit):
     def split_heads(self, x: Tensor) -> Tensor:
         """(B, T, H K) -> (B, H, T, K)."""
         return torch.unflatten(x, -1, (self.num_heads, -1)).transpose(-3, -2)
-
-    def attend_fast(
-        self, x: Tensor, v: Tensor, allowed: Tensor | None, positions: Tensor | None
-    ) -> Tensor:
-        """The weights times v, (B, H, T, Kv), where the map is never written as a whole."""
-        q, k = self.queries_and_keys(x, positions)
-        scale: Any = self.score.scale
-        if self.window is None:
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, scale=scale)
-        q = q * scale
-        real_keys = None if allowed is None else allowed[:, 0, 0]
-        return window_attention(q, k, v, radius=self.window, real_keys=real_keys)
 
 
 class FeedForward(KerasInit):
@@ -163,18 +150,13 @@ class Block(nn.Module):
         self.norm = norm
         self.hide_padded_queries = hide_padded_queries
         self.dropout = nn.Dropout(dropout)
-        widths = [d_input if norm == "pre" else d_output]
-        if d_feed_forward:
-            widths.append(d_output)
         make_norm = nn.Identity if norm == "none" else partial(nn.LayerNorm, eps=1e-6)
-        self.norms = nn.ModuleList(make_norm(width) for width in widths)
+        self.norms = nn.ModuleList([make_norm(d_input if norm == "pre" else d_output)])
+        if d_feed_forward:
+            self.norms.append(make_norm(d_output))
 
     def forward(
-        self,
-        x: Tensor,
-        padding: Tensor,
-        allowed: Tensor | None = None,
-        positions: Tensor | None = None,
+        self, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
     ) -> Tensor:
         """(B, T, d_input) -> (B, T, d_output). padding: (B, T), True at padding."""
 

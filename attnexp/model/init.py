@@ -27,32 +27,29 @@ def _generator(seed: int, path: str, name: str) -> torch.Generator:
 
 
 class KerasInit(nn.Module):
-    """A module whose own layers of torch start as Keras starts them: see `init_layers`."""
+    """A module whose own layers of torch start as Keras starts them: see `init_layer`."""
 
     def init_parameters(self, stream: Stream) -> None:
         """Each parameter from a stream of its own."""
         for name, child in self.named_children():
             if isinstance(child, nn.Linear | nn.Conv1d | nn.LSTM):
-                init_layers(self, stream, name)
+                init_layer(child, stream, name)
 
 
-def init_layers(module: nn.Module, stream: Stream, *names: str) -> None:
-    """Initialise torch layers within a module, by their names in it, as Keras does. Matrices Glorot
-    uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1."""
-    for layer_name in names:
-        layer = module.get_submodule(layer_name)
-        for name, parameter in layer.named_parameters():
-            full_name = f"{layer_name}.{name}"
-            if parameter.ndim == 1:
-                nn.init.zeros_(parameter)
-            elif name.startswith("weight_hh"):
-                nn.init.orthogonal_(parameter, generator=stream(full_name))
-            else:
-                nn.init.xavier_uniform_(parameter, generator=stream(full_name))
-            if isinstance(layer, nn.LSTM) and name.startswith("bias_ih"):
-                # The four gates stand as input, forget, cell, output.
-                _, forget, _, _ = parameter.detach().chunk(4)
-                forget.fill_(1.0)
+def init_layer(layer: nn.Module, stream: Stream, path: str) -> None:
+    """Initialise a layer of torch as Keras does, at its path in the module whose stream it is.
+    Matrices Glorot uniform, recurrent ones orthogonal; biases 0, an LSTM's forget gate 1."""
+    for name, parameter in layer.named_parameters():
+        if parameter.ndim == 1:
+            nn.init.zeros_(parameter)
+        elif name.startswith("weight_hh"):
+            nn.init.orthogonal_(parameter, generator=stream(f"{path}.{name}"))
+        else:
+            nn.init.xavier_uniform_(parameter, generator=stream(f"{path}.{name}"))
+        if name.startswith("bias_ih"):
+            # The four gates of an LSTM stand as input, forget, cell, output.
+            _, forget, _, _ = parameter.detach().chunk(4)
+            forget.fill_(1.0)
 
 
 def init_table(table: torch.Tensor, generator: torch.Generator) -> None:

@@ -56,12 +56,10 @@ class TablePosition(JoinedPosition):
         self.combine = combine
         self.d_output = 2 * d_model if combine == "concat" else d_model
 
-    def forward(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated; positions 0..T-1 where None."""
+    def forward(self, x: Tensor, positions: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, D), or (B, T, 2D) when concatenated."""
         table: Any = self.table_rows()
-        num_tokens = x.shape[-2]
-        rows = table[:num_tokens] if positions is None else F.embedding(positions, table)
-        rows = rows.to(x.dtype)
+        rows = F.embedding(positions, table).to(x.dtype)
         if self.combine == "add":
             return x + rows
         rows = rows.expand_as(x)

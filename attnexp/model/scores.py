@@ -43,11 +43,6 @@ def grid(num_tokens: int, device: torch.device | None = None) -> tuple[Tensor, T
     return position[:, None], position[None, :]
 
 
-def real_keys(key_padding_mask: Tensor) -> Tensor:
-    """Hide padding: (B, T), True at padding, as in `torch.nn` -> (B, 1, 1, T), False there."""
-    return ~key_padding_mask[:, None, None, :]
-
-
 class Causal(Mask):
     """See yourself and what stands before you (C14)."""
 

@@ -16,15 +16,15 @@ SMALLEST_BLOCK = 16  # fewer queries waste less of their band, and lose more on 
 
 
 def window_attention(
-    q: Tensor, k: Tensor, v: Tensor, *, radius: int, real_keys: Tensor | None = None
+    q: Tensor, k: Tensor, v: Tensor, radius: int, attn_mask: Tensor | None = None, scale: float = 1
 ) -> Tensor:
-    """What softmax(q k^T) v gives under `scores.Window` and real keys, in O(T radius).
-    q, already scaled, and k: (B, H, T, K). v: (B, H, T, V). real_keys: (B, T), True at real tokens.
+    """What softmax(q k^T scale) v gives under `scores.Window` and real keys, in O(T radius).
+    q, k: (B, H, T, K). v: (B, H, T, V). attn_mask: (B, 1, 1, T), True at real keys.
     Returns (B, H, T, V), zeros for a query without a real key in its window. Queries are cut into
     blocks, each compared with the keys it can reach (Beltagy et al. 2020, section 3.2)."""
     num_tokens = q.shape[-2]
-    if real_keys is None:
-        real_keys = torch.ones(1, num_tokens, dtype=torch.bool, device=q.device)
+    if attn_mask is None:
+        attn_mask = torch.ones(1, 1, 1, num_tokens, dtype=torch.bool, device=q.device)
     block = max(radius, SMALLEST_BLOCK)
     num_blocks = math.ceil(num_tokens / block)
     # Tokens beyond either end are padding: not real as keys, cut off again as queries.
@@ -36,16 +36,16 @@ def window_attention(
         padded = F.pad(x, (0, 0, radius, beyond + radius))
         return padded.unfold(-2, num_keys, block)
 
-    q = F.pad(q, (0, 0, 0, beyond))
+    q = F.pad(q * scale, (0, 0, 0, beyond))
     q = q.unflatten(-2, (num_blocks, block))  # (B, H, N, C, K)
     k = within_reach(k)
     v = within_reach(v).transpose(-2, -1)  # (B, H, N, S, V)
-    real_keys = within_reach(real_keys[..., None])  # (B, N, 1, S)
+    real_keys = within_reach(attn_mask.mT)  # (B, 1, N, 1, S)
     # Blocks are alike: the first query stands `radius` after the first key that the block holds.
     query, key = grid(num_keys, q.device)
     query = query[radius : radius + block]
     near = Window(radius=radius)(query, key)  # (C, S)
-    allowed = near & real_keys[:, None]  # (B, 1, N, C, S)
+    allowed = near & real_keys  # (B, 1, N, C, S)
     weights = attention_weights(q @ k, allowed)  # (B, H, N, C, S)
     y = weights @ v
     y = y.flatten(-3, -2)

@@ -24,10 +24,9 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     vocab_size = config.data.vocab_size
     network: nn.Module
     if config.model.fills(Baseline):
-        classes = {"num_classes": num_classes} if num_classes > 2 else {}
-        network = build_piece(config.model, vocab_size, seed=seed, **classes)
-        return network
-    if config.model.fills(Network):
+        classes = [num_classes] if num_classes > 2 else []
+        network = build_piece(config.model, vocab_size, *classes, seed=seed)
+    elif config.model.fills(Network):
         surroundings = vocab_size, config.data.max_len, num_classes
         network = build_piece(config.model, *surroundings, seed=seed)
         if num_classes == 2:

@@ -14,8 +14,6 @@ from attnexp.model import seams
 from attnexp.model.scores import grid
 from attnexp.network.make import kept_streams
 
-TOLERANCE = 1e-3  # largest difference, as a share of the largest logit, that passes as rounding
-
 
 def check_start(model: nn.Module, fresh: nn.Module) -> None:
     """Raise `UserError` where two models that were built from one seed differ."""
@@ -80,8 +78,9 @@ def name_piece(piece: object) -> str:
 
 
 def differ(output: Tensor, expected: Tensor) -> bool:
-    """Whether two outputs of one shape differ beyond rounding, which counts NaNs as equal."""
-    tolerance = TOLERANCE * float(expected.nan_to_num().abs().max())
+    """Whether two outputs of one shape differ by more than rounding, which is a thousandth of the
+    largest number. NaNs are equal."""
+    tolerance = 1e-3 * float(expected.nan_to_num().abs().max())
     return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
 
 

@@ -14,10 +14,10 @@ from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig
 from attnexp.data.text import FIRST_WORD, PAD, START
 from attnexp.model import seams
-from attnexp.model.init import Stream, init_layers, init_table
-from attnexp.model.mixers import SummaryToken
+from attnexp.model.init import Stream, init_layer, init_table
+from attnexp.model.mixers import SummaryToken, WordEmbedding
 from attnexp.model.positions import shuffled_positions
-from attnexp.model.scores import grid, real_keys
+from attnexp.model.scores import grid
 from attnexp.network.make import build_piece
 from attnexp.network.pooled import pool_layer, pool_words
 
@@ -41,9 +41,8 @@ class Classifier(nn.Module):
             num_tokens += 1
         width = model.d_model
 
-        words = Piece(kind="attnexp.model.mixers:WordEmbedding")
-        embedding = model if model.fills(seams.Embedding) else words
-        self.embedding: seams.Embedding = build(embedding, config.data.vocab_size, width)
+        make_embedding = partial(build, model) if model.fills(seams.Embedding) else WordEmbedding
+        self.embedding: seams.Embedding = make_embedding(config.data.vocab_size, width)
         self.embedding.requires_grad_(not model.freeze)
         self.scale_embedding: bool = model.scale_embedding
         self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
@@ -79,7 +78,7 @@ class Classifier(nn.Module):
         """The output layers Glorot uniform with bias 0, the summary vector uniform in ±0.05."""
         for name, layer in self.output.named_modules(prefix="output"):
             if isinstance(layer, nn.Linear):
-                init_layers(self, stream, name)
+                init_layer(layer, stream, name)
         if self.cls is not None:
             init_table(self.cls, stream("cls"))
 
@@ -126,7 +125,7 @@ class Classifier(nn.Module):
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
-        real = real_keys(key_padding_mask) if self.hide_padding else None
+        real = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
         if self.pattern is None:
             return real
         num_tokens = key_padding_mask.shape[-1]

@@ -1,7 +1,9 @@
 """Paths of a network that compute the same with less work."""
 
+from functools import partial
 from typing import Any
 
+import torch.nn.functional as F
 from torch import nn
 
 from attnexp.config.schema import Precision
@@ -9,8 +11,8 @@ from attnexp.model.attention import Attention
 from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbedding
 from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
-from attnexp.model.seams import Network
-from attnexp.model.window import SMALLEST_BLOCK
+from attnexp.model.window import SMALLEST_BLOCK, window_attention
+from attnexp.network.classifier import Classifier
 
 REFERENCE = "reference"  # the path of a model that computes as its code reads
 
@@ -26,17 +28,17 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022); also in the
       layers below a pooled one.
     """
-    if isinstance(model, Network) or type(getattr(model, "layers", None)) is not Attention:
+    if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return REFERENCE
     classifier: Any = model
     can_fuse = is_dot_product(classifier)
-    if can_fuse and has_narrow_window(classifier):
+    if has_narrow_window(classifier):
         for block in classifier.layers:
-            block.attention.window = classifier.pattern.radius
+            block.attention.fast = partial(window_attention, radius=classifier.pattern.radius)
         classifier.pattern = None
         return "window"
     for block in classifier.layers:
-        block.attention.fused = can_fuse
+        block.attention.fast = F.scaled_dot_product_attention if can_fuse else None
     classifier.pools_early = is_bare(classifier)
     if not classifier.pools_early:
         return "fused" if can_fuse else REFERENCE
@@ -55,8 +57,8 @@ def is_dot_product(classifier: Any) -> bool:
 
 
 def has_narrow_window(classifier: Any) -> bool:
-    """Whether blocks of keys within a window hold fewer of them than the text."""
-    if type(classifier.pattern) is not Window:
+    """Whether it is a dot product whose keys within a window are fewer than those of the text."""
+    if not is_dot_product(classifier) or type(classifier.pattern) is not Window:
         return False
     radius = classifier.pattern.radius
     num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius

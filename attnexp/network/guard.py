@@ -9,9 +9,6 @@ import torch
 from attnexp.base import reads
 from attnexp.base.errors import RunFailed, UserError
 
-PASSED_ON = (UserError, RunFailed, MemoryError, torch.OutOfMemoryError)
-"""Exceptions that say enough, or that no piece is to blame for."""
-
 
 @contextmanager
 def guard(kinds: Sequence[str]) -> Iterator[None]:
@@ -23,8 +20,8 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
     try:
         with reads.watching():
             yield
-    except PASSED_ON:
-        raise
+    except (UserError, RunFailed, MemoryError, torch.OutOfMemoryError):
+        raise  # These say enough, or no piece is to blame.
     except (Exception, SystemExit) as error:  # User code may raise anything.
         place = place_of(error)
         if not place and isinstance(error, OSError):  # such as a full disk

@@ -19,12 +19,12 @@ from attnexp.model.seams import Layers
 from attnexp.network.guard import guard
 
 
-def build_piece(piece: Piece, *surroundings: Any, seed: int, **by_name: Any) -> Any:
+def build_piece(piece: Piece, *surroundings: Any, seed: int) -> Any:
     """The module of a piece: its class, called with its surroundings and its settings. Raises
     `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    settings = _settings_of(piece, seed) | by_name
+    settings = _settings_of(piece, seed)
     if not pieces.is_ours(kind):
         return _build_users(kind, surroundings, settings, seed)
     try:
@@ -60,7 +60,7 @@ def _build_users(
 
 def _settings_of(piece: Piece, seed: int) -> dict[str, Any]:
     """Settings beside those of every piece in its place; of a piece within it, how to build it."""
-    shared = {f.name for f in fields(piece.base_spec or type(piece))}
+    shared = {f.name for f in fields(piece.base_spec)}
     settings: dict[str, Any] = {}
     for f in fields(piece):
         value = getattr(piece, f.name)

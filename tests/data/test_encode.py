@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
-from attnexp.data.corpus import Corpus, choose_test
+from attnexp.data.corpus import Corpus, draw_test
 from attnexp.data.encode import load_dataset
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
@@ -35,17 +35,18 @@ def test_a_drawn_split_is_stratified_and_keeps_equal_texts_together(share: float
     random = np.random.default_rng(1)
     labels = random.choice(3, 3000, p=[0.7, 0.2, 0.1])
     same = random.integers(2500, size=3000)  # many stand there twice
-    rows = pd.DataFrame({"text": range(3000), "label": labels, "same": same})
-    drawn = choose_test(rows, "text", pd.Series(share, range(3)), seed=0)
-    is_test = rows.same.isin(drawn)
+    rows = pd.DataFrame({"split": "train", "text": range(3000), "label": labels, "same": same})
+    drawn = draw_test(rows, "text", pd.Series(share, range(3)), seed=0)
+    is_test = drawn.split.sort_index() == "test"
+    assert not set(same[is_test]) & set(same[~is_test])
     shares = is_test.groupby(labels).mean()
     assert shares.to_numpy() == pytest.approx(share, abs=0.06)
     assert is_test.mean() == pytest.approx(share, abs=0.01)
 
 
 def test_some_of_every_class_is_left() -> None:
-    rows = pd.DataFrame({"label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
-    assert len(choose_test(rows, "same", pd.Series(0.9, range(2)), seed=0)) < 2
+    rows = pd.DataFrame({"split": "train", "label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
+    assert "train" in {*draw_test(rows, "same", pd.Series(0.9, range(2)), seed=0).split}
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_texts_of_the_same_tokens_are_drawn_together(tmp_path: Path, resample: i
         splits["test"] = TEST
     dataset = load_dataset(write(tmp_path, **splits), resample)
     assert "test texts also occur in train" not in dataset.quality
-    assert len(dataset.test) == (16 if resample is None else 4)
+    assert len(dataset.test.labels) == (16 if resample is None else 4)
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.3, 1.0])
