@@ -20,7 +20,7 @@ from attnexp.model import window
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.mixers import NgramEmbedding, SummaryToken
 from attnexp.model.positions import AlibiBias, RelativeBias, sinusoidal_table
-from attnexp.model.scores import Additive, Causal, Uniform
+from attnexp.model.scores import Additive, Causal, DotProduct, Uniform, attention_weights
 from attnexp.model.seams import JoinedPosition, Rotation
 from attnexp.network import fast as building
 from attnexp.network.build import build_model
@@ -250,8 +250,14 @@ def test_logits_and_gradients_are_those_of_the_loops(words: str, monkeypatch: Pa
             assert torch.allclose(gradient, expected[name], rtol=1e-6, atol=1e-7), name
 
 
+def test_queries_keys_and_values_have_their_own_sizes() -> None:  # C01
+    q, k, v = torch.rand(2, 3, 2), torch.rand(2, 8, 2), torch.rand(2, 8, 10)
+    weights = attention_weights(DotProduct(1, 2, 2, 2)(q, k))
+    torch.testing.assert_close(weights @ v, F.scaled_dot_product_attention(q, k, v))
+
+
 @pytest.mark.parametrize("d_head", [10, 20])
-def test_heads_keep_the_length_and_choose_the_width(d_head: int) -> None:  # C01, C02
+def test_heads_keep_the_length_and_choose_the_width(d_head: int) -> None:  # C02
     layer = MultiHeadSelfAttention(100, num_heads=5, d_head=d_head)
     assert layer(torch.rand(2, 4, 100)).shape == (2, 4, 5 * d_head)
 
@@ -268,6 +274,8 @@ WIDTHS = [
     ({"num_heads": 1, "d_head": 3, "d_value": 6}, 6 * (2 * 3 + 6)),
     ({"num_heads": 4, "d_head": 2, "score": Additive, "d_query": 3, "d_key": 5, "d_value": 7,
       "d_output": 6}, 4 * 6 * (3 + 5 + 2 * 7)),
+    ({"num_heads": 8, "d_head": 2, "d_output": 6}, 4 * 8 * 2 * 6),
+    ({"num_heads": 8, "d_head": 2}, 3 * 8 * 2 * 6),
 ]  # fmt: skip
 
 
