@@ -5,12 +5,14 @@ import re
 import zlib
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 from annotated_types import Gt
 from conftest import Patch
+from numpy.typing import NDArray
 from small import config_in, without_clock
 from torch import Tensor
 
@@ -18,20 +20,27 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
-from attnexp.runs.result import EpochRow, Run, RunResult
+from attnexp.runs.result import EpochRow, Run
 from attnexp.training import loop, run
 from attnexp.training.evaluate import list_errors, measure_again
-from attnexp.training.inputs import load_data, make_splits
+from attnexp.training.inputs import Splits, load_data, make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
 
-Finished = tuple[RunConfig, Path, RunResult]
+FILES = {
+    *(store.CONFIG, store.METRICS, store.RESULT, store.LOG, store.VOCABULARY),
+    *(predictions.WEIGHTS, predictions.FILE),
+}
+
+
+def trained(folder: Path, *words: str) -> Run:
+    path, result = train_run(config_in(folder, *words))
+    return Run(path=path, result=result)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    config = config_in(tmp_path_factory.mktemp("finished"))
-    return config, *train_run(config)
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return trained(tmp_path_factory.mktemp("finished"))
 
 
 def test_words_are_no_config() -> None:
@@ -40,84 +49,88 @@ def test_words_are_no_config() -> None:
         train_run(words)
 
 
-def test_the_folder_holds_what_the_contract_says(finished: Finished) -> None:
-    config, path, made = finished
-    result = store.load_result(path)
-    assert result == made
-    assert {file.name for file in path.iterdir()} == {
-        *(store.CONFIG, store.METRICS, store.RESULT, store.LOG, store.VOCABULARY),
-        *(predictions.WEIGHTS, predictions.FILE),
-    }
-    lines = [json.loads(line) for line in (path / store.METRICS).read_text().splitlines()]
-    assert [EpochRow(**line) for line in lines] == result.epochs
-    assert result.config == to_dict(config)
+def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
+    path, result = finished.path, finished.result
+    assert store.load_result(path) == result
+    assert {file.name for file in path.iterdir()} == FILES
+    lines = (path / store.METRICS).read_text().splitlines()
+    assert [EpochRow(**json.loads(line)) for line in lines] == result.epochs
+    assert result.config == to_dict(config_in(path.parents[1]))
     assert result.data["largest_class"] == 0.5
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
     log = (path / store.LOG).read_text()
     line = r"epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s(, about \d+ s left)?\n"
     assert re.fullmatch(f"({line}){{3}}", log)
-    assert predictions.TEST not in predictions_that_give_the_rows(path, result)
-    assert measure_again(path).metrics == result.test
-    assert measure(*predictions.at_endpoint(Run(path=path, result=result), "final")) == result.test
+    check_predictions(finished, "final")
+    assert predictions.TEST not in predictions.load_arrays(finished, predictions.FILE)
 
 
-def predictions_that_give_the_rows(path: Path, result: RunResult) -> dict[str, Any]:
-    stored = predictions.load_arrays(Run(path=path, result=result), predictions.FILE)
-    for name, row in ((predictions.BEST, result.own_best), (predictions.FINAL, result.final)):
-        found = measure(stored[name], stored[predictions.VAL_LABELS])
-        assert (found.loss, found.accuracy) == (row.val_loss, row.val_accuracy)
+def check_predictions(run: Run, endpoint: str) -> None:
+    """Those that are stored give the metrics of the run, and so do its weights."""
+    result = run.result
+    arrays = predictions.load_arrays(run, predictions.FILE)
+    for name, row in (("best", result.own_best), ("final", result.final)):
+        measured = measure(arrays[name], arrays[predictions.VAL_LABELS])
+        assert (measured.loss, measured.accuracy) == (row.val_loss, row.val_accuracy)
     for row in result.epochs:
-        packed = zlib.decompress(stored[f"{predictions.CORRECT}{row.epoch}"].tobytes())
-        bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=result.data["n_val"])
-        assert bits.mean() == row.val_accuracy
-    return stored
+        packed = zlib.decompress(arrays[f"correct.{row.epoch}"].tobytes())
+        is_right = predictions.unpack(packed, result.data["n_val"])
+        assert is_right.mean() == row.val_accuracy
+    assert measure(*predictions.at_endpoint(run, endpoint)) == result.test
+    assert measure_again(run.path).metrics == result.test
 
 
 def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -> None:
-    seen, predict = list[int](), loop.predict
+    predict = Mock(wraps=loop.predict)
+    monkeypatch.setattr(loop, "predict", predict)
+    run = trained(tmp_path, "train=holdout", "data.limit_test=48")
+    data = run.result.data
+    assert (data["n_train"], data["n_val"], data["n_test"]) == (58, 6, 48)
+    sizes = [len(call.args[1]) for call in predict.call_args_list]
+    assert (sizes[-1], sizes.count(48)) == (48, 1)
+    assert run.result.own_best.val_accuracy == max(row.val_accuracy for row in run.result.epochs)
+    check_predictions(run, "chosen")
 
-    def watch(model: Any, examples: Any, *given: Any) -> Any:
-        seen.append(len(examples))
-        return predict(model, examples, *given)
 
-    monkeypatch.setattr(loop, "predict", watch)
-    path, result = train_run(config_in(tmp_path, "train=holdout", "data.limit_test=48"))
-    assert [result.data[name] for name in ("n_train", "n_val", "n_test")] == [58, 6, 48]
-    assert (seen[-1], seen.count(48)) == (48, 1)
-    assert result.own_best.val_accuracy == max(row.val_accuracy for row in result.epochs)
-    predictions_that_give_the_rows(path, result)
-    assert measure(*predictions.at_endpoint(Run(path=path, result=result), "chosen")) == result.test
-    assert measure_again(path).metrics == result.test
+def splits_of(config: RunConfig) -> Splits:
+    return make_splits(config, load_data(config.data), torch.device("cpu"))
+
+
+def test_held_out_texts_are_a_part_of_those_for_training(tmp_path: Path) -> None:
+    config = config_in(tmp_path, "train=holdout")
+    whole = load_data(config.data)
+    train, val, test = splits_of(config)
+    together = [*train.ids.tolist(), *val.ids.tolist()]
+    assert sorted(together) == sorted(whole.train.ids.tolist())
+    assert test.ids.tolist() == whole.test.ids.tolist()
 
 
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
-    cpu = torch.device("cpu")
-    dataset = load_data(config_in(tmp_path).data)
 
-    def chance(*words: str) -> dict[str, Any]:
+    def draws(*words: str) -> dict[str, Any]:
         config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
-        train, val, test = make_splits(config, dataset, cpu)
-        together = torch.cat([train.ids, val.ids])
-        assert sorted(together.tolist()) == sorted(dataset.train.ids.tolist())  # a partition
-        assert test.ids.tolist() == dataset.test.ids.tolist()
-        assert min(len(train), len(val)) > 0
-        weights = build_model(config).state_dict()["embedding.weight"][1]
-        loss = train_run(config)[1].epochs[0].train_loss
-        return {"init": weights.tolist(), "split": val.ids.tolist(), "loss": loss}
+        weights = build_model(config).state_dict()["embedding.weight"]
+        _, result = train_run(config)
+        return {
+            "init": weights[1].tolist(),
+            "split": splits_of(config).val.ids.tolist(),
+            "loss": result.epochs[0].train_loss,
+        }
 
-    usual = chance()
+    usual = draws()
     for source, moved in (("init", ["init"]), ("order", []), ("split", ["split"])):
-        found = chance(f"seeds.{source}=1")
-        assert [name for name in usual if found[name] != usual[name]] == [*moved, "loss"]
-    assert chance("position=sinusoidal")["split"] == usual["split"]
-    assert chance("train.holdout=0.001")["split"] == usual["split"][:1]
-    assert chance("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == usual
+        others = draws(f"seeds.{source}=1")
+        assert [name for name in usual if others[name] != usual[name]] == [*moved, "loss"]
+    assert draws("position=sinusoidal")["split"] == usual["split"]
+    assert draws("train.holdout=0.001")["split"] == usual["split"][:1]
+    assert draws("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == usual
 
 
-def test_a_finished_run_is_repeated_only_when_asked(finished: Finished, monkeypatch: Patch) -> None:
+def test_a_finished_run_is_repeated_only_when_asked(finished: Run, monkeypatch: Patch) -> None:
     """And is lost to no attempt that fails."""
-    config, path, first = finished
+    path, first = finished.path, finished.result
+    config = config_in(path.parents[1])
     assert train_run(config) == (path, first)
     with monkeypatch.context() as patch:
         patch.delattr(run, "measure")
@@ -136,37 +149,36 @@ def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
     """Words of the file have its vectors, the others their own start; coverage is reported. As many
     threads as the run asks for are set back after it."""
     words = load_data(config_in(tmp_path).data).words
-    file, known = tmp_path / "vectors.txt", words[::2]
+    known = words[::2]
+    file = tmp_path / "vectors.txt"
     file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))
-    num_threads = torch.get_num_threads()
-    given = [f"model.vectors={file}", "model.d_model=4", f"train.threads={num_threads + 1}"]
-    path, result = train_run(config_in(tmp_path, *given, "model.freeze=true"))
-    assert measure_again(path).metrics == result.test
-    assert result.provenance["threads"] == num_threads + 1
-    assert torch.get_num_threads() == num_threads
-    assert result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
-    weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
-    table = weights["embedding.weight"][4:]
+    settings = "model.d_model=4 model.freeze=true train.threads=2".split()
+    run = trained(tmp_path, f"model.vectors={file}", *settings)
+    assert run.result.provenance["threads"] == 2
+    assert torch.get_num_threads() == 1
+    assert run.result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
+    assert measure_again(run.path).metrics == run.result.test
+    table = word_table(run)[4:]
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05
 
 
+def word_table(run: Run) -> NDArray[Any]:
+    return predictions.load_arrays(run, predictions.WEIGHTS)["embedding.weight"]
+
+
 def test_a_word_table_has_a_row_for_each_word(
-    finished: Finished, tmp_path: Path, monkeypatch: Patch
+    finished: Run, tmp_path: Path, monkeypatch: Patch
 ) -> None:
     """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
-
-    _, path, result = finished
-    weights = predictions.load_arrays(Run(path=path, result=result), predictions.WEIGHTS)
-    num_rows = len(weights["embedding.weight"])
-    assert num_rows == 4 + len(load_data(config_in(tmp_path).data).words)
+    table = word_table(finished)
+    assert len(table) == 4 + len(load_data(config_in(tmp_path).data).words)
     monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
-    path, expected = train_run(config_in(tmp_path))
-    whole = predictions.load_arrays(Run(path=path, result=expected), predictions.WEIGHTS)
-    assert len(whole["embedding.weight"]) == 1000
-    for name in weights:
-        np.testing.assert_array_equal(weights[name], whole[name][:num_rows])
-    assert result.test == expected.test
+    larger = trained(tmp_path)
+    whole = word_table(larger)
+    assert len(whole) == 1000
+    np.testing.assert_array_equal(table, whole[: len(table)])
+    assert finished.result.test == larger.result.test
 
 
 def test_patience_ends_training_where_the_held_out_accuracy_no_longer_rises(tmp_path: Path) -> None:
@@ -187,30 +199,29 @@ class Squared:
 
 def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
     loss = "train.loss=test_run:Squared"
-    once, four_times = (
-        train_run(config_in(tmp_path, loss, f"train.loss.factor={factor}"))[1] for factor in (1, 4)
-    )
+    once = trained(tmp_path, loss).result
+    four_times = trained(tmp_path, loss, "train.loss.factor=4").result
     assert once.epochs[0].train_loss == pytest.approx(0.25, abs=0.05)
     assert four_times.epochs[0].train_loss == pytest.approx(1.0, abs=0.2)
     assert once.run_id != four_times.run_id
     with pytest.raises(UserError, match=r"train\.loss\.factor must be greater than 0; got -1"):
         config_in(tmp_path, loss, "train.loss.factor=-1")
     with pytest.raises(UserError, match=r"torch:ones failed: TypeError"):
-        train_run(config_in(tmp_path, "train.loss=torch:ones"))
+        trained(tmp_path, "train.loss=torch:ones")
 
 
-def test_other_texts_are_evaluated(finished: Finished, tmp_path: Path) -> None:
-    _, path, result = finished
+@pytest.mark.parametrize("labels", [["positive", "negative"], ["1", "1", "1"]])
+def test_other_texts_are_evaluated(finished: Run, tmp_path: Path, labels: list[str]) -> None:
+    rows = [f"dish {n} was here,{label}\n" for n, label in enumerate(labels)]
     file = tmp_path / "mine.csv"
-    for labels in (["positive", "negative"] * 20, ["1", "1", "1"]):
-        rows = [f"dish {n} was here,{label}\n" for n, label in enumerate(labels)]
-        file.write_text("".join(["text,label\n", *rows]))
-        again = measure_again(path, [f"data.path={file}", "data.text=text"])
-        assert again.run.result.test == result.test
-        assert again.metrics.n == len(labels)
-        assert len(list_errors(again)) == round(again.metrics.n * (1 - again.metrics.accuracy))
+    file.write_text("".join(["text,label\n", *rows]))
+    again = measure_again(finished.path, [f"data.path={file}", "data.text=text"])
+    assert again.run.result.test == finished.result.test
+    metrics = again.metrics
+    assert metrics.n == len(labels)
+    assert len(list_errors(again)) == round(metrics.n * (1 - metrics.accuracy))
     with pytest.raises(UserError, match="evaluate takes only"):
-        measure_again(path, ["model.heads=2"])
+        measure_again(finished.path, ["model.heads=2"])
 
 
 def test_a_device_that_is_not_here_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:
