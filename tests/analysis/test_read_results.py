@@ -93,22 +93,18 @@ def test_answers_by_example_make_an_accuracy() -> None:
     assert "1 or 0" in message_of(read_results, frame.assign(correct=0.3))
 
 
-def test_a_variant_without_a_pair_is_named() -> None:
-    third = FRAME[:4].assign(variant="c", seed=range(4, 8))
-    groups, metric = read_results(pd.concat([FRAME, third]))
-    assert groups[0].notes == ["c shares no seed with a, so no difference."]
-    assert compare(groups, metric).undecided == ["c − a"]
-
-
-def test_columns_and_rows_that_are_not_used_are_named() -> None:
+def test_what_is_not_used_or_has_no_pair_is_named() -> None:
     frame = FRAME.assign(lr=0.1, status=["done"] * 7 + ["failed"], width=[*"44448888"])
-    frame = pd.concat([frame, FRAME.assign(accuracy=np.nan)])  # as Lightning's csv alternates
-    (group,), _ = read_results(frame)
-    assert group.notes == [
+    empty = FRAME.assign(accuracy=np.nan)  # as Lightning's csv alternates
+    alone = FRAME[:1].assign(variant="c", seed=4)
+    groups, metric = read_results(pd.concat([frame, empty, alone]))
+    assert groups[0].notes == [
+        "c shares no seed with a, so no difference.",
         "Not used: status. A column dataset separates data sets.",
         "Left out: 8 rows with an empty accuracy.",
     ]
-    assert len(group.endpoints) == 8
+    assert len(groups[0].endpoints) == 9
+    assert compare(groups, metric).undecided == ["c − a"]
 
 
 LOSS = {"metric": "loss", "margin": 0.01}
