@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Callable
 from functools import partial
-from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -153,13 +152,13 @@ def test_a_split_without_the_labels_or_columns_of_train_is_refused(
     assert message in refusal(on_disk(tmp_path))
 
 
-@pytest.mark.parametrize("columns", [*permutations(["text", "review", "label"])])
-def test_of_columns_text_and_review_text_is_read(tmp_path: Path, columns: tuple[str, ...]) -> None:
-    table = frame([(f"text {i}", i % 2) for i in range(10)])
-    table["review"] = [f"review {i}" for i in range(10)]
-    table[[*columns]].to_csv(tmp_path / "train.csv", index=False)
-    rows = rows_of(on_disk(tmp_path))
-    assert {text.split()[0] for text, _ in rows["train"] + rows["test"]} == {"text"}
+@pytest.mark.parametrize("header", ["text,review,label", "review,text,label"])
+def test_of_columns_text_and_review_text_is_read(tmp_path: Path, header: str) -> None:
+    first, second, _ = header.split(",")
+    rows = [f"{first} {i},{second} {i},{i % 2}" for i in range(10)]
+    file = write_file(tmp_path / "a.csv", "\n".join([header, *rows]))
+    train = rows_of(on_disk(file))["train"]
+    assert all(text.startswith("text") for text, _ in train)
 
 
 NAMED = {"text": "a; b; text", "label": "y"}
