@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import PUBLISHED, ROOT, Capture, Command, Patch
-from samples import FEW_TEXTS, NARROW, but, message_of, result, save_study, write
+from samples import FEW_TEXTS, NARROW, message_of, write
 
 import attnexp
 from attnexp.analysis.kexue import agreements_with_k, k_rows_like
@@ -19,7 +19,6 @@ from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs.labels import default_settings, settings
-from attnexp.runs.result import Run
 
 
 def test_a_path_that_is_given_twice_counts_once() -> None:
@@ -69,20 +68,6 @@ def test_a_published_study_equals_its_folder(
     assert len(folder.right) >= 4
     np.testing.assert_equal(file.right, folder.right)
     assert str(tmp_path).encode() not in (tmp_path / "p.parquet").read_bytes()
-
-
-SAME = result("a", 1, [0.8])
-
-
-@pytest.mark.parametrize(
-    "other",
-    [result("a", 1, [0.8], "model.heads=4"), but(SAME, code={"model/scores.py": "1"})],
-    ids=["settings", "code"],
-)
-def test_a_label_of_two_configs_is_not_published(tmp_path: Path, publish: Any, other: Run) -> None:
-    save_study(tmp_path, [result("a", 0, [0.8]), other])
-    with pytest.raises(UserError, match=r"a on imdb .* different settings or code"):
-        publish(tmp_path / "blog", "published")
 
 
 def test_results_have_a_column_for_every_setting_that_varies() -> None:

@@ -7,17 +7,13 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
-from made_up import made_answer, made_group, made_reading
+from made_up import made_answer, made_group, made_reading, published
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import METRICS
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
 from attnexp.report import cells, figures
 
 LONG = "a name without any end that goes on for longer than a figure is wide"
@@ -28,17 +24,15 @@ def curves(*groups: Group) -> Figure:
 
 
 def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
-    k = pd.DataFrame({"variant": "none", "epoch": [1, 2, 3], "val_accuracy": [0.8, 0.7, 0.6]})
-    k = k.reindex(columns=["variant", "epoch", *METRICS])
-    group = made_group("none", "pe", published=k, configs={"none": to_dict(compose())})
-    (comparison,) = made_answer(group).comparisons
+    (comparison,) = published("blog").comparisons
     (axes,) = figures.draw_curves([comparison]).axes
     ours, of_k, pe, *_ = axes.lines
-    assert (ours.get_label(), axes.get_ylabel()) == ("none, n = 4", "imdb: accuracy on test, %")
+    assert (ours.get_label(), axes.get_ylabel()) == ("no_pe, n = 40", "imdb: accuracy on test, %")
     assert (ours.get_linestyle(), of_k.get_linestyle()) == ("-", "--")
     assert ours.get_color() == of_k.get_color() != pe.get_color()
-    assert of_k.get_ydata() == pytest.approx([80, 70, 60])
-    curve = comparison.curve[comparison.curve["variant"] == "none"]
+    k_run = comparison.group.k_run("no_pe")
+    assert of_k.get_ydata() == pytest.approx(100 * k_run["val_accuracy"])
+    curve = comparison.curve.query("variant == 'no_pe'")
     mean = 100 * curve["mean"]
     sd = 100 * curve["sd"]
     assert ours.get_ydata() == pytest.approx(mean)
