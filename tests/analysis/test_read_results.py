@@ -42,27 +42,20 @@ def test_differences_are_those_of_scipy(seed: int) -> None:
     assert sorted(found["variant"]) == ["b", "c"]
 
 
-def test_a_file_is_judged_like_its_frame(tmp_path: Path) -> None:
+def test_files_are_judged_like_their_frame(tmp_path: Path) -> None:
+    """Also several of one table, and with blanks around cells."""
     RUNS.to_csv(tmp_path / "a.csv")  # with pandas' index as a first column
     RUNS.to_parquet(tmp_path / "a.parquet")
     RUNS.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    RUNS[:4].to_csv(tmp_path / "half.csv", index=False)
+    blanks = RUNS[4:].to_csv(index=False).replace(",", " , ")
+    (tmp_path / "other_half.csv").write_text(blanks)
     expected = attnexp.judge(RUNS)
-    for path in tmp_path.iterdir():
-        pd.testing.assert_frame_equal(attnexp.judge(path), expected)
-        (group,), _ = read_results([path])
+    for names in ("a.csv", "a.parquet", "a.jsonl", "half.csv other_half.csv"):
+        paths = [tmp_path / name for name in names.split()]
+        pd.testing.assert_frame_equal(attnexp.judge(paths), expected)
+        (group,), _ = read_results(paths)
         assert group.notes == ["Not used: loss, auc. A column dataset separates data sets."]
-
-
-def test_several_files_are_one_table_and_blanks_around_names_do_not_count(tmp_path: Path) -> None:
-    files = [tmp_path / "base.csv", tmp_path / "pe.csv"]
-    files[0].write_text("variant, seed,accuracy\nbase , 1,.8\nbase,2.0,.81\n")
-    files[1].write_text("variant, seed,accuracy\npe, 1 ,.82\n pe,2,.83\n")
-    (group,), _ = read_results(files)
-    values = group.values("result", "accuracy")
-    assert values.to_dict("index") == {
-        "1": {"base": 0.8, "pe": 0.82},
-        "2": {"base": 0.81, "pe": 0.83},
-    }
 
 
 @pytest.mark.parametrize("column", ["dataset", "data", "task"])
