@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import IMDB, Patch, needs_imdb
-from forms import on_disk, write_csv
+from forms import on_disk, write_csv, write_file
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -117,9 +117,9 @@ def test_texts_of_the_same_tokens_are_drawn_together(
     tmp_path: Path, resample: int | None, num_test: int
 ) -> None:
     """Whether they have one label or two, and where test was read, too."""
-    config = write(tmp_path, train=[f"number {i // 2} {'.!'[i % 2]}" for i in range(80)])
-    if resample is not None:
-        write(tmp_path, test=TEST)
+    pairs = "".join(f"number {i}.,0\nnumber {i}!,1\n" for i in range(40))
+    write_file(tmp_path / "train.csv", "text,label\n" + pairs)
+    config = write(tmp_path) if resample is None else write(tmp_path, test=TEST)
     dataset = load_dataset(config, resample)
     assert "test texts also occur in train" not in dataset.quality
     assert len(dataset.test) == num_test

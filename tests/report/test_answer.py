@@ -201,18 +201,14 @@ def test_means_over_data_sets_are_in_every_format() -> None:
     assert (row["variant"], row["baseline"], row["n"]) == ("pe", "no_pe", 6)
 
 
-def test_json_has_null_where_there_is_no_number() -> None:
-    document = formats.make_document(made_answer(made_group("a", "b", seeds=1)))
-    (row,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
+def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
+    answer = made_answer(made_group("a", "b", seeds=1))
+    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, validated on test"
+    document = json.dumps(formats.make_document(answer), allow_nan=False)
+    (row,) = json.loads(document)["differences"]
     assert (row["n"], row["verdict"]) == (1, "too few seeds")
     for key in ("sd", "low", "high", "texts_low", "p", "within", "seeds_at_most"):
         assert row[key] is None
-
-
-def test_a_run_alone_is_one_seed_and_its_table_does_not_repeat_its_name() -> None:
-    answer = made_answer(made_group("pe", seeds=1))
-    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, validated on test"
-    assert list(tables.tabulate_epochs(answer).cells) == ["epoch", "val_accuracy", "val_loss"]
 
 
 def test_missing_seeds_and_notes_are_said() -> None:
