@@ -1,4 +1,4 @@
-"""The answer in words: one golden study, and properties of tables, lines and documents."""
+"""The answer in words: golden studies, and properties of tables, lines and documents."""
 
 import io
 import json
@@ -33,14 +33,26 @@ def printed(answer: Answer) -> str:
     return file.getvalue()
 
 
-def test_the_golden_study() -> None:
-    """`attnexp report outputs/published/contrast` as JSON and as markdown."""
-    answer = published("contrast")
-    text = json.dumps(formats.make_document(answer))
+def test_the_golden_document() -> None:
+    """`attnexp report outputs/published/contrast --json`."""
+    text = json.dumps(formats.make_document(published("contrast")))
     rounded = json.loads(text, parse_float=lambda number: round(float(number), 9))
     assert rounded == json.loads((GOLDEN / "contrast.json").read_text())
-    markdown = formats.format_answer(answer, None, "markdown")
-    assert markdown == (GOLDEN / "contrast.md").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("study", "table", "file"),
+    [
+        ("contrast", None, "contrast.md"),
+        ("blog", None, "blog.md"),
+        ("blog", "study", "blog_study.md"),
+        ("blog_data", None, "blog_data.md"),
+    ],
+)
+def test_the_golden_answers(study: str, table: TableName | None, file: str) -> None:
+    """`attnexp report outputs/published/STUDY --format markdown`, of some with `--table study`."""
+    markdown = formats.format_answer(published(study), table, "markdown")
+    assert markdown == (GOLDEN / file).read_text().strip()
 
 
 LINES = {"blog": 34, "position": 50, "blog_data": 52, "position_x_embedding": 80}
@@ -70,37 +82,15 @@ def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_wh
     assert table.title.endswith("cut at the largest possible: the data are too few")
 
 
-def test_what_all_variants_share_is_said_without_what_is_not_there() -> None:
-    answer = published("blog")
-    _, _, line = printed(answer).partition("All variants: ")
-    study = formats.format_answer(answer, "study", "markdown")
-    for setting in ("max_len=80", "d_model=128", "heads=8", "lr=0.001"):
-        assert setting in line
-        assert setting in study
-    for absent in ("score.scale=false", "vectors=null", "warmup=0"):
-        assert absent not in line
-        assert absent in study
-    _, _, line = printed(published("blog_data")).partition("All variants: ")
-    assert "max_len" not in line
-
-
-def test_k_stands_beside_variants_that_k_trained_alone() -> None:
-    assert "K final" in tables.tabulate_means(published("blog")).cells
-    for study in ("position", "blog_scaled"):
-        assert "K final" not in tables.tabulate_means(published(study)).cells
+@pytest.mark.parametrize("study", ["position", "blog_scaled"])
+def test_k_stands_only_beside_variants_that_k_trained(study: str) -> None:
+    assert "K final" not in tables.tabulate_means(published(study)).cells
 
 
 def test_a_difference_in_a_unit_of_its_own_is_not_in_points() -> None:
     (row,) = made_answer(made_group("a", "b")).differences
     table = tabulate_differences([replace(row, metric=LOSS)])
     assert table.title == "Difference in loss from a at final, margin ±0.01, 95 % intervals"
-
-
-def test_what_seeds_wanted_mean_is_said_where_they_are() -> None:
-    answer = published("blog_data")
-    assert "undecided, 31 to 1,218 seeds" in [row.words for row in answer.differences]
-    assert "A to B seeds: " in printed(answer)
-    assert "A to B seeds: " not in printed(published("blog"))
 
 
 def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
@@ -163,6 +153,7 @@ def test_latex_is_escaped_and_captioned() -> None:
     for part in (r"$\pm$", r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):
         assert part in text
     assert r"no\_pe" in formats.format_answer(published("blog"), "study", "latex")
+    assert "tab:across" in formats.format_answer(published("blog_data"), None, "latex")
     starred = made_answer(made_group("[CLS]", "*"))
     text = formats.format_answer(starred, None, "latex")
     assert not re.search(r"^[\[*]", text, re.MULTILINE)
@@ -191,14 +182,6 @@ def test_no_name_in_csv_is_a_formula() -> None:
     names = pd.DataFrame({"a": ["=1+1", "@A", "-2+3", "+x", "pe"], "b": -1.5})
     written = formats.to_csv(names).splitlines()[1:]
     assert written == ["'=1+1,-1.5", "'@A,-1.5", "'-2+3,-1.5", "'+x,-1.5", "pe,-1.5"]
-
-
-def test_means_over_data_sets_are_in_every_format() -> None:
-    answer = published("blog_data")
-    assert "Mean difference from no_pe over" in formats.format_answer(answer, None, "markdown")
-    assert "tab:across" in formats.format_answer(answer, None, "latex")
-    row = read_csv(answer, "across").iloc[0]
-    assert (row["variant"], row["baseline"], row["n"]) == ("pe", "no_pe", 6)
 
 
 def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:

@@ -102,16 +102,16 @@ def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
 
 
 def test_every_picture_is_written_whatever_the_readers_matplotlibrc_says(tmp_path: Path) -> None:
-    answer = made_answer(made_group("none", "$pe"))
+    answer = made_answer(made_group("none", "$pe$"))
     path = tmp_path / "a.svg"
     with mpl.rc_context({"svg.fonttype": "path", "text.parse_math": True}):
         for figure in (
             figures.draw_curves(answer.comparisons),
             figures.draw_forest(answer.differences),
-            figures.draw_attention(made_reading("$pe <b> c")),
+            figures.draw_attention(made_reading("$pe$ <b> c")),
         ):
             figures.save_figure(figure, path)
-            assert ">$pe" in path.read_text()
+            assert ">$pe$" in path.read_text()
         figures.save_figure(figures.draw_positions(np.zeros((3, 2))), path)
 
 
