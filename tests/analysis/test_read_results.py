@@ -1,5 +1,6 @@
 """Results of other trainers: files and frames are read alike, and a mistake is one message."""
 
+import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,11 +17,20 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.read_results import read_results
 from attnexp.statistics.verdict import MetricSpec
 
-FRAME = pd.DataFrame({"variant": [*"aaaabbbb"], "seed": [0, 1, 2, 3] * 2})
-FRAME["accuracy"] = 0.8 + 0.02 * (FRAME["variant"] == "b") + 0.001 * FRAME["seed"]
-RUNS = FRAME.assign(loss=0.5 - 0.01 * FRAME["seed"], auc=FRAME["accuracy"])
-PER_CENT = FRAME.assign(accuracy=100 * FRAME["accuracy"])
-MIXED = PER_CENT.replace({"accuracy": {PER_CENT["accuracy"].iloc[-1]: 0.823}})
+CSV = """variant,seed,accuracy,loss,auc
+a,0,0.800,0.50,0.800
+a,1,0.801,0.49,0.801
+a,2,0.802,0.48,0.802
+a,3,0.803,0.47,0.803
+b,0,0.820,0.50,0.820
+b,1,0.821,0.49,0.821
+b,2,0.822,0.48,0.822
+b,3,0.823,0.47,0.823
+"""
+RUNS = pd.read_csv(io.StringIO(CSV))
+FRAME = RUNS[["variant", "seed", "accuracy"]]
+PER_CENT = FRAME.assign(accuracy=82.2)
+MIXED = PER_CENT.assign(accuracy=[82.2] * 7 + [0.823])
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -47,9 +57,9 @@ def test_files_are_judged_like_their_frame(tmp_path: Path) -> None:
     RUNS.to_csv(tmp_path / "a.csv")  # with pandas' index as a first column
     RUNS.to_parquet(tmp_path / "a.parquet")
     RUNS.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
-    RUNS[:4].to_csv(tmp_path / "half.csv", index=False)
-    blanks = RUNS[4:].to_csv(index=False).replace(",", " , ")
-    (tmp_path / "other_half.csv").write_text(blanks)
+    blanks = CSV.replace(",", " , ").splitlines(keepends=True)
+    (tmp_path / "half.csv").write_text("".join(blanks[:5]))
+    (tmp_path / "other_half.csv").write_text("".join(blanks[:1] + blanks[5:]))
     expected = attnexp.judge(RUNS)
     for names in ("a.csv", "a.parquet", "a.jsonl", "half.csv other_half.csv"):
         paths = [tmp_path / name for name in names.split()]
@@ -64,21 +74,25 @@ def test_options_name_the_columns_and_a_column_separates_data_sets(column: str) 
     frame.columns = pd.Index(["model", "run", "f1"])
     frame[column] = [*"xxxxxxxxyyyyyyyy"]
     frame["variant"] = "large"  # A column like any other where an option names another one.
-    names: dict[str, Any] = {"dataset_column": column} if column == "task" else {}
-    found = attnexp.judge(frame, metric="f1", variant_column="model", seed_column="run", **names)
+    other = "dataset" if column == "data" else column
+    found = attnexp.judge(
+        frame, metric="f1", variant_column="model", seed_column="run", dataset_column=other
+    )
     assert [*found["data"]] == ["x", "y", "mean over 2"]
-    assert [*found["variant"]] == ["b", "b", "b"]
-    assert [*found["baseline"]] == ["a", "a", "a"]  # the first variant of all
+    assert {*found["variant"]} == {"b"}
+    assert {*found["baseline"]} == {"a"}  # the first variant of all
 
 
 def test_answers_by_example_make_an_accuracy() -> None:
-    keys = {"variant": [*"ab"], "seed": [0.0, 1.0, 2.0], "example": range(10)}
-    frame = pd.MultiIndex.from_product(keys.values(), names=[*keys]).to_frame(index=False)
+    examples = pd.DataFrame({"example": range(10)})
+    frame = FRAME.drop(columns="accuracy").merge(examples, how="cross")
+    frame["seed"] = frame["seed"].astype(float)
     frame["correct"] = frame.eval("example < 5 or variant == 'b' and example < 8")
     (group,), metric = read_results(frame)
     values = group.values("result", "accuracy")
-    assert values.to_dict("list") == {"a": [0.5] * 3, "b": [0.8] * 3}
-    assert [*values.index] == ["0", "1", "2"]  # not 0.0
+    assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
+    assert {*values["a"]} == {0.5}
+    assert {*values["b"]} == {0.8}
     assert group.num_texts == {"result": 10}
     assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
@@ -137,7 +151,11 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME.replace({"seed": {2: None}}), {}, "Row 3 .*has an empty cell"),
         (FRAME.assign(accuracy="80 %"), {}, "Row 1 .*80 %.*no number as accuracy"),
         (FRAME.assign(accuracy="inf"), {}, "inf.*no number"),
-        (MIXED, {}, "Row 8 .*0.823.*neither per cent, as 82.2 is"),
+        (
+            PER_CENT.assign(accuracy=[82.2] * 7 + [0.823]),
+            {},
+            "Row 8 .*0.823.*neither per cent, as 82.2 is",
+        ),
         (FRAME[:0], {}, "no rows with accuracy"),
         (Path("a.xlsx"), {}, "a.xlsx is in no known format"),
     ],
