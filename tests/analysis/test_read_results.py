@@ -1,5 +1,7 @@
 """Results of other trainers: files and frames are read alike, and a mistake is one message."""
 
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,102 +17,104 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.read_results import read_results
 from attnexp.statistics.verdict import MetricSpec
 
-FRAME = pd.DataFrame({"variant": [*"aaaabbbb"], "seed": [0, 1, 2, 3] * 2})
-FRAME["accuracy"] = 0.8 + 0.02 * (FRAME["variant"] == "b") + 0.001 * FRAME["seed"]
-RUNS = FRAME.assign(loss=0.5 - 0.01 * FRAME["seed"], auc=FRAME["accuracy"])
-PER_CENT = FRAME.assign(accuracy=100 * FRAME["accuracy"])
-MIXED = PER_CENT.replace({"accuracy": {PER_CENT["accuracy"].iloc[-1]: 0.823}})
+CSV = """variant,seed,accuracy,loss,auc
+a,0,0.800,0.50,0.800
+a,1,0.801,0.49,0.801
+a,2,0.802,0.48,0.802
+a,3,0.803,0.47,0.803
+b,0,0.820,0.50,0.820
+b,1,0.821,0.49,0.821
+b,2,0.822,0.48,0.822
+b,3,0.823,0.47,0.823
+"""
+RUNS = pd.read_csv(io.StringIO(CSV))
+FRAME = RUNS[["variant", "seed", "accuracy"]]
+PER_CENT = FRAME.assign(accuracy=82.2)
+MIXED = PER_CENT.assign(accuracy=[82.2] * 7 + [0.823])
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_differences_are_those_of_scipy(seed: int) -> None:
-    """Paired t intervals and p-values of a random table, by the seeds that two variants share."""
+    """Paired t intervals and p-values of a random table in any unit, by the seeds that two variants
+    share."""
     rng = np.random.default_rng(seed)
-    num_variants = rng.integers(2, 5)
-    sds = rng.uniform(0.1, 5, num_variants)
-    wide = pd.DataFrame(10 + sds * rng.normal(size=(12, num_variants))).rename_axis("seed")
-    wide = wide.mask(rng.random(wide.shape) < 0.2)
-    frame = wide.melt(var_name="variant", value_name="score", ignore_index=False).reset_index()
-    shuffled = frame.sample(frac=1, random_state=seed)
-    found = attnexp.judge(shuffled, metric="score", margin=0.5, baseline="0").set_index("variant")
-    m = num_variants - 1
-    for variant in range(1, num_variants):
-        test = stats.ttest_rel(wide[variant], wide[0], nan_policy="omit")
-        low, high = test.confidence_interval(1 - 0.05 / m)
-        row = found.loc[str(variant)]
-        assert (row["low"], row["high"]) == pytest.approx((low, high), rel=1e-9, abs=1e-9)
-        assert row["p"] == pytest.approx(min(1, test.pvalue * m), rel=1e-6)
+    unit = 10.0 ** rng.integers(-12, 12)
+    frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": np.repeat(range(12), 3)})
+    frame["score"] = unit * rng.normal(10, [0.1, 1, 5] * 12)
+    frame = frame.sample(frac=0.8, random_state=seed)
+    wide = frame.pivot(index="seed", columns="variant", values="score")
+    found = attnexp.judge(frame, metric="score", margin=unit, lower=True, baseline="a")
+    for row in found.itertuples():
+        test = stats.ttest_rel(wide[row.variant], wide["a"], nan_policy="omit")
+        interval = test.confidence_interval(1 - 0.05 / 2)
+        assert (row.low, row.high) == pytest.approx(interval, rel=1e-9, abs=1e-9 * unit)
+        assert row.p == pytest.approx(min(1, 2 * test.pvalue), rel=1e-6)
+    assert sorted(found["variant"]) == ["b", "c"]
 
 
-def test_a_file_is_judged_like_its_frame(tmp_path: Path) -> None:
+def test_files_are_judged_like_their_frame(tmp_path: Path) -> None:
+    """Also several of one table, and with blanks around cells."""
     RUNS.to_csv(tmp_path / "a.csv")  # with pandas' index as a first column
     RUNS.to_parquet(tmp_path / "a.parquet")
     RUNS.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
-    for path in tmp_path.iterdir():
-        pd.testing.assert_frame_equal(attnexp.judge(path), attnexp.judge(RUNS))
-        assert read_results([path])[0][0].notes == read_results(RUNS)[0][0].notes
-
-
-def test_several_files_are_one_table_and_blanks_around_names_do_not_count(tmp_path: Path) -> None:
-    files = [tmp_path / "base.csv", tmp_path / "pe.csv"]
-    files[0].write_text("variant, seed,accuracy\nbase , 1,.8\nbase,2.0,.81\n")
-    files[1].write_text("variant, seed,accuracy\npe, 1 ,.82\n pe,2,.83\n")
-    (group,), _ = read_results(files)
-    values = group.values("result", "accuracy")
-    assert values.to_dict("index") == {
-        "1": {"base": 0.8, "pe": 0.82},
-        "2": {"base": 0.81, "pe": 0.83},
-    }
+    blanks = CSV.replace(",", " , ").splitlines(keepends=True)
+    (tmp_path / "half.csv").write_text("".join(blanks[:5]))
+    (tmp_path / "other_half.csv").write_text("".join(blanks[:1] + blanks[5:]))
+    expected = attnexp.judge(RUNS)
+    for names in ("a.csv", "a.parquet", "a.jsonl", "half.csv other_half.csv"):
+        paths = [tmp_path / name for name in names.split()]
+        pd.testing.assert_frame_equal(attnexp.judge(paths), expected)
+        (group,), _ = read_results(paths)
+        assert group.notes == ["Not used: loss, auc. A column dataset separates data sets."]
 
 
 @pytest.mark.parametrize("column", ["dataset", "data", "task"])
 def test_options_name_the_columns_and_a_column_separates_data_sets(column: str) -> None:
-    frame = pd.concat([FRAME.assign(**{column: "x"}), FRAME[::-1].assign(**{column: "y"})])
-    frame = frame.rename(columns={"variant": "model", "seed": "run", "accuracy": "f1"})
+    frame = pd.concat([FRAME, FRAME[::-1]])
+    frame.columns = pd.Index(["model", "run", "f1"])
+    frame[column] = [*"xxxxxxxxyyyyyyyy"]
     frame["variant"] = "large"  # A column like any other where an option names another one.
-    names: dict[str, Any] = {"variant_column": "model", "seed_column": "run", "metric": "f1"}
-    if column == "task":
-        names["dataset_column"] = column
-    found = attnexp.judge(frame, **names)
-    assert [*found["data"]][:2] == ["x", "y"]
+    other = "dataset" if column == "data" else column
+    found = attnexp.judge(
+        frame, metric="f1", variant_column="model", seed_column="run", dataset_column=other
+    )
+    assert [*found["data"]] == ["x", "y", "mean over 2"]
     assert {*found["variant"]} == {"b"}
     assert {*found["baseline"]} == {"a"}  # the first variant of all
 
 
 def test_answers_by_example_make_an_accuracy() -> None:
-    num_right = {"a": 5, "b": 8}
-    places = pd.MultiIndex.from_product([num_right, [0.0, 1.0, 2.0], range(10)])
-    frame = places.to_frame(False, ["variant", "seed", "example"])
-    frame["correct"] = (frame["example"] < frame["variant"].map(num_right)).astype(str)
+    examples = pd.DataFrame({"example": range(10)})
+    frame = FRAME.drop(columns="accuracy").merge(examples, how="cross")
+    frame["seed"] = frame["seed"].astype(float)
+    frame["correct"] = frame.eval("example < 5 or variant == 'b' and example < 8")
     (group,), metric = read_results(frame)
     values = group.values("result", "accuracy")
-    assert values.to_dict("list") == {"a": [0.5] * 3, "b": [0.8] * 3}
-    assert [*values.index] == ["0", "1", "2"]  # not 0.0
+    assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
+    assert {*values["a"]} == {0.5}
+    assert {*values["b"]} == {0.8}
     assert group.num_texts == {"result": 10}
     assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
-    assert "1 or 0" in message_of(read_results, frame.replace("True", "0.3"))
+    assert "1 or 0" in message_of(read_results, frame.assign(correct=0.3))
 
 
-def test_a_variant_without_a_pair_is_named() -> None:
-    third = FRAME[:4].assign(variant="c", seed=range(4, 8))
-    groups, metric = read_results(pd.concat([FRAME, third]))
-    assert groups[0].notes == ["c shares no seed with a, so no difference."]
-    assert compare(groups, metric).undecided == ["c − a"]
-
-
-def test_columns_and_rows_that_are_not_used_are_named() -> None:
+def test_what_is_not_used_or_has_no_pair_is_named() -> None:
     frame = FRAME.assign(lr=0.1, status=["done"] * 7 + ["failed"], width=[*"44448888"])
-    frame = pd.concat([frame, FRAME.assign(accuracy=np.nan)])  # as Lightning's csv alternates
-    (group,), _ = read_results(frame)
-    assert group.notes == [
+    empty = FRAME.assign(accuracy=np.nan)  # as Lightning's csv alternates
+    alone = FRAME[:1].assign(variant="c", seed=4)
+    groups, metric = read_results(pd.concat([frame, empty, alone]))
+    assert groups[0].notes == [
+        "c shares no seed with a, so no difference.",
         "Not used: status. A column dataset separates data sets.",
         "Left out: 8 rows with an empty accuracy.",
     ]
-    assert len(group.endpoints) == 8
+    assert len(groups[0].endpoints) == 9
+    assert compare(groups, metric).undecided == ["c − a"]
 
 
 LOSS = {"metric": "loss", "margin": 0.01}
+MORE_IS_BETTER = "More of auc is better, unless you add --lower."
 LESS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
 
 
@@ -130,29 +134,31 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
 ) -> None:
     (group,), metric = read_results(frame, **options)
     assert metric == expected
-    is_note_given = "More of auc is better, unless you add --lower." in group.notes
-    assert is_note_given is (options == {"metric": "auc"})
+    assert (MORE_IS_BETTER in group.notes) is (options == {"metric": "auc"})
 
 
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
-        (FRAME.drop(columns="variant"), {}, ["no column variant", "--variant-column"]),
-        (FRAME, {"metric": "acuracy"}, ["no column acuracy", "'accuracy'", "--metric"]),
-        (RUNS, {"metric": "loss"}, ["--margin", "difference of loss", "in its unit"]),
-        (RUNS, LOSS | {"margin": 0}, ["--margin"]),
-        (FRAME, {"margin": 0.005}, ["in points", "half a point is 0.5"]),  # meant as a share?
-        (FRAME, {"baseline": "c"}, ["there is no c", "a, b"]),
-        (FRAME.assign(seed=range(8)), {}, ["a and another of a, b must share a seed"]),
-        (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, ["Row 9", "a, 0", "differ in: loss"]),
-        (FRAME.replace({"seed": {2: None}}), {}, ["Row 3", "has an empty cell"]),
-        (FRAME.assign(accuracy="80 %"), {}, ["Row 1", "80 %", "no number as accuracy"]),
-        (FRAME.assign(accuracy="inf"), {}, ["inf", "no number"]),
-        (MIXED, {}, ["Row 8", "0.823", "neither per cent, as 82.2 is"]),
-        (FRAME[:0], {}, ["no rows with accuracy"]),
-        (Path("a.xlsx"), {}, ["a.xlsx is in no known format"]),
+        (FRAME.drop(columns="variant"), {}, "no column variant.*--variant-column"),
+        (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
+        (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),
+        (RUNS, LOSS | {"margin": 0}, "--margin"),
+        (FRAME, {"margin": 0.005}, "in points .*half a point is 0.5"),  # meant as a share?
+        (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
+        (FRAME.assign(seed=range(8)), {}, "a and another of a, b must share a seed"),
+        (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, "Row 9 .*a, 0.*differ in: loss"),
+        (FRAME.replace({"seed": {2: None}}), {}, "Row 3 .*has an empty cell"),
+        (FRAME.assign(accuracy="80 %"), {}, "Row 1 .*80 %.*no number as accuracy"),
+        (FRAME.assign(accuracy="inf"), {}, "inf.*no number"),
+        (
+            PER_CENT.assign(accuracy=[82.2] * 7 + [0.823]),
+            {},
+            "Row 8 .*0.823.*neither per cent, as 82.2 is",
+        ),
+        (FRAME[:0], {}, "no rows with accuracy"),
+        (Path("a.xlsx"), {}, "a.xlsx is in no known format"),
     ],
-)  # fmt: skip
-def test_a_mistake_is_one_message(frame: Any, options: dict[str, Any], words: list[str]) -> None:
-    message = message_of(attnexp.judge, frame, **options)
-    assert all(word in message for word in words), message
+)
+def test_a_mistake_is_one_message(frame: Any, options: dict[str, Any], words: str) -> None:
+    assert re.search(words, message_of(attnexp.judge, frame, **options))

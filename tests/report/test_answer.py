@@ -1,8 +1,7 @@
-"""The answer in words: one golden study, and properties of tables, lines and documents."""
+"""The answer in words: golden studies, and properties of tables, lines and documents."""
 
 import io
 import json
-import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,7 @@ from made_up import made_answer, made_group, published
 from rich.console import Console
 from samples import result
 
-from attnexp.analysis.answer import Answer, compare
-from attnexp.analysis.metrics import ACCURACY
-from attnexp.analysis.read_results import read_results
+from attnexp.analysis.answer import Answer
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, cells, formats, tables
 from attnexp.report.tables import make_table, tabulate_differences
@@ -25,6 +22,7 @@ from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
 from attnexp.statistics.verdict import MetricSpec
 
+LOSS = MetricSpec(name="loss", is_share=False, margin=0.01)
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -34,14 +32,26 @@ def printed(answer: Answer) -> str:
     return file.getvalue()
 
 
-def test_the_golden_study() -> None:
-    """`attnexp report outputs/published/contrast` as JSON and as markdown."""
-    answer = published("contrast")
-    text = json.dumps(formats.make_document(answer))
+def test_the_golden_document() -> None:
+    """`attnexp report outputs/published/contrast --json`."""
+    text = json.dumps(formats.make_document(published("contrast")))
     rounded = json.loads(text, parse_float=lambda number: round(float(number), 9))
     assert rounded == json.loads((GOLDEN / "contrast.json").read_text())
-    markdown = formats.format_answer(answer, None, "markdown")
-    assert markdown == (GOLDEN / "contrast.md").read_text().strip()
+
+
+@pytest.mark.parametrize(
+    ("study", "table", "file"),
+    [
+        ("contrast", None, "contrast.md"),
+        ("blog", None, "blog.md"),
+        ("blog", "study", "blog_study.md"),
+        ("blog_data", None, "blog_data.md"),
+    ],
+)
+def test_the_golden_answers(study: str, table: TableName | None, file: str) -> None:
+    """`attnexp report outputs/published/STUDY --format markdown`, of some with `--table study`."""
+    markdown = formats.format_answer(published(study), table, "markdown")
+    assert markdown == (GOLDEN / file).read_text().strip()
 
 
 LINES = {"blog": 34, "position": 50, "blog_data": 52, "position_x_embedding": 80}
@@ -63,64 +73,29 @@ def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_deci
 
 def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_why() -> None:
     (row,) = made_answer(made_group("a", "b")).differences
-    wide = replace(row, interval=row.interval._replace(low=-1.5))
-    table = tabulate_differences([wide])
-    assert table.cells["other seeds"].iloc[0].startswith("[-100.00, ")
-    assert "[-100.00, " in cells.size_of(wide)
-    assert table.title.endswith("cut at the largest possible: the data are too few")
     assert "cut at" not in tabulate_differences([row]).title
+    wide = replace(row, interval=row.interval._replace(low=-1.5))
+    assert "[-100.00, " in cells.size_of(wide)
+    table = tabulate_differences([wide])
+    assert table.cells["other seeds"].str.startswith("[-100.00, ").all()
+    assert table.title.endswith("cut at the largest possible: the data are too few")
 
 
-def test_what_all_variants_share_is_said_without_what_is_not_there() -> None:
-    answer = published("blog")
-    _, _, line = printed(answer).partition("All variants: ")
-    words = {"max_len=80", "d_model=128", "heads=8", "lr=0.001"}
-    absent = {"score.scale=false", "vectors=null", "warmup=0"}
-    assert {*line.split()} & (words | absent) == words
-    assert words | absent <= {*formats.format_answer(answer, "study", "markdown").split()}
-    assert "max_len" not in printed(published("blog_data")).partition("All variants: ")[2]
-
-
-def test_k_stands_beside_variants_that_k_trained_alone() -> None:
-    assert "K final" in tables.tabulate_means(published("blog")).cells
-    for study in ("position", "blog_scaled"):
-        assert "K final" not in tables.tabulate_means(published(study)).cells
-
-
-def test_every_endpoint_of_a_holdout_run_names_its_split() -> None:
-    answer = published("blog_holdout")
-    labels = ["chosen (test)", "final (validation)"]
-    assert list(tables.tabulate_means(answer).cells) == ["variant", *labels]
-    assert list(tabulate_differences(answer.differences).cells["at"]) == labels
+@pytest.mark.parametrize("study", ["position", "blog_scaled"])
+def test_k_stands_only_beside_variants_that_k_trained(study: str) -> None:
+    assert "K final" not in tables.tabulate_means(published(study)).cells
 
 
 def test_a_difference_in_a_unit_of_its_own_is_not_in_points() -> None:
-    frame = pd.DataFrame({"variant": [*"abab"], "seed": [*"0011"], "loss": [0.5, 0.6, 0.6, 0.5]})
-    table = tabulate_differences(compare(*read_results(frame, "loss", margin=0.01)).differences)
-    assert table.title == "Difference in loss from a, margin ±0.01, 95 % intervals"
+    (row,) = made_answer(made_group("a", "b")).differences
+    table = tabulate_differences([replace(row, metric=LOSS)])
+    assert table.title == "Difference in loss from a at final, margin ±0.01, 95 % intervals"
 
 
-def test_what_seeds_wanted_mean_is_said_where_they_are() -> None:
-    answer = published("blog_data")
-    assert "undecided, 31 to 1,218 seeds" in [row.words for row in answer.differences]
-    assert "A to B seeds: " in printed(answer)
-    assert "A to B seeds: " not in printed(published("blog"))
-
-
-def test_n_is_a_column_where_variants_differ_in_seeds() -> None:
-    group = made_group("none", "pe", "rotary", seeds=5)
-    rows = group.endpoints.query("variant != 'pe' or seed != '0'")
-    answer = made_answer(replace(group, endpoints=rows))
-    assert list(tables.tabulate_means(answer).cells["n"]) == ["5", "4", "5"]
-    assert list(tabulate_differences(answer.differences).cells["n"]) == ["4", "5"]
-
-
-def test_numbers_have_two_decimals_in_per_cent_and_four_digits_else() -> None:
-    loss = MetricSpec(name="loss", is_share=False)
-    assert cells.format_number(0.51349, loss) == "0.5135"
-    assert cells.format_number(12.345678, loss) == "12.35"
-    assert cells.format_number(0.81584, ACCURACY) == "81.58"
-    assert cells.format_number(math.nan, ACCURACY) == "–"
+def test_numbers_that_are_no_shares_have_four_digits_and_per_cent_two_decimals() -> None:
+    assert cells.format_number(0.51349, LOSS) == "0.5135"
+    assert cells.format_number(12.345678, LOSS) == "12.35"
+    assert cells.format_number(0.815, MetricSpec()) == "81.50"
 
 
 def save_predictions(folder: Path, logit: int, labels: Any) -> None:
@@ -144,18 +119,22 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         ["macro", "1,500", "25.00", "50.00", "32.50", "–", "–"],
     ]
     macro_f1 = table.frame.set_index(["class", "metric"]).loc[("macro", "F1")]
-    assert (macro_f1["n"], macro_f1["mean"]) == (2, pytest.approx(0.325))
-    assert macro_f1["sd"] == pytest.approx((0.4 - 0.25) / 2**0.5)
+    sd = (0.4 - 0.25) / 2**0.5
+    assert macro_f1[["n", "mean", "sd"]].tolist() == pytest.approx([2, 0.325, sd])
     with pytest.raises(UserError, match="a folder of runs"):
         tables.tabulate_classes(made_answer(made_group("a")))
 
 
-def test_two_protocols_stay_apart_in_every_table() -> None:
+def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split() -> None:
     both = published("blog", "blog_holdout")
     for name in ("differences", "epochs", "metrics"):
         rows = make_table(name, both).cells
         assert [*rows["protocol"].unique()] == ["blog", "holdout"]
-    assert [*tables.tabulate_means(both).cells["protocol"]] == ["blog"] * 2 + ["holdout"] * 2
+    means = tables.tabulate_means(both).cells
+    assert [*means["protocol"]] == ["blog", "blog", "holdout", "holdout"]
+    endpoints = ["final", "best", "chosen (test)", "final (validation)"]
+    assert {*endpoints} <= {*means}
+    assert [*tabulate_differences(both.measured).cells["at"]] == endpoints
 
 
 def test_latex_is_escaped_and_captioned() -> None:
@@ -165,9 +144,10 @@ def test_latex_is_escaped_and_captioned() -> None:
     for part in (r"$\pm$", r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):
         assert part in text
     assert r"no\_pe" in formats.format_answer(published("blog"), "study", "latex")
+    assert "tab:across" in formats.format_answer(published("blog_data"), None, "latex")
     starred = made_answer(made_group("[CLS]", "*"))
-    lines = formats.format_answer(starred, None, "latex").splitlines()
-    assert not [line for line in lines if line.startswith(("[", "*"))]
+    text = formats.format_answer(starred, None, "latex")
+    assert not re.search(r"^[\[*]", text, re.MULTILINE)
 
 
 def read_csv(answer: Answer, table: TableName | None) -> pd.DataFrame:
@@ -181,12 +161,12 @@ def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
     expected = answer.groups[0].endpoints[columns]
     pd.testing.assert_frame_equal(read_csv(answer, None)[columns], expected, check_dtype=False)
     document = formats.make_document(answer)
-    names: dict[TableName, str] = {"differences": "differences", "metrics": "endpoints"}
-    for table, key in names.items():
-        expected = pd.DataFrame(document[key])
-        frame = read_csv(answer, table)
-        assert [*frame] == [*expected]
-        assert frame["mean"].to_list() == pytest.approx(expected["mean"].to_list(), abs=1e-12)
+    for frame, key in (
+        (read_csv(answer, "differences"), "differences"),
+        (read_csv(answer, "metrics"), "endpoints"),
+    ):
+        expected = pd.DataFrame(document[key]).fillna(np.nan)
+        pd.testing.assert_frame_equal(frame, expected, check_dtype=False, rtol=1e-12)
 
 
 def test_no_name_in_csv_is_a_formula() -> None:
@@ -195,35 +175,26 @@ def test_no_name_in_csv_is_a_formula() -> None:
     assert written == ["'=1+1,-1.5", "'@A,-1.5", "'-2+3,-1.5", "'+x,-1.5", "pe,-1.5"]
 
 
-def test_means_over_data_sets_are_in_every_format() -> None:
-    answer = published("blog_data")
-    assert "Mean difference from no_pe over" in formats.format_answer(answer, None, "markdown")
-    assert "tab:across" in formats.format_answer(answer, None, "latex")
-    row = read_csv(answer, "across").iloc[0]
-    assert (row["variant"], row["baseline"], row["n"]) == ("pe", "no_pe", 6)
-
-
-def test_json_has_null_where_there_is_no_number() -> None:
-    document = formats.make_document(made_answer(made_group("a", "b", seeds=1)))
-    (row,) = json.loads(json.dumps(document, allow_nan=False))["differences"]
+def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
+    answer = made_answer(made_group("a", "b", seeds=1))
+    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, validated on test"
+    document = json.dumps(formats.make_document(answer), allow_nan=False)
+    (row,) = json.loads(document)["differences"]
     assert (row["n"], row["verdict"]) == (1, "too few seeds")
     for key in ("sd", "low", "high", "texts_low", "p", "within", "seeds_at_most"):
         assert row[key] is None
 
 
-def test_a_run_alone_is_one_seed_and_its_table_does_not_repeat_its_name() -> None:
-    answer = made_answer(made_group("pe", seeds=1))
-    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, validated on test"
-    assert list(tables.tabulate_epochs(answer).cells) == ["epoch", "val_accuracy", "val_loss"]
-
-
-def test_missing_seeds_and_notes_are_said() -> None:
-    (group,) = published("contrast").groups
-    plan = {name: [*seeds, "99"] for name, seeds in group.planned.items()}
-    text = printed(made_answer(replace(group, planned=plan, notes=["Left out: 3 rows."])))
-    assert "Missing: pe, 1 of 7 planned (seed 99)." in text
+def test_seeds_that_are_missing_are_said_and_where_variants_differ_n_is_a_column() -> None:
+    planned = {"pe": ["0", "98", "99"]}
+    group = made_group("none", "pe", "rotary", planned=planned, notes=["Left out: 3 rows."])
+    text = printed(made_answer(group))
+    assert "Missing: pe, 2 of 3 planned (seed 98, 99)." in text
     assert "Left out: 3 rows." in text
     line = "A difference leaves out seeds that one of its variants lacks; means do not."
     assert line not in text
-    rows = group.endpoints.query("variant == 'pe' or seed != '0'")
-    assert line in printed(made_answer(replace(group, endpoints=rows)))
+    rows = group.endpoints.query("variant != 'pe' or seed != '0'")
+    answer = made_answer(replace(group, endpoints=rows))
+    assert line in printed(answer)
+    assert [*tables.tabulate_means(answer).cells["n"]] == ["4", "3", "4"]
+    assert [*tabulate_differences(answer.differences).cells["n"]] == ["3", "4"]

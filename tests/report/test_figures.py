@@ -1,23 +1,19 @@
 """Pictures: they show the numbers and cut no label."""
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-import pandas as pd
 import pytest
-from made_up import made_answer, made_group, made_reading
+from made_up import made_answer, made_group, made_reading, published
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import METRICS
-from attnexp.analysis.rows import Setup
 from attnexp.base.errors import UserError
-from attnexp.config.compose import compose
-from attnexp.config.schema import to_dict
 from attnexp.report import cells, figures
 
 LONG = "a name without any end that goes on for longer than a figure is wide"
@@ -28,28 +24,26 @@ def curves(*groups: Group) -> Figure:
 
 
 def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
-    k = pd.DataFrame({"variant": "none", "epoch": [1, 2, 3], "val_accuracy": [0.8, 0.7, 0.6]})
-    k = k.reindex(columns=["variant", "epoch", *METRICS])
-    setup = Setup(config=to_dict(compose()), facts={}, code={})
-    group = made_group("none", "pe", published=k, setups={"none": setup})
-    (axes,) = curves(group).axes
-    rows = group.epochs.query("metric == 'val_accuracy' and variant == 'none'")
-    by_epoch = 100 * rows.groupby("epoch")["value"].agg(["mean", "std"])
-    mean, of_k, pe, *_ = axes.lines
-    assert (mean.get_label(), axes.get_ylabel()) == ("none, n = 4", "imdb: accuracy on test, %")
-    assert mean.get_ydata() == pytest.approx(by_epoch["mean"])
-    assert of_k.get_ydata() == pytest.approx([80, 70, 60])
-    assert (mean.get_linestyle(), of_k.get_linestyle()) == ("-", "--")
-    assert mean.get_color() == of_k.get_color() != pe.get_color()
-    low, high = axes.collections[0].get_datalim(axes.transData).get_points()[:, 1]
-    assert low == pytest.approx((by_epoch["mean"] - by_epoch["std"]).min())
-    assert high == pytest.approx((by_epoch["mean"] + by_epoch["std"]).max())
+    (comparison,) = published("blog").comparisons
+    (axes,) = figures.draw_curves([comparison]).axes
+    ours, of_k, pe, *_ = axes.lines
+    assert (ours.get_label(), axes.get_ylabel()) == ("no_pe, n = 40", "imdb: accuracy on test, %")
+    assert (ours.get_linestyle(), of_k.get_linestyle()) == ("-", "--")
+    assert ours.get_color() == of_k.get_color() != pe.get_color()
+    k_run = comparison.group.k_run("no_pe")
+    assert of_k.get_ydata() == pytest.approx(100 * k_run["val_accuracy"])
+    curve = comparison.curve.query("variant == 'no_pe'")
+    mean = 100 * curve["mean"]
+    sd = 100 * curve["sd"]
+    assert ours.get_ydata() == pytest.approx(mean)
+    band = axes.collections[0].get_datalim(axes.transData)
+    assert band.intervaly == pytest.approx([min(mean - sd), max(mean + sd)])
 
 
 def test_data_sets_without_a_curve_are_left_out() -> None:
-    empty = made_group("none", "pe").epochs[:0]
-    without = made_group("none", data="no curve", epochs=empty)
-    figure = curves(made_group("none", "pe", data="cr"), made_group("none", data="sst2"), without)
+    without = made_group("none", data="no curve")
+    without = replace(without, epochs=without.epochs[:0])
+    figure = curves(made_group("none", data="cr"), made_group("none", data="sst2"), without)
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels == ["cr: accuracy on test, %", "sst2: accuracy on test, %"]
     with pytest.raises(UserError, match="no accuracy by epoch"):
@@ -58,34 +52,30 @@ def test_data_sets_without_a_curve_are_left_out() -> None:
 
 def test_no_two_of_many_variants_look_alike() -> None:
     (axes,) = curves(made_group(*"abcdefghijkl")).axes
-    lines = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
+    lines: Any = axes.get_legend_handles_labels()[0]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == 12
 
 
 def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size() -> None:
-    differences = made_answer(made_group("none", "pe", LONG)).differences
-    rows = [replace(row, texts=(-0.05, 0.05)) for row in differences]
+    """With the mean over data sets last."""
+    groups = [made_group("none", LONG, data=data) for data in ("cr", "sst2")]
+    first, second, mean = made_answer(*groups).differences
+    rows = [replace(first, texts=(-0.05, 0.05)), second, mean]
     figure = figures.draw_forest(rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
-    bars = [line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2][:-1]
-    ends = [rows[0].interval.bounds, (-0.05, 0.05), rows[1].interval.bounds, (-0.05, 0.05)]
-    assert np.array(bars) == pytest.approx(100 * np.array(ends))
-    names = axes.get_yticklabels()
-    assert " ".join(names[1].get_text().split()) == f"{LONG} − none, final"
-    assert not names[0].get_window_extent().overlaps(names[1].get_window_extent())
-    sizes = [label.get_text() for label in axes.child_axes[0].get_yticklabels()]
-    assert sizes == [cells.size_of(row) for row in rows]
+    ends = [line.get_xdata() for line in axes.lines if np.size(line.get_xdata()) == 2]
+    shown = [first.interval.bounds, (-0.05, 0.05), second.interval.bounds, mean.interval.bounds]
+    assert np.array(ends[:4]) == pytest.approx(100 * np.array(shown))
+    labels = axes.get_yticklabels()
+    for label, data in zip(labels, ("cr", "sst2", "mean over 2"), strict=True):
+        assert label.get_text().split() == f"{data}: {LONG} − none, final".split()
+    above, below = [label.get_window_extent() for label in labels[:2]]
+    assert not above.overlaps(below)
+    sizes = axes.child_axes[0].get_yticklabels()
+    assert [size.get_text() for size in sizes] == [cells.size_of(row) for row in rows]
     with pytest.raises(UserError, match="no two variants share a seed"):
         figures.draw_forest([])
-
-
-def test_a_forest_of_several_data_sets_ends_with_their_mean() -> None:
-    groups = [made_group("none", "pe", data=data) for data in ("cr", "mr", "sst2")]
-    (axes,) = figures.draw_forest(made_answer(*groups).differences).axes
-    names = [" ".join(label.get_text().split()) for label in axes.get_yticklabels()]
-    subjects = ["cr", "mr", "sst2", "mean over 3"]
-    assert names == [f"{subject}: pe − none, final" for subject in subjects]
 
 
 @pytest.mark.parametrize(("num_padding", "key"), [(0, "key"), (6, "key (padding: 75 %)")])
@@ -106,22 +96,22 @@ def test_no_two_words_beside_a_map_of_attention_overlap() -> None:
     figure.draw_without_rendering()
     axes = figure.axes[0]
     for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
-        words = [label.get_window_extent() for label in labels]
-        assert len(words) == 60
-        assert not any(one.overlaps(other) for one, other in combinations(words, 2))
+        assert len(labels) == 60
+        for word, following in pairwise(labels):
+            assert not word.get_window_extent().overlaps(following.get_window_extent())
 
 
 def test_every_picture_is_written_whatever_the_readers_matplotlibrc_says(tmp_path: Path) -> None:
-    answer = made_answer(made_group("none", "$pe"))
+    answer = made_answer(made_group("none", "$pe$"))
     path = tmp_path / "a.svg"
     with mpl.rc_context({"svg.fonttype": "path", "text.parse_math": True}):
         for figure in (
             figures.draw_curves(answer.comparisons),
             figures.draw_forest(answer.differences),
-            figures.draw_attention(made_reading("$pe <b> c")),
+            figures.draw_attention(made_reading("$pe$ <b> c")),
         ):
             figures.save_figure(figure, path)
-            assert ">$pe" in path.read_text()
+            assert ">$pe$" in path.read_text()
         figures.save_figure(figures.draw_positions(np.zeros((3, 2))), path)
 
 

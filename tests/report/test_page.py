@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 from made_up import made_answer, made_group, made_reading, published
-from samples import result
 
 from attnexp.analysis.group import Group
-from attnexp.analysis.make_groups import make_groups
-from attnexp.analysis.rows import as_rows
 from attnexp.report import page
 
 HOSTILE = '<script>document.title = "taken"</script> & {{ 7 * 7 }} $x^2$'
@@ -31,6 +28,7 @@ def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path)
     place = 0
     for part in parts.split("|"):
         place = text.index(part.strip(), place + 1)
+    assert text.count("Software: attnexp version") == 4  # of 80 runs
 
 
 def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
@@ -52,11 +50,6 @@ def test_data_sets_begin_with_their_mean_and_models_stand_side_by_side(tmp_path:
     assert text.index("<bdi>without</bdi>") < text.index("<bdi>with</bdi>")
     assert text.count("positive, with probability 0.7500") == 2
     assert text.count("mean of the heads of the first layer</figcaption><img") == 2
-
-
-def test_the_code_that_made_runs_is_named_once(tmp_path: Path) -> None:
-    rows = [as_rows(result("a", seed, [0.8])) for seed in (0, 1)]
-    assert written(tmp_path, *make_groups(rows, {})).count("attnexp version 0.1, commit ccccc") == 1
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pandas as pd
 import pytest
-from made_up import made_answer, made_group, published
+from made_up import published
 from rich.console import Console
 
 from attnexp.base.errors import UserError
@@ -50,17 +50,12 @@ def test_no_table_breaks_a_word(study: str) -> None:
         assert len(lines) - len(table.cells) <= 5  # title, heading, rule; nothing folds
 
 
-def test_settings_for_names_are_broken_at_blanks() -> None:
-    names = ["position=none", "position=sinusoidal", "position=learned", "position=rotary"]
-    answer = made_answer(made_group(*names))
-    assert broken_words(tabulate_means(answer), 80) == set()
-    assert broken_words(tabulate_differences(answer.measured), 80) == set()
-
-
-def test_what_is_too_narrow_for_words_loses_no_letter() -> None:
+def test_a_narrow_terminal_breaks_lines_at_blanks_and_loses_no_letter() -> None:
     row = {"variant": "position=sinusoidal mask=padding_causal", "loss": "0.5135 ± 0.0123"}
-    assert broken_words(table_of(row, row | {"loss": "1"}), 45) == set()
-    lines = printed(table_of(row, row | {"loss": "1"}), 20).splitlines()
+    table = table_of(row, row | {"loss": "1"})
+    assert "0.5135 ± 0.0123" in printed(table, 35)
+    assert broken_words(table, 30) == set()
+    lines = printed(table, 20).splitlines()
     letters = "".join(line[:10] for line in lines).replace(" ", "")
     assert "position=sinusoidalmask=padding_causal" in letters
 
