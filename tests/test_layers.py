@@ -1,16 +1,16 @@
 """Imports point down, and `attnexp --help` imports nothing heavy."""
 
-import ast
+import json
 import re
 import subprocess
 import sys
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-PACKAGE = Path(__file__).parent.parent / "attnexp"
+RUFF = Path(sys.executable).with_name("ruff")
 
 PACKAGES = """base model statistics config data network runs training analysis inspect report sweeps
 claims cli""".split()
@@ -19,37 +19,18 @@ claims cli""".split()
 TOP = {"api", "__main__"}
 """Modules outside any package; they stand with `cli`."""
 
-MODULES = {
-    ".".join(path.relative_to(PACKAGE).with_suffix("").parts): path
-    for path in PACKAGE.rglob("*.py")
-    if path.name != "__init__.py"
-}
+
+def graph() -> dict[str, list[str]]:
+    """Modules that each module imports: anywhere in it, for types alone, or by text."""
+    command = [RUFF, "analyze", "graph", "--detect-string-imports", "attnexp"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    names = re.sub(r'"attnexp/([^"]*)\.py"', r'"\1"', printed).replace("/", ".")
+    imports = json.loads(names)
+    modules = [name for name in imports if not name.endswith("__init__")]
+    return {name: [x for x in imports[name] if x in modules] for name in modules}
 
 
-@cache
-def imported(path: Path) -> set[str]:
-    """Modules of this package that a file imports: anywhere in it, for types alone, or by text."""
-    names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            match = re.fullmatch(r"(attnexp(?:\.\w+)+)(?::\w+)?", node.value)
-            if match:
-                names.add(match[1])
-    return {module for name in names for module in [module_of(name)] if module}
-
-
-def module_of(name: str) -> str:
-    """`config.schema` for `attnexp.config.schema.RunConfig`; empty for what is not ours."""
-    package, _, rest = name.partition(".")
-    if package != "attnexp":
-        return ""
-    while rest and rest not in MODULES:
-        rest = rest.rpartition(".")[0]
-    return rest
+IMPORTS = graph()
 
 
 def package_of(module: str) -> str:
@@ -57,14 +38,14 @@ def package_of(module: str) -> str:
     return "cli" if name in TOP else name
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", IMPORTS)
 def test_imports_point_down(module: str) -> None:
     allowed = PACKAGES[: PACKAGES.index(package_of(module)) + 1]
-    assert {package_of(name) for name in imported(MODULES[module])} <= {*allowed}
+    assert {*map(package_of, IMPORTS[module])} <= {*allowed}
 
 
 def test_no_two_modules_import_each_other() -> None:
-    TopologicalSorter({name: imported(path) for name, path in MODULES.items()}).prepare()
+    TopologicalSorter(IMPORTS).prepare()
 
 
 LIGHT = """
