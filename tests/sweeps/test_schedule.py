@@ -23,9 +23,6 @@ def test_finished_runs_are_loaded_and_missing_ones_done(tmp_path: Path, done: li
     second = run_sweep(small(tmp_path, "study=blog", "seed=0,1"))
     assert done == ["none 0", "sinusoidal 0", "none 1", "sinusoidal 1"]
     assert finished(second)[:2] == finished(first)
-    assert [entry.before for entry in second] == [True, True, False, False]
-    recorded = {run.run_id for run in stored_study(tmp_path / "blog").runs}
-    assert recorded == {entry.path.name for entry in second}
 
 
 class Cluster(Executor):

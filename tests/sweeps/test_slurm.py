@@ -134,7 +134,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0
 KillWait=10
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={megabytes}
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory=2048
 PartitionName=main Nodes=ALL Default=YES MaxTime=180
 """
 
@@ -165,18 +165,14 @@ def node(tmp_path: Path) -> Iterator[Environment]:
 def configure(folder: Path) -> Path:
     for name in ("state", "spool"):
         (folder / name).mkdir(parents=True)
-    with socket.socket() as first, socket.socket() as second:
-        for free in (first, second):
-            free.bind(("127.0.0.1", 0))
-        ports = [free.getsockname()[1] for free in (first, second)]
-    megabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20
+    host = socket.gethostname().partition(".")[0]
+    cores = len(os.sched_getaffinity(0))
+    any_port = ("127.0.0.1", 0)
+    with socket.create_server(any_port) as first, socket.create_server(any_port) as second:
+        ports = [first.getsockname()[1], second.getsockname()[1]]
+    text = CONFIG.format(host=host, ports=ports, user=folder.owner(), folder=folder, cores=cores)
     config = folder / "slurm.conf"
-    config.write_text(
-        CONFIG.format(
-            host=socket.gethostname().partition(".")[0], ports=ports, user=Path(folder).owner(),
-            folder=folder, cores=len(os.sched_getaffinity(0)), megabytes=megabytes,
-        )
-    )  # fmt: skip
+    config.write_text(text)
     return config
 
 
