@@ -25,9 +25,8 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
         "epoch": [1, 2, 3],
         "metric": ["val_accuracy", "val_loss"],
     }
-    place: dict[str, Any] = {"data": data, "protocol": "blog"}
     epochs = pd.MultiIndex.from_product(keys.values(), names=[*keys]).to_frame(index=False)
-    epochs = epochs.assign(**place)
+    epochs = epochs.assign(data=data, protocol="blog")
     number = epochs["variant"].map(variants.index)
     noise = np.random.default_rng(0).normal(0, 0.002, len(epochs))
     epochs["value"] = 0.8 + 0.01 * number - 0.005 * epochs["epoch"] + noise
@@ -40,7 +39,7 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
         "families": [differences_from(variants[0], variants)],
         "num_texts": {"final": 1000},
     }
-    return Group(variants=list(variants), **place, **(about | more))
+    return Group(variants=list(variants), data=data, protocol="blog", **(about | more))
 
 
 def made_answer(*groups: Group) -> Answer:

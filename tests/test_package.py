@@ -66,11 +66,6 @@ def test_a_small_measurement(tmp_path: Path) -> None:
     rows = ["ours", "ours, train.fast=false", "fused attention in our loop", "the usual PyTorch"]
     for table in measured["training"]["tables"].values():
         assert list(table) == rows  # without Keras, its rows are left out
-        for row in table.values():
-            assert 0 <= row["figures"]["accuracy"] <= 1
-            for seconds in row["seconds"].values():
-                assert len(seconds) == 2
-                assert min(seconds) > 0
     assert "`attnexp train`, to the first step" in page.read_text()
 
 

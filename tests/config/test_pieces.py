@@ -15,7 +15,6 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.compose import compose
 from attnexp.config.schema import foreign_code, meanings, to_dict
-from attnexp.model.seams import Rotation, ScoreBias
 from attnexp.network.build import try_to_build
 
 MODULE = """
@@ -72,11 +71,9 @@ def name(own_module: OwnModule) -> str:
 
 def test_a_spec_is_what_the_signature_says(name: str) -> None:
     config = compose(f"position={name}:Slower", "position.rate=0.5")
-    assert (config.position.rate, config.position.steps, config.position.way) == (0.5, 3, "left")
-    assert str(to_dict(config)["position"]["shape"]) == "one"
+    settings = {"rate": 0.5, "shape": "one", "steps": 3, "way": "left", "shuffled": False}
+    assert to_dict(config)["position"] == settings | {"kind": f"{name}:Slower"}
     assert meanings(config)["position.rate"] == "Per token."
-    assert config.position.fills(ScoreBias)
-    assert not config.position.fills(Rotation)
     assert compose(f"position={name}:Turn").position.layout == "interleaved"
     config = compose(f"model={name}:Mix", f"model.pooling={name}:Pool", "model.pooling.power=3")
     assert (config.model.width, config.model.pooling.power) == (3, 3)
