@@ -49,13 +49,15 @@ def others(config: RunConfig, key: str) -> list[Any]:
     """Other values of a setting: every other option, or a number near it."""
     places = {name: (section, field) for name, section, field in walk(config)}
     section, field = places[key]
+    kind: Any = field.type
     value = getattr(section, field.name)
+    options: list[Any]
     if key == "data.tokenizer":
         options = [*TOKENIZERS]
     elif key == "train.loss":
         options = ["torch.nn.functional:mse_loss"]
     elif isinstance(value, str):
-        options = TypeAdapter(field.type).json_schema()["enum"]
+        options = TypeAdapter(kind).json_schema()["enum"]
     elif isinstance(value, bool):
         options = [not value]
     elif isinstance(value, int):
@@ -63,7 +65,7 @@ def others(config: RunConfig, key: str) -> list[Any]:
     elif isinstance(value, float):
         options = [value / 2 + 0.1]
     else:
-        options = [0.01 if "float" in str(field.type) else 6]
+        options = [0.01 if "float" in str(kind) else 6]
     return [option for option in options if option != value]
 
 

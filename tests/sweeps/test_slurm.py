@@ -91,6 +91,12 @@ def test_a_job_that_slurm_ended_is_said_with_its_state_and_log(
     assert executor.folder.exists()
 
 
+def end(executor: SlurmQueue, *outcome: object) -> None:
+    """Let the first job write its outcome, as submitit does."""
+    submitit.core.utils.cloudpickle_dump(outcome, executor.folder / "7_0_result.pkl")
+    executor.wait([])
+
+
 def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: Capture) -> None:
     executor, future = start(tmp_path)
     (answers / "squeue.txt").write_text("7|PENDING|Resources\n")
@@ -99,18 +105,14 @@ def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: 
     (answers / "squeue").write_text("#!/bin/sh\nexit 1\n")
     look(executor)
     assert executor.status == "squeue does not answer"
-    result = executor.folder / "7_0_result.pkl"
-    submitit.core.utils.cloudpickle_dump(("success", template), result)
-    executor.wait([])
+    end(executor, "success", template)
     assert future.result(timeout=0) == template
     (answers / "scancel").write_text("#!/bin/sh\nexit 1\n")
     executor.close()
     assert f"Remove them: scancel --name={executor.name}" in capfd.readouterr().err
     assert not executor.folder.exists()
     executor, future = start(tmp_path)
-    result = executor.folder / "7_0_result.pkl"
-    submitit.core.utils.cloudpickle_dump(("error", "ImportError: attnexp"), result)
-    executor.wait([])
+    end(executor, "error", "ImportError: attnexp")
     with pytest.raises(RuntimeError, match="job 7 ended: FAILED"):
         future.result(timeout=0)
 
