@@ -1,6 +1,7 @@
 """A made-up comparison, and what a made-up model reads."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,8 @@ FINAL = ENDPOINTS["blog"][0]
 
 
 def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) -> Group:
-    keys = {
-        "variant": variants,
-        "seed": [str(seed) for seed in range(seeds)],
-        "epoch": [1, 2, 3],
-        "metric": ["val_accuracy", "val_loss"],
-    }
-    epochs = pd.MultiIndex.from_product(keys.values(), names=[*keys]).to_frame(index=False)
+    rows = product(variants, map(str, range(seeds)), [1, 2, 3], ["val_accuracy", "val_loss"])
+    epochs = pd.DataFrame(rows, columns=["variant", "seed", "epoch", "metric"])
     epochs = epochs.assign(data=data, protocol="blog")
     number = epochs["variant"].map(variants.index)
     noise = np.random.default_rng(0).normal(0, 0.002, len(epochs))

@@ -125,14 +125,13 @@ def test_a_program_that_knows_only_hydra_gets_the_same(words: str) -> None:
 
 
 SINE = "kind: attnexp.model.positions:SinusoidalPosition"
-GLOBAL = "# @package _global_"
 FILES = {
     "conf/position/four.yaml": f"# Four times as large.\n{SINE}\nscale: 4",
     "conf/model/deep.yaml": "kind: attnexp.model.attention:Attention\nbefore: cnn",
-    "conf/experiment/mine.yaml": f"{GLOBAL}\ndefaults: [override /position: four]\n"
-    "seed: ${train.epochs}4",
-    "conf/experiment/other.yaml": f"{GLOBAL}\nposition: {{scale: 7}}\ntrain: {{epochs: 4}}",
-    "conf/experiment/heir.yaml": f"{GLOBAL}\ndefaults: [other]\ntrain: {{lr: 0.25}}",
+    "conf/experiment/mine.yaml": "# @package _global_\n"
+    "defaults: [override /position: four]\nseed: ${train.epochs}4",
+    "conf/experiment/other.yaml": "# @package _global_\nposition: {scale: 7}\ntrain: {epochs: 4}",
+    "conf/experiment/heir.yaml": "# @package _global_\ndefaults: [other]\ntrain: {lr: 0.25}",
     "one.yaml": "position: {kind: learned, dropout: 0.5}\ntrain: {epochs: 3, lr: 0.5}",
     "two.yaml": "position: {kind: alibi}\ntrain: {epochs: '${seed}'}\nseed: 4",
 }
