@@ -56,7 +56,8 @@ def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
 
 
 ONE_EPOCH = {"train.epochs": 1, "position.kind": None}
-PLAN = replace(study_of(("a", 0, "1-x"), ("b", 0, "2-x")), **acting(ONE_EPOCH))
+RUNS = [("a", 0, "1-x"), ("b", 0, "2-x")]
+PLAN = replace(study_of(*RUNS, command="attnexp sweep a=1 'b=2 3'"), **acting(ONE_EPOCH))
 OTHER_PLANS: list[dict[str, Any]] = [
     acting(ONE_EPOCH | {"train.epochs": 2}),
     acting({"train.epochs": 1}),
@@ -74,15 +75,14 @@ def test_another_plan_is_refused_with_the_words_that_differ(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     study = tmp_path / "s"
-    first = replace(PLAN, commands=["attnexp sweep a=1 'b=2 3'"])
-    manifest.record_runs(study, first)
-    other = replace(first, **change, commands=["attnexp sweep a=1 c=4"])
+    manifest.record_runs(study, PLAN)
+    other = replace(PLAN, **change, commands=["attnexp sweep a=1 c=4"])
     message = message_of(manifest.record_runs, study, other)
     assert "another plan (it differs in 'b=2 3' c=4)" in message
-    other = replace(other, commands=first.commands)
+    other = replace(PLAN, **change)
     message = message_of(manifest.record_runs, study, other)
     assert "(it differs in data, files or default settings)" in message
-    assert stored_study(study) == first
+    assert stored_study(study) == PLAN
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:

@@ -103,9 +103,8 @@ def test_a_run_elsewhere_is_awaited(tmp_path: Path, monkeypatch: Patch, done: li
 def test_runs_of_other_code_can_be_taken(tmp_path: Path, done: list[str], capsys: Capture) -> None:
     sweep = small(tmp_path, "position=none,rotary", "seed=0,1")
     for entry in run_sweep(sweep)[:3]:  # as if a file had been another one then
-        settings, _, _ = entry.path.name.partition("-")
-        old = entry.path.with_name(f"{settings}-0000aaaa")
-        entry.path.rename(old)
+        settings = entry.path.name.split("-")[0]
+        entry.path.rename(entry.path.with_name(f"{settings}-0000aaaa"))
     assert [entry.before for entry in scan(sweep)] == [False, False, False, True]
     assert "changed since 3 of these runs. --any-code takes such runs" in capsys.readouterr().err
     done.clear()
