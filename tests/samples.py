@@ -108,9 +108,11 @@ train.threads=1""".split()
 def composed(words: str) -> RunConfig:
     """A small config of these words, with few numbers large enough to hide what they do."""
     given = words.split()
-    windows = ("mask=window", "mask=restricted", "mask=window_padding")
-    more = ["mask.radius=1"] if any(word in windows for word in given) else []
-    more += ["model.buckets=16"] if "model=fasttext" in given else []
+    more = []
+    if "mask=window" in words or "mask=restricted" in words:
+        more += ["mask.radius=1"]
+    if "model=fasttext" in words:
+        more += ["model.buckets=16"]
     try:
         return compose([*SMALL_MODEL, *NARROW, *more, *given])
     except UserError:  # without attention

@@ -164,9 +164,8 @@ def test_a_folder_of_options_is_read_and_ours_win_with_a_note(here: Path, capsys
     words = ["config", "data=short", "position=rotary", "--config-dir", "more", "--json"]
     app(words, standalone_mode=False)
     out, err = capsys.readouterr()
-    config = json.loads(out)
-    assert config["data"]["max_len"] == 7
-    assert config["position"]["kind"] == "attnexp.model.positions:RotaryPosition"
+    assert '"max_len": 7' in out
+    assert '"kind": "attnexp.model.positions:RotaryPosition"' in out
     assert "conf/position/rotary.yaml is not read" in err
 
 
@@ -210,8 +209,10 @@ def test_what_is_wrong_with_an_experiment_is_said(
 
 def test_axes_expand_as_hydra_writes_them() -> None:
     words = "+model/pooling=max,mean seed=range(1,4) ++train.lr=choice(0.1,0.2) ~position"
-    axes = "model.pooling=max,model.pooling=mean seed=1,seed=2,seed=3 train.lr=0.1,train.lr=0.2"
-    assert expand(words.split()) == [*(axis.split(",") for axis in axes.split()), ["position=null"]]
+    assert [",".join(axis) for axis in expand(words.split())] == [
+        "model.pooling=max,model.pooling=mean", "seed=1,seed=2,seed=3",
+        "train.lr=0.1,train.lr=0.2", "position=null",
+    ]  # fmt: skip
     assert expand(["seed=0,1", "experiment=a", "seed=5", "experiment=b"]) == [
         ["experiment=a"], ["seed=5"], ["experiment=b"]
     ]  # fmt: skip

@@ -103,12 +103,15 @@ def test_what_is_wrong_with_a_class_is_reported(words: str, message: list[str], 
     assert all(part.replace("NAME", name) in told for part in message), told
 
 
-def test_a_module_that_fails_or_exits_when_imported_is_named(name: str, tmp_path: Path) -> None:
-    for end, said in (("raise SystemExit(0)", "SystemExit: 0"), ("1 / 0", "ZeroDivisionError")):
-        module = f"{name}_{len(end)}"
-        (tmp_path / f"{module}.py").write_text(f"{MODULE}\n{end}\n")
-        with pytest.raises(UserError, match=f"{module}:Mix cannot be imported: {said}"):
-            compose(f"model={module}:Mix")
+@pytest.mark.parametrize(
+    ("line", "said"), [("raise SystemExit(0)", "SystemExit: 0"), ("1 / 0", "ZeroDivisionError")]
+)
+def test_a_module_that_fails_or_exits_when_imported_is_named(
+    own_module: OwnModule, line: str, said: str
+) -> None:
+    name = own_module(line)
+    with pytest.raises(UserError, match=f"{name}:Mix cannot be imported: {said}"):
+        compose(f"model={name}:Mix")
 
 
 def test_a_class_of_the_script_is_refused(name: str, monkeypatch: Patch) -> None:
