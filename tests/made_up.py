@@ -1,6 +1,7 @@
 """A made-up comparison, and what a made-up model reads."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,9 @@ FINAL = ENDPOINTS["blog"][0]
 
 
 def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) -> Group:
-    keys = {
-        "variant": variants,
-        "seed": [str(seed) for seed in range(seeds)],
-        "epoch": [1, 2, 3],
-        "metric": ["val_accuracy", "val_loss"],
-    }
-    place: dict[str, Any] = {"data": data, "protocol": "blog"}
-    epochs = pd.MultiIndex.from_product(keys.values(), names=[*keys]).to_frame(index=False)
-    epochs = epochs.assign(**place)
+    rows = product(variants, map(str, range(seeds)), [1, 2, 3], ["val_accuracy", "val_loss"])
+    epochs = pd.DataFrame(rows, columns=["variant", "seed", "epoch", "metric"])
+    epochs = epochs.assign(data=data, protocol="blog")
     number = epochs["variant"].map(variants.index)
     noise = np.random.default_rng(0).normal(0, 0.002, len(epochs))
     epochs["value"] = 0.8 + 0.01 * number - 0.005 * epochs["epoch"] + noise
@@ -40,7 +35,7 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
         "families": [differences_from(variants[0], variants)],
         "num_texts": {"final": 1000},
     }
-    return Group(variants=list(variants), **place, **(about | more))
+    return Group(variants=list(variants), data=data, protocol="blog", **(about | more))
 
 
 def made_answer(*groups: Group) -> Answer:

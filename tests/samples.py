@@ -52,17 +52,32 @@ def but(run: Run, **figures: Any) -> Run:
     return replace(run, result=replace(run.result, **figures))
 
 
+def save_run(root: Path, run: Run, run_id: str) -> Path:
+    """Folder of a finished run, below the root of all results."""
+    folder = store.run_dir(root, run_id)
+    folder.mkdir(parents=True)
+    store.save_result(folder, but(run, run_id=run_id).result)
+    return folder
+
+
+def study_of(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
+    """The study of these runs, each as variant, seed and id."""
+    variants = dict[str, dict[str, str]]()
+    entries = []
+    for name, seed, run_id in runs:
+        variants[name] = {}
+        entries.append(PlannedRun(variant=name, seed=str(seed), run_id=run_id))
+    return Manifest(variants=variants, commands=[command], runs=entries)
+
+
 def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
-    """Write runs and the study that names them, below the root of all results."""
+    """Write runs and the study that names them."""
     entries = []
     for run in runs:
         run_id = f"{study}{run.label}{run.result.seed}-0"
-        folder = store.run_dir(root, run_id)
-        folder.mkdir(parents=True)
-        store.save_result(folder, but(run, run_id=run_id).result)
-        entries.append(PlannedRun(variant=run.label, seed=str(run.result.seed), run_id=run_id))
-    variants: dict[str, dict[str, str]] = {run.label: {} for run in runs}
-    record_runs(root / study, Manifest(variants=variants, runs=entries, commands=["attnexp sweep"]))
+        save_run(root, run, run_id)
+        entries.append((run.label, run.result.seed, run_id))
+    record_runs(root / study, study_of(*entries))
 
 
 def write(path: Path, text: str) -> None:
@@ -93,9 +108,11 @@ train.threads=1""".split()
 def composed(words: str) -> RunConfig:
     """A small config of these words, with few numbers large enough to hide what they do."""
     given = words.split()
-    windows = ("mask=window", "mask=restricted", "mask=window_padding")
-    more = ["mask.radius=1"] if any(word in windows for word in given) else []
-    more += ["model.buckets=16"] if "model=fasttext" in given else []
+    more = []
+    if "mask=window" in words or "mask=restricted" in words:
+        more += ["mask.radius=1"]
+    if "model=fasttext" in words:
+        more += ["model.buckets=16"]
     try:
         return compose([*SMALL_MODEL, *NARROW, *more, *given])
     except UserError:  # without attention

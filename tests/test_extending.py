@@ -1,13 +1,12 @@
 """Pieces of one's own: what they may do, and what is refused."""
 
-import json
 import re
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
-from conftest import Command, OwnModule, Patch, Refused
+from conftest import Command, Json, OwnModule, Patch, Refused
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
@@ -62,25 +61,18 @@ def test_a_mixer_may_change_the_width(own: str) -> None:
 
 
 def test_a_network_is_trained_resumed_and_read_like_ours(
-    own: str, here: Command, refused: Refused, monkeypatch: Patch
+    own: str, here: Command, here_json: Json, refused: Refused, monkeypatch: Patch
 ) -> None:
     """Its settings and attributes have names of ours, which mean nothing there."""
     words = [f"model={own}:Bag", "model.vectors=mine", *FEW]
-    measure_epoch = loop.measure_epoch
-
-    def stop_after_one_epoch(*args: Any) -> Any:
-        if args[4] == 2:
-            raise KeyboardInterrupt
-        return measure_epoch(*args)
-
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "measure_epoch", stop_after_one_epoch)
+        patch.setattr(loop, "measure_epoch", Mock(side_effect=KeyboardInterrupt))
         assert here("train", *words).returncode == 130
     trained = here("train", *words)
     assert trained.returncode == 0, trained.stderr
     (folder,) = re.findall(r"^Results: (.*)$", trained.stdout, re.MULTILINE)
-    result = json.loads(here("train", *words, "--json").stdout)
-    assert result["provenance"]["resumed"] == ["the end of epoch 2"]
+    result = here_json("train", *words)
+    assert result["provenance"]["resumed"] == ["the end of epoch 1"]
     assert (result["provenance"]["path"], result["label"].split()[1]) == ("reference", "Bag")
     stored, measured = here("evaluate", folder, "--trust-code").stdout.splitlines()
     assert stored.removeprefix("stored   ") == measured.removeprefix("measured ")
@@ -93,12 +85,12 @@ def test_a_network_is_trained_resumed_and_read_like_ours(
 
 
 def test_logits_of_two_classes_are_two_or_their_difference(own: str) -> None:
-    both = [build_model(compose(f"model={own}:{name}", *FEW)) for name in ("Bag", "LogOdds")]
-    both[1].load_state_dict(both[0].state_dict())
     ids = torch.randint(0, 99, (3, 24), dtype=torch.int32)
-    pair, log_odds = (model.eval()(ids) for model in both)
-    assert pair.shape == (3,)
-    assert torch.equal(pair, log_odds)
+    bag = build_model(compose(f"model={own}:Bag", *FEW)).eval()
+    log_odds = build_model(compose(f"model={own}:LogOdds", *FEW)).eval()
+    log_odds.load_state_dict(bag.state_dict())
+    assert bag(ids).shape == (3,)
+    assert torch.equal(bag(ids), log_odds(ids))
     of_five = build_model(compose(f"model={own}:Bag", *FEW), num_classes=5)
     assert of_five(ids).shape == (3, 5)
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -29,10 +28,9 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q"]
     subprocess.run([*pip, "--target", str(site), str(source)], check=True, capture_output=True)
     program = """
-from attnexp.config import compose, options, study
+from attnexp.config import compose, options
 from attnexp.runs.identity import identify
 print(options.conf_dir())
-print(*study.load_study("blog").variants)
 print(identify(compose.compose(["experiment=blog_pe"]), "").run_id)
 """
     done = subprocess.run(
@@ -40,15 +38,10 @@ print(identify(compose.compose(["experiment=blog_pe"]), "").run_id)
         cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True,
     )  # fmt: skip
     same_id = identify(compose(["experiment=blog_pe"]), "").run_id  # as of the same code
-    assert done.stdout.splitlines() == [str(site / "attnexp/conf"), "no_pe pe", same_id], (
-        done.stderr
-    )
-    shipped = {path.relative_to(site / "attnexp/conf") for path in site.rglob("*.yaml")}
-    assert shipped == {path.relative_to(ROOT / "conf") for path in (ROOT / "conf").rglob("*.yaml")}
-    for kind in ("*.py", "*.html"):
-        files = [path.relative_to(ROOT) for path in (ROOT / "attnexp").rglob(kind)]
-        assert files
-        assert all((site / name).read_bytes() == (ROOT / name).read_bytes() for name in files)
+    assert done.stdout.splitlines() == [str(site / "attnexp/conf"), same_id], done.stderr
+    compare = ["diff", "--recursive", "--exclude=__pycache__"]
+    subprocess.run([*compare, ROOT / "conf", site / "attnexp/conf"], check=True)
+    subprocess.run([*compare, "--exclude=conf", ROOT / "attnexp", site / "attnexp"], check=True)
 
 
 def test_the_published_page_says_what_was_measured(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -70,39 +63,19 @@ def test_a_small_measurement(tmp_path: Path) -> None:
     rows = ["ours", "ours, train.fast=false", "fused attention in our loop", "the usual PyTorch"]
     for table in measured["training"]["tables"].values():
         assert list(table) == rows  # without Keras, its rows are left out
-        for row in table.values():
-            assert 0 <= row["figures"]["accuracy"] <= 1
-            for seconds in row["seconds"].values():
-                assert len(seconds) == 2
-                assert min(seconds) > 0
     assert "`attnexp train`, to the first step" in page.read_text()
-
-
-def notebook() -> Any:
-    return nbformat.read(ROOT / "docs" / "first_steps.ipynb", as_version=4)
-
-
-def test_the_notebook_is_stored_without_outputs() -> None:
-    nbformat.validate(notebook())
-    cells = [cell for cell in notebook().cells if cell.cell_type == "code"]
-    assert cells
-    assert all(cell.outputs == [] and cell.execution_count is None for cell in cells)
 
 
 @pytest.mark.slow
 def test_cells_of_the_notebook_train_compare_predict_and_draw(
     tmp_path: Path, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(ROOT / "docs/first_steps.ipynb", as_version=4)
     place = {"metadata": {"path": str(tmp_path)}}
-    ran = NotebookClient(notebook(), timeout=300, resources=place).execute()
-    shown = [output for cell in ran.cells for output in cell.get("outputs", [])]
-    results = [output.data for output in shown if output.output_type == "execute_result"]
-    printed = "".join(output.text for output in shown if output.output_type == "stream")
-    compared, by_epoch, picture = results
-    assert "helps" in compared["text/plain"]
-    assert "position=sinusoidal" in by_epoch["text/html"]
-    assert "superb" in printed
-    assert "━" not in printed  # a line for each epoch, no bar
-    assert picture["image/svg+xml"].startswith("<svg")
+    ran = NotebookClient(notebook, timeout=300, resources=place).execute()
+    shown = str([cell.get("outputs") for cell in ran.cells])
+    for part in ("helps", "position=sinusoidal", "text/html", "superb", "image/svg+xml", "<svg"):
+        assert part in shown
+    assert "━" not in shown  # a line for each epoch, no bar

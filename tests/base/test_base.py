@@ -1,14 +1,11 @@
 """Atomic writes and messages."""
 
-import re
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from conftest import Capture, Patch
+from conftest import Capture
 
-from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, writing
 from attnexp.base.progress import duration, note, track
@@ -39,13 +36,3 @@ def test_notes_are_plain_lines(capsys: Capture) -> None:
     assert capsys.readouterr().err == "[bold] stays :smile: \\x1b[2J\\u202e\n"
     assert [*track([1, 2], "x")] == [1, 2]
     assert [duration(s) for s in (45, 720, 12_000)] == ["45 s", "12 min", "3 h 20 min"]
-
-
-def test_a_bar_shows_the_share_done_and_the_rate(capsys: Capture, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(progress.PlainConsole, "is_terminal", True)
-    monkeypatch.setattr(progress.console, "is_interactive", True)
-    for _ in track(range(10), "epoch 1/2"):
-        time.sleep(0.05)
-    shown = capsys.readouterr().err
-    assert "100%" in shown
-    assert re.search(r" [1-9]\d?/s", shown)

@@ -15,7 +15,6 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.compose import compose
 from attnexp.config.schema import foreign_code, meanings, to_dict
-from attnexp.model.seams import Rotation, ScoreBias
 from attnexp.network.build import try_to_build
 
 MODULE = """
@@ -72,11 +71,9 @@ def name(own_module: OwnModule) -> str:
 
 def test_a_spec_is_what_the_signature_says(name: str) -> None:
     config = compose(f"position={name}:Slower", "position.rate=0.5")
-    assert (config.position.rate, config.position.steps, config.position.way) == (0.5, 3, "left")
-    assert str(to_dict(config)["position"]["shape"]) == "one"
+    settings = {"rate": 0.5, "shape": "one", "steps": 3, "way": "left", "shuffled": False}
+    assert to_dict(config)["position"] == settings | {"kind": f"{name}:Slower"}
     assert meanings(config)["position.rate"] == "Per token."
-    assert config.position.fills(ScoreBias)
-    assert not config.position.fills(Rotation)
     assert compose(f"position={name}:Turn").position.layout == "interleaved"
     config = compose(f"model={name}:Mix", f"model.pooling={name}:Pool", "model.pooling.power=3")
     assert (config.model.width, config.model.pooling.power) == (3, 3)
@@ -106,12 +103,15 @@ def test_what_is_wrong_with_a_class_is_reported(words: str, message: list[str], 
     assert all(part.replace("NAME", name) in told for part in message), told
 
 
-def test_a_module_that_fails_or_exits_when_imported_is_named(name: str, tmp_path: Path) -> None:
-    for end, said in (("raise SystemExit(0)", "SystemExit: 0"), ("1 / 0", "ZeroDivisionError")):
-        module = f"{name}_{len(end)}"
-        (tmp_path / f"{module}.py").write_text(f"{MODULE}\n{end}\n")
-        with pytest.raises(UserError, match=f"{module}:Mix cannot be imported: {said}"):
-            compose(f"model={module}:Mix")
+@pytest.mark.parametrize(
+    ("line", "said"), [("raise SystemExit(0)", "SystemExit: 0"), ("1 / 0", "ZeroDivisionError")]
+)
+def test_a_module_that_fails_or_exits_when_imported_is_named(
+    own_module: OwnModule, line: str, said: str
+) -> None:
+    name = own_module(line)
+    with pytest.raises(UserError, match=f"{name}:Mix cannot be imported: {said}"):
+        compose(f"model={name}:Mix")
 
 
 def test_a_class_of_the_script_is_refused(name: str, monkeypatch: Patch) -> None:

@@ -9,29 +9,17 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
-from samples import but, message_of, result, stored_study
+from samples import message_of, result, save_run, stored_study, study_of
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import identity, labels, manifest, store
-from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.training.state import best_epoch
 
 
 def write(out: Path, run_id: str) -> Path:
     """Folder of a finished run."""
-    path = store.run_dir(out, run_id)
-    path.mkdir(parents=True)
-    run = but(result("a", 0, [0.9]), run_id=run_id)
-    store.save_result(path, run.result)
-    return path
-
-
-def planned(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
-    """The study of these runs, each as variant, seed and id."""
-    entries = [PlannedRun(variant=name, seed=str(seed), run_id=id_) for name, seed, id_ in runs]
-    variants: dict[str, dict[str, str]] = {name: {} for name, _, _ in runs}
-    return Manifest(variants=variants, commands=[command], runs=entries)
+    return save_run(out, result("a", 0, [0.9]), run_id)
 
 
 def test_results_of_earlier_versions_are_read_while_their_schema_is_ours(tmp_path: Path) -> None:
@@ -51,9 +39,9 @@ def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     study = tmp_path / "study"
     for run_id in ("1-x", "2-x"):
         write(tmp_path, run_id)
-    first = planned(("a", 0, "1-x"), ("a", 1, "5-x"), ("b", 0, "2-x"), command="first")
+    first = study_of(("a", 0, "1-x"), ("a", 1, "5-x"), ("b", 0, "2-x"), command="first")
     manifest.record_runs(study, first)
-    later = planned(("a", 2, "4-y"), ("b", 0, "2-y"), ("b", 1, "3-y"), command="second")
+    later = study_of(("a", 2, "4-y"), ("b", 0, "2-y"), ("b", 1, "3-y"), command="second")
     manifest.record_runs(study, later)
     stored = stored_study(study)
     assert stored.commands == ["first", "second"]
@@ -68,7 +56,8 @@ def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
 
 
 ONE_EPOCH = {"train.epochs": 1, "position.kind": None}
-PLAN = replace(planned(("a", 0, "1-x"), ("b", 0, "2-x")), **acting(ONE_EPOCH))
+RUNS = [("a", 0, "1-x"), ("b", 0, "2-x")]
+PLAN = replace(study_of(*RUNS, command="attnexp sweep a=1 'b=2 3'"), **acting(ONE_EPOCH))
 OTHER_PLANS: list[dict[str, Any]] = [
     acting(ONE_EPOCH | {"train.epochs": 2}),
     acting({"train.epochs": 1}),
@@ -86,37 +75,29 @@ def test_another_plan_is_refused_with_the_words_that_differ(
     tmp_path: Path, change: dict[str, Any]
 ) -> None:
     study = tmp_path / "s"
-    first = replace(PLAN, commands=["attnexp sweep a=1 'b=2 3'"])
-    manifest.record_runs(study, first)
-    other = replace(first, **change, commands=["attnexp sweep a=1 c=4"])
+    manifest.record_runs(study, PLAN)
+    other = replace(PLAN, **change, commands=["attnexp sweep a=1 c=4"])
     message = message_of(manifest.record_runs, study, other)
     assert "another plan (it differs in 'b=2 3' c=4)" in message
-    other = replace(other, commands=first.commands)
+    other = replace(PLAN, **change)
     message = message_of(manifest.record_runs, study, other)
     assert "(it differs in data, files or default settings)" in message
-    assert stored_study(study) == first
+    assert stored_study(study) == PLAN
 
 
 def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
-        studies = [planned(("a", seed, f"{seed}-x")) for seed in range(20)]
+        studies = [study_of(("a", seed, f"{seed}-x")) for seed in range(20)]
         list(pool.map(manifest.record_runs, [tmp_path] * 20, studies))
     assert len(stored_study(tmp_path).runs) == 20
 
 
 def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
-    """And none in the folder of all studies."""
     write(tmp_path, "1-x")
-    manifest.record_runs(tmp_path / "one", planned(("a", 0, "1-x"), ("twin", 0, "1-x")))
-    manifest.record_runs(tmp_path / "two", planned(("b", 0, "1-x")))
-
-    def names(folder: str) -> list[str]:
-        runs = manifest.load_runs(tmp_path / folder)
-        return [run.label for run in runs]
-
-    assert names("one") == ["a", "twin"]
-    assert names("two") == ["b"]
-    assert names(".") == names("runs") == [""]
+    manifest.record_runs(tmp_path / "one", study_of(("a", 0, "1-x"), ("twin", 0, "1-x")))
+    manifest.record_runs(tmp_path / "two", study_of(("b", 0, "1-x")))
+    assert [run.label for run in manifest.load_runs(tmp_path / "one")] == ["a", "twin"]
+    assert [run.label for run in manifest.load_runs(tmp_path / "two")] == ["b"]
 
 
 def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:
@@ -131,12 +112,11 @@ def test_the_earliest_of_equal_epochs_is_the_best() -> None:
 
 
 def test_an_id_holds_every_file_that_computes() -> None:
-    code = identity.identify(compose(), "").code
-    package = ROOT / "attnexp"
     files = []
     for folder in ("data", "model", "network", "training"):
-        files += sorted(package.glob(f"{folder}/*.py"))
-    assert [package / name for name in code] == files
+        files += sorted((ROOT / "attnexp").glob(f"{folder}/*.py"))
+    code = identity.identify(compose(), "").code
+    assert [ROOT / "attnexp" / name for name in code] == files
 
 
 def id_of(*words: str, fingerprint: str = "") -> str:

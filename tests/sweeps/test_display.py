@@ -1,23 +1,20 @@
 """What one sees of a sweep: beforehand, while it runs, and when it has ended."""
 
-import io
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import Command, Json, Patch
-from rich.console import Console
+from conftest import Capture, Command, Json
 from samples import but, result, row
 from sweeping import SMOKE, Pretend
 
-from attnexp.base import progress
 from attnexp.sweeps.display import SweepDisplay
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import scan
 
 
-def test_each_run_is_told_in_a_line(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_each_run_is_told_in_a_line(tmp_path: Path, capsys: Capture) -> None:
     """Without a terminal. Two of five took 5.2 s, so three more take 7.8 s."""
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
     final = replace(row(1, 0.8431), examples_per_second=2310.4)
@@ -25,15 +22,13 @@ def test_each_run_is_told_in_a_line(tmp_path: Path, monkeypatch: Patch) -> None:
     entries[0].before = True
     entries[0].outcome = entries[1].outcome = run
     entries[2].outcome = "the loss is nan"
-    console = Console(file=io.StringIO(), width=80)
-    monkeypatch.setattr(progress, "console", console)
     display = SweepDisplay()
     display.began -= 5.2
     with display.bar:
         for _ in range(2):
             display.show(entries, "Slurm: 3 wait (Resources)")
     count = "2 done, 1 failed, 3 left, about 8 s"
-    assert console.file.getvalue().splitlines() == [  # type: ignore[attr-defined]
+    assert capsys.readouterr().err.splitlines()[-4:] == [
         f"no_pe on contrast, seed 0: final accuracy 84.31 %, finished before ({count})",
         f"pe on contrast, seed 0: final accuracy 84.31 %, 45 s, 2,310 texts/s ({count})",
         f"no_pe on contrast, seed 1: failed: the loss is nan ({count})",

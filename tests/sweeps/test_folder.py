@@ -78,9 +78,8 @@ def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: P
 
 def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "my.csv"
-    no_limits = ["data.limit_train=null", "data.limit_test=null"]
-    words = ["data=files", f"data.path={file}", *no_limits, AXIS, THREE]
-    rows = "".join(f"good{n},pos\nbad{n},neg\n" for n in range(20))
+    words = ["data=files", f"data.path={file}", AXIS, THREE]
+    rows = "".join(f"good{n},pos\nbad{n},neg\n" for n in range(900))
     file.write_text(f"text,label\n{rows}")
     finish(small(tmp_path, *words))
     file.write_text(f"text,label\n{rows}dull,neg\n")

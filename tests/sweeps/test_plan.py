@@ -43,7 +43,6 @@ def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
     file.write_text("baseline: b\nvariants: {a: [model.heads=4], b: []}\noverrides: ['seed=0,1']\n")
     planned = plan([f"study={file}"])
     assert (planned.directory.name, [*planned.variants]) == ("a-b-c", ["b", "a"])
-    assert [job.label for job in planned.jobs] == ["b", "a"] * 2
     assert [job.config.model.heads for job in planned.jobs] == [8, 4] * 2
     factors = "factors: {x: {a: [], b: [model.heads=4]}, y: {c: [], d: [model.d_model=8]}}"
     file.write_text(f"baseline: a\n{factors}")
