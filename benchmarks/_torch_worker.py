@@ -25,8 +25,8 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.network.build import build_model
 from attnexp.runs.result import EpochRow
 from attnexp.training import device
+from attnexp.training.adam import make_optimizer
 from attnexp.training.loop import Examples, measure_epoch, train_epoch
-from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import State
 
 Batches = DataLoader[tuple[Tensor, ...]]

@@ -106,7 +106,7 @@ def run_command(command: str) -> str:
 
 def answers() -> Iterator[str]:
     """The table of README: what positional encoding gives, by how one looks."""
-    yield "| accuracy with PE minus without | seeds | points | verdict |"
+    yield "| when it is measured | seeds | points | verdict |"
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
         row = find_difference(compare_published(study), point)

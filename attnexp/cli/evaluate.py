@@ -26,12 +26,9 @@ def evaluate(
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
-    from attnexp.runs.manifest import find_run
     from attnexp.training.evaluate import list_errors, measure_again
 
-    again = measure_again(
-        find_run(run_dir), overrides or [], trust_code=trust_code, any_code=any_code
-    )
+    again = measure_again(run_dir, overrides or [], trust_code=trust_code, any_code=any_code)
     if table is not None:
         emit(list_errors(again).to_csv(index=False).rstrip("\n"))
         return

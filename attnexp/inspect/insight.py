@@ -23,9 +23,8 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
-from attnexp.runs.identity import load_config
 from attnexp.runs.manifest import load_run
-from attnexp.training.evaluate import load_weights
+from attnexp.training.evaluate import load_config, load_weights
 from attnexp.training.loop import Examples, predict
 
 START = "⟨start⟩"  # shown in front of a text

@@ -8,18 +8,14 @@ the files that a run has read: see `base.reads`.
 import functools
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnexp.base import reads
-from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.labels import settings
-from attnexp.runs.result import SCHEMA, Run
-
-CODE = "code"  # folder of a run that keeps the Python files that it read
+from attnexp.runs.result import SCHEMA
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,26 +43,6 @@ def identify(config: RunConfig, fingerprint: str) -> Identity:
     seeds |= {source: config.seed_of(source) for source in ("init", "order", "split")}
     digits = _digest([SCHEMA, fingerprint, variant, seeds])[:12]
     return Identity(settings=digits, code=_code_of_attnexp())
-
-
-def load_config(
-    run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
-) -> RunConfig:
-    """The config of a finished run, with some settings set anew, and as many words as it had.
-
-    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
-    it read has changed since, without `any_code`.
-    """
-    from attnexp.config.compose import overlay
-
-    config = overlay(run.result.config, words, trust_code=trust_code)
-    change = reads.describe_change(run.result.read_files)
-    if change and not any_code:
-        raise UserError(
-            f"{change} since {run.path} was trained, which kept its code in {run.path / CODE}. "
-            f"Train again, or add --any-code to take the code of today."
-        )
-    return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 
 
 @functools.cache

@@ -48,14 +48,17 @@ def departures(config: Tree) -> list[str]:
     its settings count."""
     data = data_of(config)
     values = settings(config)
-    words = [f"data={data.name}", *(["data.path=any"] if data.path else [])]
+    words = [f"data={data.name}"]
+    if data.path:
+        words.append("data.path=any")
     usual = default_settings(*words)
-    unusual = [key for key in values if values[key] != usual.get(key)]
-    chosen = [key for key in unusual if key.endswith((".kind", "train.protocol"))]
+    choices = [key for key in values if key.endswith((".kind", "train.protocol"))]
+    chosen = [key for key in choices if values[key] != usual.get(key)]
     foreign = foreign_code(config)
     words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
-    defaults = default_settings(*words).items()
-    return [key for key in values if key in chosen or (key, values[key]) not in defaults]
+    defaults = default_settings(*words)  # of what is chosen
+    is_default = {key: key in defaults and values[key] == defaults[key] for key in values}
+    return [key for key in values if key in chosen or not is_default[key]]
 
 
 def data_of(config: Tree) -> DataConfig:

@@ -72,15 +72,16 @@ def load_manifest(folder: Path) -> Manifest | None:
         return TypeAdapter(Manifest).validate_python(tree)
 
 
-def describe_other_plan(stored: Manifest, planned: Manifest) -> str:
-    """In which words the command of another plan differs from that of a stored study; empty where
-    its runs may join, such as those of fixed seeds and a sequential study of one plan."""
+def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:
+    """That the study of a folder is of another plan, and in which words its command differs; empty
+    where runs may join, such as those of fixed seeds and a sequential study of one plan."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
     differing = set[str]()
     for study in (stored, planned):
         differing ^= {*shlex.split(" ".join(study.commands[-1:]))}
-    return shlex.join(sorted(differing)) or "data, files or default settings"
+    words = shlex.join(sorted(differing)) or "data, files or default settings"
+    return f"{folder} holds another plan (it differs in {words})."
 
 
 def _plan_of(study: Manifest) -> tuple[object, ...]:
@@ -96,10 +97,8 @@ def record_runs(folder: Path, planned: Manifest) -> None:
     with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
-            if difference := describe_other_plan(stored, planned):
-                raise UserError(
-                    f"{folder} holds another plan (it differs in {difference}). Give name=NAME."
-                )
+            if reason := describe_other_plan(folder, stored, planned):
+                raise UserError(f"{reason} Give another name=NAME.")
             planned = _merge(stored, planned, folder)
         with atomic_write(folder / FILE) as file:
             file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())

@@ -21,10 +21,10 @@ from attnexp.base import reads
 from attnexp.base.errors import Busy, UserError, on_one_line
 from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.runs.identity import CODE
 from attnexp.runs.result import SCHEMA, Run, RunResult
 
 RESULT = "result.json"
+CODE = "code"  # folder of the Python files that a run read
 METRICS = "metrics.jsonl"
 LOG = "run.log"
 CONFIG = "config.json"
@@ -33,8 +33,8 @@ CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 CHECKED_RESULT = TypeAdapter(RunResult)
 
-RUN_ID = re.compile(r"[0-9a-f]{12}-[0-9a-f]{8}(-[0-9]+)?")
-"""Name of a run's folder."""
+RUN_ID = re.compile(r"([0-9a-f]{12}-[0-9a-f]{8})(-[0-9]+)?")
+"""Name of a run's folder: the id, and a number for other files than before."""
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
@@ -63,18 +63,6 @@ def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
 
 
 @contextmanager
-def lock_run(out: str | Path, run_id: str) -> Iterator[tuple[Path, str]]:
-    """Choose and lock the folder of a run; gives what `choose_folder` does. Raises as `lock`."""
-    while True:
-        path, change = choose_folder(out, run_id)
-        with lock(path):
-            # Another process may have finished it meanwhile, with other files.
-            if choose_folder(out, run_id)[0] == path:
-                yield path, change
-                return
-
-
-@contextmanager
 def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Lock a run or a study against other processes, until the process ends, however that ends.
     wait: seconds. Raises `Busy` if another still holds it then, `UserError` where the disk refuses
@@ -94,8 +82,10 @@ def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
 
 
 def lock_file(path: Path) -> Path:
-    """File by which a run or a study is locked."""
-    return path.parent / ".locks" / f"{path.name}.lock"
+    """File by which a study, or a run in whichever of its folders, is locked."""
+    run = RUN_ID.fullmatch(path.name)
+    name = run[1] if run else path.name
+    return path.parent / ".locks" / f"{name}.lock"
 
 
 def is_locked(path: Path) -> bool:

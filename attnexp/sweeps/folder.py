@@ -31,12 +31,12 @@ def choose_folder(sweep: Sweep) -> Sweep:
     folder = sweep.directory
     reasons: list[str] = []
     while stored := load_manifest(folder):
-        difference = describe_other_plan(stored, planned)
-        if not difference:
+        reason = describe_other_plan(folder, stored, planned)
+        if not reason:
             break
-        reasons.append(f"{folder} holds another plan (it differs in {difference}).")
         if sweep.is_named:
-            raise UserError(f"{reasons[0]} Choose another name=NAME.")
+            raise UserError(f"{reason} Give another name=NAME.")
+        reasons.append(reason)
         folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")
     if reasons:
         progress.note(f"{reasons[0]} This one is in {folder}.")

@@ -153,14 +153,12 @@ def _expand_variants(
     """Label, level of each factor, and runs of all combinations. title: the study's own factor."""
     for variant, variant_words in study.variants.items():
         words = [*variant_words, *shared]
-        seeds: list[Sequence[str]] = []
-        choices: list[Sequence[str]] = []
-        for axis in expand(words):
-            axes = seeds if is_seed(key_of(axis[0])) else choices
-            axes.append(axis)
+        axes = expand(words)
+        seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
+        choices = [axis for axis in axes if axis not in seeds]
         compared_keys = set(_varied_keys(words)) - {"data"}
-        levels = {title: variant} if variant else {}
-        levels = study.levels.get(variant, levels)
+        own_level = {title: variant} if variant else {}
+        levels = study.levels.get(variant, own_level)
         for chosen in itertools.product(*choices):
             compared = [word for word in chosen if key_of(word) in compared_keys]
             factors = levels | {key_of(word): word for word in compared}

@@ -1,11 +1,10 @@
 """Sweep that adds seeds until every variant is decided by an anytime-valid interval."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from attnexp.analysis.answer import Answer, compare
-from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import ENDPOINTS
 from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.metrics import ACCURACY
@@ -23,14 +22,6 @@ from attnexp.sweeps.schedule import Observer, SweepEntry, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
 
-def fewest_seeds(m: int) -> int:
-    """Fewest seeds with a finite anytime-valid interval, of m comparisons."""
-    n = 2
-    while math.isinf(anytime_factor(n, m)):
-        n += 1
-    return n
-
-
 def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     """The answer of these runs of a sweep; those that failed are missing."""
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
@@ -39,13 +30,6 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
     study = manifest_of(sweep, [(entry.job, "") for entry in entries])
     return compare(make_groups(rows, {"": study}), sweep.metric)
-
-
-def judge(sweep: Sweep, entries: Sequence[SweepEntry]) -> list[Difference]:
-    """Differences from the baseline at the endpoint that decides, the first of the protocol."""
-    answer = answer_of_sweep(sweep, entries)
-    protocol = sweep.jobs[0].config.train.protocol
-    return [row for row in answer.differences if row.endpoint.name == ENDPOINTS[protocol][0].name]
 
 
 def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
@@ -70,7 +54,10 @@ def run_until_decided(
     with a failed run gets no more. Later rounds have as many seeds as fill the executor."""
     baseline, *undecided = sweep.variants
     seeds = list(dict.fromkeys(job.config.seed for job in sweep.jobs))
-    size = fewest = fewest_seeds(len(undecided))
+    fewest = 2  # seeds with a finite interval
+    while math.isinf(anytime_factor(fewest, len(undecided))):
+        fewest += 1
+    size = fewest
     num_fitting = num_slots(sweep.executor, sweep.jobs) // len(sweep.variants)
     entries: list[SweepEntry] = []
 
@@ -85,7 +72,7 @@ def run_until_decided(
         failed = {entry.job.label for entry in entries if isinstance(entry.outcome, str)}
         if baseline in failed:
             return entries
-        still_open = _note_verdicts(judge(sweep, entries)) - failed
+        still_open = _note_verdicts(sweep, entries) - failed
         undecided = [name for name in undecided if name in still_open]
         seeds = seeds[size:]
         size = min(fewest, max(1, num_fitting))
@@ -94,11 +81,15 @@ def run_until_decided(
     return entries
 
 
-def _note_verdicts(differences: Iterable[Difference]) -> set[str]:
-    """Print the verdicts; return the variants of which any is undecided."""
+def _note_verdicts(sweep: Sweep, entries: Sequence[SweepEntry]) -> set[str]:
+    """Print the verdicts at the endpoint that decides, the first of the protocol; return the
+    variants of which any is undecided."""
+    protocol = sweep.jobs[0].config.train.protocol
+    point, *_ = ENDPOINTS[protocol]
     undecided: set[str] = set()
-    for row in differences:
-        progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-        if not is_decided(row.verdict):
-            undecided.update(row.contrast.weights)
+    for row in answer_of_sweep(sweep, entries).differences:
+        if row.endpoint.name == point.name:
+            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
+            if not is_decided(row.verdict):
+                undecided.update(row.contrast.weights)
     return undecided

@@ -24,8 +24,8 @@ from attnexp.sweeps.plan import Job
 
 SECONDS_BETWEEN_QUERIES = 12  # of the queue
 UNKNOWN = "UNKNOWN"  # state of a job that Slurm has forgotten, minutes after its end
-FAILED = ("BOOT_FAIL", "CANCELLED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
-          "TIMEOUT", UNKNOWN)  # fmt: skip
+FAILED = """BOOT_FAIL CANCELLED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT
+UNKNOWN""".split()
 """States of jobs that come to nothing more."""
 
 

@@ -83,17 +83,11 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     study = tuning.study
     is_last = study.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, "final" if is_last else "own_best")
-    search_labels = iter(tuning.search.variants)  # of each variant at every setting
+    in_order = iter(means.values())  # every setting of the first variant, then of the next
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
-    lines: list[str] = []
     for index, (variant, factors) in enumerate(study.variants.items()):
-        tried: dict[str, float] = {}
-        for setting in tuning.candidates:
-            label = next(search_labels)
-            tried[setting] = means[label]
-            accuracy = f"held-out accuracy {means[label]:.2f} %"
-            lines.append(f"{label}: {accuracy if means[label] >= 0 else 'a run failed'}")
+        tried = {setting: next(in_order) for setting in tuning.candidates}
         best = max(tried, key=tried.__getitem__)
         if tried[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
@@ -103,6 +97,10 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         label = list(chosen.variants)[index]
         jobs += [replace(job, label=tuned_label) for job in chosen.jobs if job.label == label]
     jobs.sort(key=lambda job: job.config.seed)
+    lines: list[str] = []
+    for label, mean in means.items():
+        told = f"held-out accuracy {mean:.2f} %" if mean >= 0 else "a run failed"
+        lines.append(f"{label}: {told}")
     return replace(study, variants=variants, jobs=jobs), lines
 
 

@@ -25,6 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from attnexp.config.schema import ADAM_BETAS, Optimizer, TrainConfig
+
 MOST_STEPS = 1024
 """Steps after which all rows are brought to date."""
 
@@ -38,6 +40,15 @@ class EagerAdam(torch.optim.Adam):
     state_dict = unwrap(torch.optim.Adam.state_dict)
     load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
+
+    def epoch(self) -> AbstractContextManager[None]:
+        """The context in which it takes the steps of an epoch."""
+        return nullcontext()
+
+    def weights(self) -> list[Tensor]:
+        """All that the next step changes."""
+        (group,) = self.param_groups
+        return [*group["params"]]
 
 
 class KerasAdam(EagerAdam):
@@ -88,6 +99,10 @@ class SparseAdam(KerasAdam):
         finally:
             hook.remove()
             rows.catch_up()
+
+    def weights(self) -> list[Tensor]:
+        """All that the next step changes, the rows of a batch among it."""
+        return [*super().weights(), self.rows.batch[0]]
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
@@ -179,15 +194,13 @@ class TouchedRows:
         self.row_steps[words] = self.step
 
 
-def epoch_of(optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:
-    """The context in which an optimizer takes the steps of an epoch."""
-    return optimizer.epoch() if isinstance(optimizer, SparseAdam) else nullcontext()
-
-
-def clip_gradients(optimizer: torch.optim.Optimizer, max_norm: float) -> None:
-    """Scale all gradients to a norm of at most `max_norm`, a batch's rows among them."""
-    (group,) = optimizer.param_groups
-    tensors: list[Tensor] = [*group["params"]]
-    if isinstance(optimizer, SparseAdam):
-        tensors.append(optimizer.rows.batch[0])
-    nn.utils.clip_grad_norm_(tensors, max_norm)
+def make_optimizer(model: nn.Module, config: TrainConfig) -> EagerAdam:
+    """Adam or AdamW with Keras's decay rates: `SparseAdam` where `pool_words` reads the words."""
+    common: Any = {"lr": config.lr, "betas": ADAM_BETAS, "eps": config.eps, "fused": True}
+    if config.optimizer is Optimizer.adamw:
+        common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
+        return EagerAdam(model.parameters(), **common)
+    embedding: Any = getattr(model, "embedding", None)
+    if getattr(model, "pools_words", False) and embedding.weight.requires_grad:
+        return SparseAdam(model, embedding, **common)
+    return KerasAdam(model.parameters(), **common)

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import from_numpy, nn
 
+from attnexp.base import reads
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
+from attnexp.config.compose import overlay
 from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.data.text import to_text
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
-from attnexp.runs.identity import load_config
+from attnexp.runs.manifest import load_run
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
 from attnexp.training.inputs import load_data, on_device
@@ -40,24 +42,20 @@ class Measured:
     run: Run
     test: Examples
     logits: NDArray[Any]  # (n,) or (n, C)
-
-    @property
-    def metrics(self) -> Evaluation:
-        """Metrics of all texts together."""
-        return measure(self.logits, self.test.truth)
+    metrics: Evaluation  # of all texts together
 
 
 def measure_again(
-    run_dir: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
+    path: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> Measured:
-    """The test set measured with the stored weights of a run: the metrics agree with the stored
-    ones to the last bit on the machine of the run. With `data.path` among the words other texts are
-    read, under the run's own vocabulary. Raises `UserError` as `load_config` does."""
+    """The test set measured with the stored weights of the run that `find_run` finds: metrics agree
+    with the stored ones to the last bit on the machine of the run. With `data.path` among the words
+    other texts are read, under the run's own vocabulary. Raises `UserError` as `load_config`."""
     for word in words:
         key, _, _ = word.partition("=")
         if key not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
-    run = Run(path=run_dir, result=store.load_result(run_dir))
+    run = load_run(path)
     threads = f"train.threads={run.result.provenance['threads']}"
     with device.restore_process():
         config, model, test = load_trained(
@@ -65,7 +63,8 @@ def measure_again(
         )
         device.choose_path(model, config.train)
         logits = predict(model, test, config.train.precision)
-    return Measured(run=run, test=test, logits=logits)
+    metrics = measure(logits, test.truth)
+    return Measured(run=run, test=test, logits=logits, metrics=metrics)
 
 
 def list_errors(measured: Measured) -> "pd.DataFrame":
@@ -114,6 +113,24 @@ def load_trained(
             changed = f"{dataset.source} has changed since this run."
             raise UserError(f"{changed} Give the texts of then as data.path=.")
     return config, model, on_device(test, processor)
+
+
+def load_config(
+    run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
+) -> RunConfig:
+    """The config of a finished run, with some settings set anew, and as many words as it had.
+
+    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
+    it read has changed since, without `any_code`.
+    """
+    config = overlay(run.result.config, words, trust_code=trust_code)
+    change = reads.describe_change(run.result.read_files)
+    if change and not any_code:
+        raise UserError(
+            f"{change} since {run.path} was trained, which kept its code in its folder "
+            f"{store.CODE}. Train again, or add --any-code to take the code of today."
+        )
+    return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

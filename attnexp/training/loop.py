@@ -19,12 +19,10 @@ from torch import Tensor, nn
 from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
-from attnexp.config.schema import Precision, TrainConfig
+from attnexp.config.schema import Precision, Schedule, TrainConfig
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
-from attnexp.training.adam import clip_gradients, epoch_of
 from attnexp.training.metrics import measure
-from attnexp.training.optimizer import learning_rate
 from attnexp.training.state import State
 
 
@@ -63,7 +61,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
     num_right = torch.zeros((), dtype=torch.int64, device=device)
     tracked = progress.track(batches, f"epoch {epoch}/{config.epochs}")
     state.model.train()
-    with epoch_of(state.optimizer):
+    with state.optimizer.epoch():
         for step, rows in enumerate(tracked, start=1):
             batch = train[rows]
             with autocast(device, config.precision):
@@ -82,7 +80,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                     f"train.lr (now {config.lr:g}) usually helps."
                 )
             if config.clip is not None:
-                clip_gradients(state.optimizer, config.clip)
+                nn.utils.clip_grad_norm_(state.optimizer.weights(), config.clip)
             rate = learning_rate(config, num_steps_before + step, num_steps)
             for group in state.optimizer.param_groups:
                 group["lr"] = rate
@@ -90,6 +88,21 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
     seconds = time.perf_counter() - started
     state.running = float(loss_sum) / len(train), int(num_right) / len(train), seconds
     state.epoch = epoch
+
+
+def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
+    """Rate of a step, counted from 1. Step s of the first `train.warmup` has s / warmup of
+    `train.lr`. Then `train.schedule` follows until `num_steps`: linear falls in a straight line to
+    0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5)."""
+    if step <= config.warmup:
+        return config.lr * (step / config.warmup)
+    share_done = (step - 1 - config.warmup) / max(num_steps - config.warmup, 1)
+    if config.schedule is Schedule.linear:
+        return config.lr * (1 - share_done)
+    if config.schedule is Schedule.cosine:
+        share = (1 + math.cos(math.pi * share_done)) / 2
+        return config.lr * share
+    return config.lr
 
 
 def measure_epoch(

@@ -33,9 +33,9 @@ from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
+from attnexp.training.adam import make_optimizer
 from attnexp.training.inputs import Inputs, Splits, describe_data, make_splits, read_inputs
 from attnexp.training.metrics import measure
-from attnexp.training.optimizer import make_optimizer
 from attnexp.training.state import History, RunLog, State, best_epoch, resume, save_checkpoint
 
 
@@ -57,7 +57,8 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
-        with store.lock_run(config.out, identity.run_id) as (path, change):
+        with store.lock(store.run_dir(config.out, identity.run_id)):
+            path, change = store.choose_folder(config.out, identity.run_id)
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
                 return path, store.load_result(path)

@@ -17,6 +17,7 @@ from attnexp.base import progress, reads
 from attnexp.base.files import atomic_write, reading
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
+from attnexp.training.adam import EagerAdam
 
 
 @dataclass(kw_only=True, slots=True)
@@ -24,7 +25,7 @@ class State:
     """Model, optimizer and random streams. Dropout draws from torch's global stream."""
 
     model: nn.Module
-    optimizer: torch.optim.Optimizer
+    optimizer: EagerAdam
     shuffle: torch.Generator  # of the order of examples; it draws once an epoch
     epoch: int = 0  # number of those trained so far
     running: tuple[float, float, float] = (0.0, 0.0, 0.0)  # of the last: loss, accuracy, seconds

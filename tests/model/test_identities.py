@@ -25,7 +25,7 @@ from attnexp.network.build import build_model
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
 from attnexp.training import loop
-from attnexp.training.optimizer import make_optimizer
+from attnexp.training.adam import make_optimizer
 from attnexp.training.state import State
 
 

@@ -12,7 +12,7 @@ from attnexp.config.schema import RunConfig, TrainConfig
 from attnexp.model.init import named_seed
 from attnexp.runs.result import EpochRow
 from attnexp.training import loop
-from attnexp.training.optimizer import make_optimizer
+from attnexp.training.adam import make_optimizer
 from attnexp.training.state import State
 
 WORDS = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2

@@ -19,7 +19,7 @@ from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
 from attnexp.runs.result import EpochRow
 from attnexp.training import adam, loop
-from attnexp.training.optimizer import make_optimizer
+from attnexp.training.adam import make_optimizer
 
 
 class Stub(nn.Module):

@@ -14,10 +14,9 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.network.build import build_model
 from attnexp.runs import manifest, store
-from attnexp.runs.identity import load_config
 from attnexp.runs.result import Run
 from attnexp.training import loop
-from attnexp.training.evaluate import measure_again
+from attnexp.training.evaluate import load_config, measure_again
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
