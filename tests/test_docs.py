@@ -50,7 +50,7 @@ def test_every_link_leads_somewhere() -> None:
     others = ["CHANGELOG.md", "benchmarks/README.md", ".github/CONTRIBUTING.md"]
     for page in [*PAGES, *(ROOT / name for name in others)]:
         for target, section in re.findall(r"\]\(([^)#:]*)#?([^):]*)\)", page.read_text()):
-            linked = page.parent / target if target else page
+            linked = page.parent / (target or page.name)
             assert linked.exists(), f"{page.name}: {target}"
             assert not section or section in sections(linked), f"{page.name}: {target}#{section}"
 

@@ -90,8 +90,8 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
     assert [config.seed for config in configs] == [7] * 4 + [8] * 4
     assert {config.train.protocol for config in configs} == {"holdout"}
     study, _ = choose_settings(tuning, searched)
-    best = "train.lr=0.05 (best of 2)"
-    assert [*study.variants] == [f"no_pe, {best}", f"pe, {best}"]
+    variants = ["no_pe, train.lr=0.05 (best of 2)", "pe, train.lr=0.05 (best of 2)"]
+    assert [*study.variants] == variants
     run_sweep(study)
     assert {job.config.train.protocol for job in study.jobs} == {"blog"}
     assert all(entry.before for entry in (*scan(tuning.search), *scan(study)))
