@@ -100,7 +100,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
 
 
 def test_what_is_not_used_or_has_no_pair_is_named() -> None:
-    frame = FRAME.assign(lr=0.1, status=["done"] * 7 + ["failed"], width=[*"44448888"])
+    frame = FRAME.assign(lr=0.1, status=[*"yyyyyyyn"], width=[*"44448888"])
     empty = FRAME.assign(accuracy=np.nan)  # as Lightning's csv alternates
     alone = FRAME[:1].assign(variant="c", seed=4)
     groups, metric = read_results(pd.concat([frame, empty, alone]))

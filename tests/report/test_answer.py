@@ -140,9 +140,8 @@ def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split(
 
 def test_latex_is_escaped_and_captioned() -> None:
     text = formats.format_answer(published("blog"), None, "latex")
-    for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}"):
-        assert part in text
-    for part in (r"$\pm$", r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):
+    for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",
+                 r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):  # fmt: skip
         assert part in text
     assert r"no\_pe" in formats.format_answer(published("blog"), "study", "latex")
     assert "tab:across" in formats.format_answer(published("blog_data"), None, "latex")

@@ -70,10 +70,10 @@ def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size
     labels = axes.get_yticklabels()
     for label, data in zip(labels, ("cr", "sst2", "mean over 2"), strict=True):
         assert label.get_text().split() == f"{data}: {LONG} − none, final".split()
-    above, below = [label.get_window_extent() for label in labels[:2]]
-    assert not above.overlaps(below)
-    sizes = axes.child_axes[0].get_yticklabels()
-    assert [size.get_text() for size in sizes] == [cells.size_of(row) for row in rows]
+    above, below, _ = labels
+    assert not above.get_window_extent().overlaps(below.get_window_extent())
+    _, size, _ = axes.child_axes[0].get_yticklabels()
+    assert size.get_text() == cells.size_of(second)
     with pytest.raises(UserError, match="no two variants share a seed"):
         figures.draw_forest([])
 
