@@ -137,7 +137,7 @@ def test_files_that_are_no_splits_are_reported(
 )
 def test_a_split_is_named_as_its_file_or_folder(tmp_path: Path, split: str, file: str) -> None:
     home = tmp_path / "train"  # A folder of this name is no split of itself.
-    for name in "train train_5k test train-0-of-2 new/rows val __MACOSX/train".split():
+    for name in "train train_5k test train-0-of-2 new/rows val __MACOSX/val".split():
         write_file(home / f"{name}.csv", f"text,label\n{name} 0,0\n{name} 1,1\n")
     rows = rows_of(on_disk(home, train_split=split, val_split="val"))
     first_texts = [texts[0][0] for texts in rows.values()]

@@ -157,9 +157,8 @@ def read_csv(answer: Answer, table: TableName | None) -> pd.DataFrame:
 
 def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
     answer = published("position_x_scale")
-    columns = ["variant", "seed", "point", "metric", "value"]
-    expected = answer.groups[0].endpoints[columns]
-    pd.testing.assert_frame_equal(read_csv(answer, None)[columns], expected, check_dtype=False)
+    expected = answer.groups[0].endpoints[formats.SEED_COLUMNS]
+    pd.testing.assert_frame_equal(read_csv(answer, None), expected, check_dtype=False)
     document = formats.make_document(answer)
     for frame, key in (
         (read_csv(answer, "differences"), "differences"),

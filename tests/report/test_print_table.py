@@ -15,7 +15,7 @@ from attnexp.report.print_table import print_table
 from attnexp.report.table import Table
 from attnexp.report.tables import make_table, tabulate_means
 
-STUDIES = ["blog", "contrast", "blog_data", "blog_holdout", "position_x_scale"]
+STUDIES = "blog contrast blog_data blog_holdout position_x_scale".split()
 
 
 def table_of(*rows: dict[str, Any]) -> Table:
