@@ -75,11 +75,9 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
 
 DEFAULT = run("")
 PE = run("pe")
-AGAIN = but(PE, run_id="x-12345678")
 OTHER = but(run("pe", seed=1), run_id="x-12345678")
 CODE = but(OTHER, code={"a.py": "1"})
 VECTORS = but(OTHER, data=PE.result.data | {"vectors": "0b"})
-HEADS = run("pe", "model.heads=4")
 ROTARY = run("", "position=rotary", "model.heads=4")
 
 
@@ -87,10 +85,10 @@ ROTARY = run("", "position=rotary", "model.heads=4")
     ("study", "runs", "names"),
     [
         ("s", [run("b", "model.heads=4"), PE], ["b", "pe"]),
-        ("s", [PE, HEADS], ["pe model.heads=8", "pe model.heads=4"]),
+        ("s", [PE, run("pe", "model.heads=4")], ["pe model.heads=8", "pe model.heads=4"]),
         ("s", [PE, CODE], ["pe", "pe (run x-12345678)"]),
         ("s", [PE, VECTORS], ["pe", "pe (run x-12345678)"]),
-        ("s", [PE, AGAIN], ["pe", "pe (run x-12345678)"]),  # of what no setting names
+        ("s", [PE, but(PE, run_id="x-12345678")], ["pe", "pe (run x-12345678)"]),
         ("", [DEFAULT], ["imdb attention none train.epochs=1"]),
         # without a study, what differs, the plainest first
         ("", [ROTARY, DEFAULT], ["model.heads=8 position=none", "model.heads=4 position=rotary"]),
