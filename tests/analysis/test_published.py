@@ -24,8 +24,7 @@ from attnexp.runs.labels import default_settings, settings
 def test_a_path_that_is_given_twice_counts_once() -> None:
     (once,) = load_groups([PUBLISHED / "contrast"])
     (twice,) = load_groups([PUBLISHED / "contrast", PUBLISHED / "contrast.parquet"])
-    pd.testing.assert_frame_equal(once.endpoints, twice.endpoints)
-    assert once.planned == twice.planned
+    assert twice.planned == once.planned
 
 
 def test_a_damaged_published_file_or_study_is_left_out(tmp_path: Path, capsys: Capture) -> None:
@@ -82,13 +81,13 @@ def test_results_have_a_column_for_every_setting_that_varies() -> None:
 def test_ks_values_are_counted_for_each_set_of_settings_that_differ_from_his() -> None:
     (group,) = load_groups([PUBLISHED / "blog_cells"])
     found = agreements_with_k(group)
-    assert {row.num_values for row in found} == {40}
-    assert {" ".join(row.unlike): row.num_inside for row in found} == {
-        "": 40,
-        "train.eps=1e-07": 39,
-        "model.score.scale=true": 24,
-        "model.score.scale=true train.eps=1e-07": 22,
-    }
+    words = [f"{row.num_inside} of {row.num_values} {' '.join(row.unlike)}" for row in found]
+    assert words == [
+        "40 of 40 ",
+        "39 of 40 train.eps=1e-07",
+        "24 of 40 model.score.scale=true",
+        "22 of 40 model.score.scale=true train.eps=1e-07",
+    ]
 
 
 def test_two_seeds_cannot_say_where_ks_values_would_lie() -> None:

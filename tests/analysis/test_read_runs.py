@@ -76,9 +76,9 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
 
 DEFAULT = run("")
 PE = run("pe")
-AGAIN = but(PE, run_id="x-12345678")
-VECTORS = but(AGAIN, data=PE.result.data | {"vectors": "0b"})
-HEADS = run("pe", "model.heads=4")
+OTHER = but(run("pe", seed=1), run_id="x-12345678")
+CODE = but(OTHER, code={"a.py": "1"})
+VECTORS = but(OTHER, data=PE.result.data | {"vectors": "0b"})
 ROTARY = run("", "position=rotary", "model.heads=4")
 
 
@@ -86,10 +86,10 @@ ROTARY = run("", "position=rotary", "model.heads=4")
     ("study", "runs", "names"),
     [
         ("s", [run("b", "model.heads=4"), PE], ["b", "pe"]),
-        ("s", [PE, HEADS], ["pe model.heads=8", "pe model.heads=4"]),
-        ("s", [PE, but(AGAIN, code={"a.py": "1"})], ["pe", "pe (run x-12345678)"]),
+        ("s", [PE, run("pe", "model.heads=4")], ["pe model.heads=8", "pe model.heads=4"]),
+        ("s", [PE, CODE], ["pe", "pe (run x-12345678)"]),
         ("s", [PE, VECTORS], ["pe", "pe (run x-12345678)"]),
-        ("s", [PE, AGAIN], ["pe", "pe (run x-12345678)"]),  # of unknown vectors
+        ("s", [PE, but(PE, run_id="x-12345678")], ["pe", "pe (run x-12345678)"]),
         ("", [DEFAULT], ["imdb attention none train.epochs=1"]),
         # without a study, what differs, the plainest first
         ("", [ROTARY, DEFAULT], ["model.heads=8 position=none", "model.heads=4 position=rotary"]),
@@ -159,8 +159,7 @@ def test_each_study_keeps_its_family() -> None:
 
 def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     few = run("a", "data.limit_train=100")
-    few = but(few, data={**few.result.data, "n_train": 100})
-    assert one(few).data == "imdb (100 + 25,000 texts)"
+    assert one(few).data == "imdb (25,000 + 25,000 texts)"
     assert one(few, run("b")).data == "imdb"
 
 
@@ -208,10 +207,10 @@ def test_a_damaged_run_is_left_out(
     assert re.match(r"left out: .*/bloga1-0", message)
 
 
-@pytest.mark.parametrize(("num_right", "used"), [(19_999, []), (20_000, [20_000])])
-def test_answers_of_another_accuracy_are_not_used(num_right: int, used: list[int]) -> None:
+@pytest.mark.parametrize(("num_right", "num_used"), [(19_999, 0), (20_000, 1)])
+def test_answers_of_another_accuracy_are_not_used(num_right: int, num_used: int) -> None:
     answered = as_rows(run("a"))
     right = np.arange(25_000) < num_right
     answered.epochs["correct"] = [np.packbits(right).tobytes()]
     (group,) = make_groups([answered], {})
-    assert [bits.sum() for bits in group.right.values()] == used
+    assert len(group.right) == num_used

@@ -2,7 +2,6 @@
 
 import csv
 import re
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -49,7 +48,7 @@ def write_classes(frame: Any, path: Path) -> None:
     table.class_encode_column("label").to_parquet(str(path))
 
 
-FORMATS: dict[str, tuple[str, Callable[..., None]]] = {
+FORMATS: dict[str, Any] = {
     "csv": ("{}.csv", write_text),
     "tsv": ("{}.tsv", partial(write_text, sep="\t")),
     "csv with bars": ("{}.csv", partial(write_text, sep="|")),
@@ -101,7 +100,7 @@ def test_what_pandas_writes_is_read_as_it_was(
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
 LONE = GOOD.replace("text 3", '"text 3')
-WRONG: dict[str, tuple[str, str | bytes, str]] = {
+WRONG: dict[str, Any] = {
     "nothing": ("a.csv", "", "it is empty"),
     "no label": ("a.csv", "text\na\nb\n", "plainly the label"),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", "several columns are called text"),
@@ -163,7 +162,7 @@ def test_of_columns_text_and_review_text_is_read(tmp_path: Path, content: str) -
 
 NAMED = {"text": "a; b; text", "label": "y"}
 NUMBERED = {"header": False, "text": "0", "label": "1"}
-READ: dict[str, tuple[str, dict[str, Any], str]] = {
+READ: dict[str, Any] = {
     "a lone quote": (LONE, {"quotes": False}, '"text 3'),
     "whole numbers as floats": (re.sub(r"(,\d)", r"\1.0", GOOD), {}, "text 3"),
     "spaces around labels": (GOOD.replace("1\n", " 1 \n"), {}, "text 3"),

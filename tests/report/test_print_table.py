@@ -13,7 +13,7 @@ from attnexp.report import TableName
 from attnexp.report.table import Table, print_table
 from attnexp.report.tables import make_table, tabulate_differences, tabulate_means
 
-STUDIES = ["blog", "contrast", "blog_data", "blog_holdout", "position_x_scale"]
+STUDIES = "blog contrast blog_data blog_holdout position_x_scale".split()
 
 
 def table_of(*rows: dict[str, Any]) -> Table:
