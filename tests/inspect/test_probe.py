@@ -1,5 +1,6 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -65,8 +66,8 @@ def changed_ids(intervention: str, ids: Tensor = IDS) -> Tensor:
 def test_words_change_places_within_their_text(order: str) -> None:
     moved = changed_ids(order)
     assert torch.equal(moved.sort(dim=1).values, IDS.sort(dim=1).values)
-    for token in (0, 1):  # padding and the start stay
-        assert torch.equal(moved.eq(token), IDS.eq(token))
+    stays = IDS < 2  # padding and the start
+    assert torch.equal(moved[stays], IDS[stays])
     assert not torch.equal(moved, IDS)
 
 
@@ -76,14 +77,6 @@ def test_windows_keep_words_near() -> None:
         moved = changed_ids(f"shuffle={window}", ids)
         assert torch.equal((moved - 2) // window, (ids - 2) // window)
     assert torch.equal(changed_ids("reverse", ids), ids.flip(1))
-
-
-@pytest.mark.parametrize("order", ["shuffle", "reverse"])
-def test_only_a_model_with_positions_notices_order(order: str) -> None:
-    without = model_of("position=none")
-    torch.testing.assert_close(logits(without, order), logits(without), rtol=0, atol=1e-12)
-    model = model_of("position=sinusoidal")
-    assert not torch.allclose(logits(model, order), logits(model))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -112,9 +105,8 @@ def test_attention_can_be_made_uniform_or_blind(words: str) -> None:
 
 def test_a_head_is_removed_alone() -> None:
     model = model_of("model.layers=2 model.residual=true model.output_projection=true")
-    words = ["", "no_head=1", "no_head=2", "no_head=3", "no_head=4"]
-    outputs = {str(logits(model, word)) for word in words}
-    assert len(outputs) == 5
+    outputs = [logits(model)] + [logits(model, f"no_head={head}") for head in (1, 2, 3, 4)]
+    assert len(torch.stack(outputs).unique(dim=0)) == 5
     one_head = model_of("model.heads=1")
     first, *others = logits(one_head, "no_head=1")
     assert all(output == first for output in others)  # the bias of the output
@@ -197,9 +189,8 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     rows = compare([group], ACCURACY).differences
     families = Counter((row.contrast.baseline, row.m) for row in rows)
     assert families == {("position=none", 2): 2, ("position=learned", 3): 3}
-    for row in rows:
-        if "none" in row.contrast.name or "nothing" in row.contrast.name:
-            assert row.words == "the same texts are right"
+    idle = [row.words for row in rows if re.search("none|nothing", row.contrast.name)]
+    assert {*idle} == {"the same texts are right"}
     entropies = group.values("result", "entropy")["position=none, head 2"]
     assert entropies.tolist() == pytest.approx([1, 1], abs=0.05)
     assert group.notes == ["position=none, no_positions: the model has no position piece"]
