@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from conftest import Command, Json, Patch, Refused
 from made_up import made_reading
+from samples import FEW_TEXTS
 from scipy.special import expit
 
 import attnexp
@@ -22,13 +23,13 @@ from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
-SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".split()
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    words = ["data=contrast", "position=sinusoidal", "train.epochs=2", "train.threads=1"]
-    path, result = train_run(compose([*words, f"out={tmp_path_factory.mktemp('trained')}"]))
+    out = f"out={tmp_path_factory.mktemp('trained')}"
+    words = "data=contrast position=sinusoidal train.epochs=2 train.threads=1".split()
+    path, result = train_run(compose([*words, out]))
     return Run(path=path, result=result)
 
 
@@ -57,7 +58,7 @@ def test_padding_takes_its_share_where_it_is_attended_to(
     tmp_path: Path, mask: str, share: float
 ) -> None:
     words = ["model.score=uniform", "data.max_len=80", f"mask={mask}", f"out={tmp_path}"]
-    path, _ = train_run(compose([*SMALL, *words]))
+    path, _ = train_run(compose([*FEW_TEXTS, *words]))
     attention = insight.load_model(path).read("the plot was superb").attention()
     assert attention.weights.shape == (8, 5, 5)
     assert attention.padding_share == pytest.approx(share)
@@ -65,12 +66,12 @@ def test_padding_takes_its_share_where_it_is_attended_to(
 
 def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
     words = "model.pooling=cls model.layers=2 data.max_len=6 position=learned".split()
-    path, _ = train_run(compose([*SMALL, *words, f"out={tmp_path}"]))
+    path, _ = train_run(compose([*FEW_TEXTS, *words, f"out={tmp_path}"]))
     reading = insight.load_model(path).read("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
     assert reading.table is not None
-    assert reading.table.shape == (7, 128)
+    assert reading.table.shape == (7, 8)
     for layer in reading.layers:
         np.testing.assert_allclose(layer.weights.sum(axis=-1), 1, atol=1e-5)
 

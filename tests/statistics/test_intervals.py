@@ -28,9 +28,8 @@ from attnexp.statistics.planning import (
 
 MARGIN = 0.25  # points, as all numbers of seeds
 
-differences = st.lists(
-    st.integers(-1000, 1000).map(lambda k: k / 1000), min_size=2, max_size=12
-).filter(lambda d: len({*d}) > 1)  # the sd of equal values is not exactly 0
+thousandths = st.integers(-1000, 1000).map(lambda k: k / 1000)
+differences = st.lists(thousandths, min_size=2, max_size=12, unique=True)
 
 
 @given(differences, st.integers(1, 9))
@@ -76,15 +75,6 @@ def test_the_anytime_interval_is_that_of_its_formula(d: list[float], m: int) -> 
         half = factor * stats.sem(d)
     mean = np.mean(d)
     assert anytime_interval(d, m=m).bounds == pytest.approx((mean - half, mean + half))
-
-
-def test_the_anytime_interval_holds_at_all_looks_together() -> None:
-    """Looking after every seed up to forty: 95 % of 300 studies hold throughout."""
-    num_missed = 0
-    for d in np.random.default_rng(0).normal(size=(300, 40)):
-        intervals = [anytime_interval(d[:n]) for n in range(7, 41)]
-        num_missed += any(interval.low > 0 or interval.high < 0 for interval in intervals)
-    assert num_missed <= 15
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-12, 1, 1e300])

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import Patch
-from small import WORDS, examples, fit, shuffle
+from samples import NARROW, SMALL_MODEL
+from small import examples, fit, shuffle
 from torch import Tensor, nn
 
 from attnexp.base.errors import RunFailed
@@ -140,7 +141,8 @@ def test_adam_is_kerass_written_in_numpy(eps: float, scale: float) -> None:
 
 def trained(*words: str) -> tuple[Any, list[float], str]:
     """Model, losses of three epochs, and name of the path with that of the optimizer."""
-    config = compose([*WORDS, "train.epochs=3", "model.dropout=0.3", *words])
+    usual = ["train.batch_size=8", "train.epochs=3", "model.dropout=0.3"]
+    config = compose([*SMALL_MODEL, *NARROW, *usual, *words])
     model = build_model(config)
     path = take_fast_path(model) if config.train.fast else "reference"
     torch.manual_seed(0)
