@@ -105,8 +105,9 @@ def test_attention_can_be_made_uniform_or_blind(words: str) -> None:
 
 def test_a_head_is_removed_alone() -> None:
     model = model_of("model.layers=2 model.residual=true model.output_projection=true")
-    outputs = [logits(model)] + [logits(model, f"no_head={head}") for head in (1, 2, 3, 4)]
-    assert len(torch.stack(outputs).unique(dim=0)) == 5
+    words = ["", "no_head=1", "no_head=2", "no_head=3", "no_head=4"]
+    outputs = torch.stack([logits(model, word) for word in words])
+    assert len(outputs.unique(dim=0)) == 5
     one_head = model_of("model.heads=1")
     first, *others = logits(one_head, "no_head=1")
     assert all(output == first for output in others)  # the bias of the output
@@ -117,8 +118,9 @@ def test_a_head_is_removed_alone() -> None:
 def test_words_become_unknown_and_texts_are_cut() -> None:
     assert torch.equal(changed_ids("unknown=1"), IDS.clamp(max=2))
     assert torch.equal(changed_ids("last=9"), IDS)
-    assert torch.equal(changed_ids("last=3")[:, -3:], IDS[:, -3:])
-    assert not changed_ids("last=3")[:, :-3].any()
+    cut = IDS.clone()
+    cut[:, :-3] = 0
+    assert torch.equal(changed_ids("last=3"), cut)
 
 
 @pytest.mark.parametrize("name", INTERVENTIONS)

@@ -48,9 +48,11 @@ def test_with_texts_alike_it_is_the_interval_of_seeds() -> None:
 
 
 def test_texts_only_widen_the_interval_of_seeds() -> None:
-    texts = Crossed(low=-1, high=2, se=1, df=3)
-    assert widen(texts, Interval(3, 0, 1, low=-2, high=1)) == (-2, 2)
-    assert widen(texts, Interval(3, 1, 1, low=0, high=3)) == (-1, 3)
+    texts = Crossed(-1, 2, se=1, df=3)
+    lower = Interval(3, 0, 1, -2, 1)
+    higher = Interval(3, 1, 1, 0, 3)
+    assert widen(texts, lower) == (-2, 2)
+    assert widen(texts, higher) == (-1, 3)
 
 
 @given(

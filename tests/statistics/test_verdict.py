@@ -50,11 +50,13 @@ def test_it_is_where_the_intervals_lie(row: str) -> None:
 @pytest.mark.parametrize("counted", ["seeds", "data sets"])
 def test_two_of_what_n_counts_are_too_few(counted: str) -> None:
     few = judge_interval(interval(0.1, 0.2, 2), MetricSpec(), counted=counted)
-    assert few == (f"too few {counted}", f"too few {counted}")
-    assert not any(map(is_decided, (few.words, "")))
+    assert few.name == few.words == f"too few {counted}"
+    assert not is_decided(few.words)
+    assert not is_decided("")
 
 
 def test_less_of_a_loss_helps() -> None:
-    verdict = judge_interval(interval(-0.3, -0.2), LOSS, (-0.3, -0.2))
-    assert verdict == ("helps", "helps by at least 0.01")
-    assert judge_interval(interval(0.2, 0.3), LOSS, (0.2, 0.3)).name == "hurts"
+    less = judge_interval(interval(-0.3, -0.2), LOSS)
+    more = judge_interval(interval(0.2, 0.3), LOSS)
+    assert less.words == "helps by at least 0.01 on these texts"
+    assert more.words == "hurts by at least 0.01 on these texts"
