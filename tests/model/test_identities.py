@@ -1,7 +1,6 @@
 """What is known of models besides their formulas: paths, devices, places, starts and costs."""
 
 import json
-import math
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import Precision
 from attnexp.inspect import interventions
 from attnexp.inspect.insight import forward
-from attnexp.model.positions import RotaryPosition
 from attnexp.network.build import build_model
 from attnexp.network.cost import cost_of
 from attnexp.network.fast import take_fast_path
@@ -34,12 +32,6 @@ def test_only_the_cpu_in_fp32_goes_by_hand() -> None:
     assert take_fast_path(build_model(config)) == "words"
     assert take_fast_path(build_model(config), Precision.bf16) == "pooled"
     assert take_fast_path(build_model(config).to("meta")) == "pooled"
-
-
-def test_rotary_knows_sixteen_thousand_positions() -> None:
-    last = 2**14 - 1
-    turned = RotaryPosition(2)(torch.tensor([[[[1.0, 0.0]]]]), torch.tensor([last]))
-    assert turned.flatten().tolist() == pytest.approx([math.cos(last), math.sin(last)])
 
 
 SMALLER = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 seed=5".split()
