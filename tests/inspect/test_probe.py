@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import PUBLISHED, Command, Patch, Refused
-from samples import FEW_TEXTS, NARROW
+from samples import FEW_TEXTS, NARROW, redrawn
 from torch import Tensor, nn
 
 from attnexp.analysis.answer import compare
@@ -29,17 +29,13 @@ IDS[0], IDS[1, :4] = 0, 0  # padding alone, and before a text
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi",
              "sinusoidal position.combine=concat"]  # fmt: skip
 
-TINY = """data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 model.heads=2
-model.d_head=4""".split()
+TINY = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
 
 
 def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
     """A model of random weights, or of those that it shares with another."""
-    config = compose([*TINY, *words.split()])
-    model = build_model(config).double().eval().requires_grad_(requires_grad=False)
-    torch.manual_seed(0)
-    for weight in model.parameters():
-        weight.normal_()
+    config = compose([*TINY, *NARROW, *words.split()])
+    model: nn.Module = redrawn(build_model(config)).eval()
     if like is not None:
         model.load_state_dict(like.state_dict(), strict=False)
     return model

@@ -1,5 +1,6 @@
 """What a piece gives is held to its seam, and the message names the piece."""
 
+import pickle
 import random
 from collections.abc import Callable
 from typing import Any
@@ -112,10 +113,9 @@ def test_what_a_piece_does_wrong_is_said(case: tuple[str, ...], own: Own) -> Non
 def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Own) -> None:
     """And leaves the global streams where they are."""
 
-    def states() -> list[str]:
-        numpy: Any = np.random.get_state()
-        python = str(random.getstate())
-        return [str([*numpy[1], numpy[2]]), python, str(torch.get_rng_state())]
+    def states() -> tuple[Any, ...]:
+        numpy = pickle.dumps(np.random.get_state())
+        return numpy, random.getstate(), torch.get_rng_state().tolist()
 
     before = states()
     check(own(*piece))
