@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,41 +34,47 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(path=path, result=result)
 
 
+def trained(folder: Path, *words: str) -> insight.TrainedModel:
+    path, _ = train_run(compose([*FEW_TEXTS, f"out={folder}", *words]))
+    return insight.load_model(path)
+
+
 def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
-    mirror = "the cast was dreadful but the plot was superb"
-    read = insight.load_model(run.path).read
-    assert (read(SENTENCE).label, read(mirror).label) == ("negative", "positive")
+    model = insight.load_model(run.path)
+    assert model.read(SENTENCE).label == "negative"
+    assert model.read("the cast was dreadful but the plot was superb").label == "positive"
 
 
 def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
-    trained = attnexp.load_model(run.path)
-    data = load_data(trained.config.data)
+    model = attnexp.load_model(run.path)
+    data = load_data(model.config.data)
     reviews = [to_text(ids, data.words) for ids in data.test.ids[:50]]
     logits = predictions.load_arrays(run, predictions.FILE)["final"][:50]
-    probabilities = trained.predict_proba(reviews)
+    probabilities = model.predict_proba(reviews)
     np.testing.assert_allclose(probabilities[:, 1], expit(logits), atol=1e-5)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    again = trained.model(trained.encode(reviews))
+    again = model.model(model.encode(reviews))
     np.testing.assert_allclose(again.detach(), logits, atol=1e-5)
-    with pytest.raises(ValueError, match="take a list of texts"):
-        trained.predict_proba(reviews[0])
+    no_texts: Any = [None]
+    for texts in (reviews[0], no_texts):
+        with pytest.raises(ValueError, match="take a list of texts"):
+            model.predict_proba(texts)
 
 
 @pytest.mark.parametrize(("mask", "share"), [("none", 75 / 80), ("padding", 0)])
 def test_padding_takes_its_share_where_it_is_attended_to(
     tmp_path: Path, mask: str, share: float
 ) -> None:
-    words = ["model.score=uniform", "data.max_len=80", f"mask={mask}", f"out={tmp_path}"]
-    path, _ = train_run(compose([*FEW_TEXTS, *words]))
-    attention = insight.load_model(path).read("the plot was superb").attention()
+    model = trained(tmp_path, "model.score=uniform", "data.max_len=80", f"mask={mask}")
+    attention = model.read("the plot was superb").attention()
     assert attention.weights.shape == (8, 5, 5)
     assert attention.padding_share == pytest.approx(share)
 
 
 def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
     words = "model.pooling=cls model.layers=2 data.max_len=6 position=learned".split()
-    path, _ = train_run(compose([*FEW_TEXTS, *words, f"out={tmp_path}"]))
-    reading = insight.load_model(path).read("the cast was superb but the plot was dreadful")
+    model = trained(tmp_path, *words)
+    reading = model.read("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
     assert reading.table is not None

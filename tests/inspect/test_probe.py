@@ -129,8 +129,10 @@ def test_a_model_is_as_it_was_afterwards(name: str) -> None:
 
 
 def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
-    assert measure_heads(model_of("model.score=uniform"), IDS) == pytest.approx([1, 1])
-    assert measure_heads(model_of("mask=window mask.radius=0"), IDS) == [0, 0]
+    uniform = model_of("model.score=uniform")
+    one_key = model_of("mask=window mask.radius=0")
+    assert measure_heads(uniform, IDS) == pytest.approx([1, 1])
+    assert measure_heads(one_key, IDS) == [0, 0]
     model = model_of("mask=causal mask.mode=mul").float()
     assert all(0 < value < 1 for value in measure_heads(model, IDS))
 
@@ -138,8 +140,9 @@ def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trained")
+    usual = [*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}"]
     for word in ("seed=0", "seed=1", "position=learned"):
-        train_run(compose([*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}", word]))
+        train_run(compose([*usual, word]))
     return out
 
 
