@@ -178,6 +178,12 @@ def test_commands_of_the_pages_succeed_in_their_order(here: Command, tmp_path: P
     assert not failed
 
 
+def test_pages_are_short() -> None:
+    lines = {name: len(text.splitlines()) for name, text in TEXTS.items()}
+    assert lines.pop("README.md") <= 100
+    assert (len(lines) <= 10, sum(lines.values()) <= 1200) == (True, True), lines
+
+
 def test_every_file_is_in_the_reading_order() -> None:
     (block,) = re.findall(r"```\n(cli/.*?)```", TEXTS["how_it_is_built.md"], re.DOTALL)
     listed = []

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from conftest import Command, Json, Patch, Refused
 from made_up import made_reading
+from samples import FEW_TEXTS
+from scipy.special import expit
 
 import attnexp
 from attnexp.base import SENTENCE
@@ -22,75 +24,74 @@ from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
-SMALL = "data=contrast data.limit_train=64 data.limit_test=64 train.epochs=1".split()
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    words = ["data=contrast", "position=sinusoidal", "train.epochs=2", "train.threads=1"]
-    path, result = train_run(compose([*words, f"out={tmp_path_factory.mktemp('trained')}"]))
+    out = f"out={tmp_path_factory.mktemp('trained')}"
+    words = "data=contrast position=sinusoidal train.epochs=2 train.threads=1".split()
+    path, result = train_run(compose([*words, out]))
     return Run(path=path, result=result)
 
 
+def trained(folder: Path, *words: str) -> insight.TrainedModel:
+    path, _ = train_run(compose([*FEW_TEXTS, f"out={folder}", *words]))
+    return insight.load_model(path)
+
+
 def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
-    mirror = "the cast was dreadful but the plot was superb"
-    read = insight.load_model(run.path).read
-    assert (read(SENTENCE).label, read(mirror).label) == ("negative", "positive")
+    model = insight.load_model(run.path)
+    assert model.read(SENTENCE).label == "negative"
+    assert model.read("the cast was dreadful but the plot was superb").label == "positive"
 
 
 def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
-    trained = attnexp.load_model(run.path)
-    data = load_data(trained.config.data)
+    model = attnexp.load_model(run.path)
+    data = load_data(model.config.data)
     reviews = [to_text(ids, data.words) for ids in data.test.ids[:50]]
-    stored = predictions.load_arrays(run, predictions.FILE)
-    logits = stored[predictions.FINAL][:50]
-    expected = 1 / (1 + np.exp(-logits))
-    probabilities = trained.predict_proba(reviews)
-    np.testing.assert_allclose(probabilities[:, 1], expected, atol=1e-5)
+    logits = predictions.load_arrays(run, predictions.FILE)["final"][:50]
+    probabilities = model.predict_proba(reviews)
+    np.testing.assert_allclose(probabilities[:, 1], expit(logits), atol=1e-5)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    ids = trained.encode(reviews)
-    np.testing.assert_allclose(trained.model(ids).detach(), logits, atol=1e-5)
-    wrong: list[Any] = [reviews[0], [None]]
-    for texts in wrong:
+    again = model.model(model.encode(reviews))
+    np.testing.assert_allclose(again.detach(), logits, atol=1e-5)
+    no_texts: Any = [None]
+    for texts in (reviews[0], no_texts):
         with pytest.raises(ValueError, match="take a list of texts"):
-            trained.predict_proba(texts)
+            model.predict_proba(texts)
 
 
 @pytest.mark.parametrize(("mask", "share"), [("none", 75 / 80), ("padding", 0)])
 def test_padding_takes_its_share_where_it_is_attended_to(
-    here: Command, tmp_path: Path, mask: str, share: float
+    tmp_path: Path, mask: str, share: float
 ) -> None:
-    words = ["model.score=uniform", "data.max_len=80", f"mask={mask}", f"out={tmp_path}"]
-    path, _ = train_run(compose([*SMALL, *words]))
-    attention = insight.load_model(path).read("the plot was superb").attention()
+    model = trained(tmp_path, "model.score=uniform", "data.max_len=80", f"mask={mask}")
+    attention = model.read("the plot was superb").attention()
     assert attention.weights.shape == (8, 5, 5)
     assert attention.padding_share == pytest.approx(share)
-    shown = here("predict", path, "the plot was superb").stdout
-    assert ("padding: 94 %" in shown) == (mask == "none")
 
 
 def test_attention_of_the_summary_token_and_the_table_of_positions(tmp_path: Path) -> None:
     words = "model.pooling=cls model.layers=2 data.max_len=6 position=learned".split()
-    path, _ = train_run(compose([*SMALL, *words, f"out={tmp_path}"]))
-    reading = insight.load_model(path).read("the cast was superb but the plot was dreadful")
+    model = trained(tmp_path, *words)
+    reading = model.read("the cast was superb but the plot was dreadful")
     assert reading.tokens == [insight.SUMMARY, *"superb but the plot was dreadful".split()]
     assert reading.num_cut == 3
     assert reading.table is not None
-    assert reading.table.shape == (7, 128)
+    assert reading.table.shape == (7, 8)
     for layer in reading.layers:
-        assert layer.weights.sum(axis=-1) == pytest.approx(1, abs=1e-5)
+        np.testing.assert_allclose(layer.weights.sum(axis=-1), 1, atol=1e-5)
 
 
 def test_tokens_are_said_with_what_they_receive(run: Run, here_json: Json) -> None:
     (record,) = here_json("predict", run.path, TEXT)["texts"]
-    probabilities = record["probabilities"]
-    assert record["tokens"] == [insight.START, "the", "plot", "was", "superb", "frabjous"]
-    assert record["known"][-1] is False
-    assert record["label"] == max(probabilities, key=probabilities.get)
-    (maps,) = np.array(record["maps"])  # of one layer: (heads, queries, keys)
-    received = maps.mean(axis=1)
-    np.testing.assert_allclose(received.mean(axis=0), record["attention"], atol=1e-6)
     (third,) = here_json("predict", run.path, TEXT, "--head", "3")["texts"]
+    assert record["tokens"] == [insight.START, *"the plot was superb frabjous".split()]
+    assert record["known"] == [True] * 5 + [False]
+    probabilities = record["probabilities"]
+    assert record["label"] == max(probabilities, key=probabilities.get)
+    received = np.mean(record["maps"][0], axis=1)  # of layer 1: (heads, queries, keys)
+    np.testing.assert_allclose(received.mean(axis=0), record["attention"], atol=1e-6)
     np.testing.assert_allclose(received[2], third["attention"], atol=1e-6)
 
 
@@ -112,6 +113,7 @@ def test_the_token_that_receives_most_is_darkest() -> None:
     line = as_line(reading, None)
     assert "black on rgb(240,130,20)" in [span.style for span in line.spans]
     assert "(darkest: 0.125, padding: 75 %, without 2 words beyond" in line.plain
+    assert "padding" not in as_line(made_reading("a b"), None).plain
 
 
 @pytest.mark.parametrize("head", ["9", "0"])

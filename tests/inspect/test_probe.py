@@ -1,5 +1,6 @@
 """Interventions do to a trained model what they say, and nothing else; results are kept."""
 
+import re
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import PUBLISHED, Command, Patch, Refused
-from samples import FEW_TEXTS, NARROW
+from samples import FEW_TEXTS, NARROW, redrawn
 from torch import Tensor, nn
 
 from attnexp.analysis.answer import compare
@@ -28,17 +29,13 @@ IDS[0], IDS[1, :4] = 0, 0  # padding alone, and before a text
 POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi",
              "sinusoidal position.combine=concat"]  # fmt: skip
 
-TINY = """data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8 model.heads=2
-model.d_head=4""".split()
+TINY = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
 
 
 def model_of(words: str, like: nn.Module | None = None) -> nn.Module:
     """A model of random weights, or of those that it shares with another."""
-    config = compose([*TINY, *words.split()])
-    model = build_model(config).double().eval().requires_grad_(requires_grad=False)
-    torch.manual_seed(0)
-    for weight in model.parameters():
-        weight.normal_()
+    config = compose([*TINY, *NARROW, *words.split()])
+    model: nn.Module = redrawn(build_model(config)).eval()
     if like is not None:
         model.load_state_dict(like.state_dict(), strict=False)
     return model
@@ -65,8 +62,8 @@ def changed_ids(intervention: str, ids: Tensor = IDS) -> Tensor:
 def test_words_change_places_within_their_text(order: str) -> None:
     moved = changed_ids(order)
     assert torch.equal(moved.sort(dim=1).values, IDS.sort(dim=1).values)
-    for token in (0, 1):  # padding and the start stay
-        assert torch.equal(moved.eq(token), IDS.eq(token))
+    stays = IDS < 2  # padding and the start
+    assert torch.equal(moved[stays], IDS[stays])
     assert not torch.equal(moved, IDS)
 
 
@@ -76,14 +73,6 @@ def test_windows_keep_words_near() -> None:
         moved = changed_ids(f"shuffle={window}", ids)
         assert torch.equal((moved - 2) // window, (ids - 2) // window)
     assert torch.equal(changed_ids("reverse", ids), ids.flip(1))
-
-
-@pytest.mark.parametrize("order", ["shuffle", "reverse"])
-def test_only_a_model_with_positions_notices_order(order: str) -> None:
-    without = model_of("position=none")
-    torch.testing.assert_close(logits(without, order), logits(without), rtol=0, atol=1e-12)
-    model = model_of("position=sinusoidal")
-    assert not torch.allclose(logits(model, order), logits(model))
 
 
 @pytest.mark.parametrize("position", POSITIONS)
@@ -113,8 +102,8 @@ def test_attention_can_be_made_uniform_or_blind(words: str) -> None:
 def test_a_head_is_removed_alone() -> None:
     model = model_of("model.layers=2 model.residual=true model.output_projection=true")
     words = ["", "no_head=1", "no_head=2", "no_head=3", "no_head=4"]
-    outputs = {str(logits(model, word)) for word in words}
-    assert len(outputs) == 5
+    outputs = torch.stack([logits(model, word) for word in words])
+    assert len(outputs.unique(dim=0)) == 5
     one_head = model_of("model.heads=1")
     first, *others = logits(one_head, "no_head=1")
     assert all(output == first for output in others)  # the bias of the output
@@ -125,8 +114,9 @@ def test_a_head_is_removed_alone() -> None:
 def test_words_become_unknown_and_texts_are_cut() -> None:
     assert torch.equal(changed_ids("unknown=1"), IDS.clamp(max=2))
     assert torch.equal(changed_ids("last=9"), IDS)
-    assert torch.equal(changed_ids("last=3")[:, -3:], IDS[:, -3:])
-    assert not changed_ids("last=3")[:, :-3].any()
+    cut = IDS.clone()
+    cut[:, :-3] = 0
+    assert torch.equal(changed_ids("last=3"), cut)
 
 
 @pytest.mark.parametrize("name", INTERVENTIONS)
@@ -139,8 +129,10 @@ def test_a_model_is_as_it_was_afterwards(name: str) -> None:
 
 
 def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
-    assert measure_heads(model_of("model.score=uniform"), IDS) == pytest.approx([1, 1])
-    assert measure_heads(model_of("mask=window mask.radius=0"), IDS) == [0, 0]
+    uniform = model_of("model.score=uniform")
+    one_key = model_of("mask=window mask.radius=0")
+    assert measure_heads(uniform, IDS) == pytest.approx([1, 1])
+    assert measure_heads(one_key, IDS) == [0, 0]
     model = model_of("mask=causal mask.mode=mul").float()
     assert all(0 < value < 1 for value in measure_heads(model, IDS))
 
@@ -148,8 +140,9 @@ def test_entropy_is_1_of_uniform_attention_and_0_of_one_key() -> None:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("trained")
+    usual = [*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}"]
     for word in ("seed=0", "seed=1", "position=learned"):
-        train_run(compose([*FEW_TEXTS, *NARROW, "train.lr=0.05", f"out={out}", word]))
+        train_run(compose([*usual, word]))
     return out
 
 
@@ -197,9 +190,8 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     rows = compare([group], ACCURACY).differences
     families = Counter((row.contrast.baseline, row.m) for row in rows)
     assert families == {("position=none", 2): 2, ("position=learned", 3): 3}
-    for row in rows:
-        if "none" in row.contrast.name or "nothing" in row.contrast.name:
-            assert row.words == "the same texts are right"
+    idle = [row.words for row in rows if re.search("none|nothing", row.contrast.name)]
+    assert {*idle} == {"the same texts are right"}
     entropies = group.values("result", "entropy")["position=none, head 2"]
     assert entropies.tolist() == pytest.approx([1, 1], abs=0.05)
     assert group.notes == ["position=none, no_positions: the model has no position piece"]

@@ -1,8 +1,10 @@
 """What a piece gives is held to its seam, and the message names the piece."""
 
+import pickle
 import random
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -10,7 +12,6 @@ import torch
 from conftest import OwnModule
 from samples import message_of
 from test_oracle import SMALL, texts
-from torch import Tensor
 
 from attnexp.config.compose import compose
 from attnexp.network.build import build_model
@@ -112,10 +113,9 @@ def test_what_a_piece_does_wrong_is_said(case: tuple[str, ...], own: Own) -> Non
 def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Own) -> None:
     """And leaves the global streams where they are."""
 
-    def states() -> list[str]:
-        numpy: Any = np.random.get_state()
-        python = str(random.getstate())
-        return [str([*numpy[1], numpy[2]]), python, str(torch.get_rng_state())]
+    def states() -> tuple[Any, ...]:
+        numpy = pickle.dumps(np.random.get_state())
+        return numpy, random.getstate(), torch.get_rng_state().tolist()
 
     before = states()
     check(own(*piece))
@@ -130,9 +130,11 @@ IN_PLACE = [
 
 @pytest.mark.parametrize("piece", IN_PLACE)
 def test_ids_and_masks_are_copies_for_pieces(piece: tuple[str, str, str], own: Own) -> None:
-    ids, masks = texts(), list[Tensor]()
+    ids = texts()
     model: Any = build_model(own(*piece))
-    model.pool.register_forward_pre_hook(lambda _, inputs: masks.append(inputs[1]))
+    hook = Mock(return_value=None)
+    model.pool.register_forward_pre_hook(hook)
     model(ids)
     assert torch.equal(ids, texts())
-    assert torch.equal(masks[0], texts() == 0)
+    _, (_, mask) = hook.call_args.args
+    assert torch.equal(mask, texts() == 0)

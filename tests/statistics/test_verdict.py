@@ -1,8 +1,8 @@
-"""The verdict: a truth table, and what it can never say."""
+"""The verdict: a truth table."""
+
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from attnexp.statistics.intervals import Interval
 from attnexp.statistics.verdict import MetricSpec, is_decided, judge_interval
@@ -17,7 +17,7 @@ def interval(low: float, high: float, n: int = 5) -> Interval:
 VERDICTS = """
 low     high    for other texts   verdict
 0.001   0.010   0.001    0.010    helps
-0.003   0.004   0.0026   0.005    helps by at least 0.25 points
+0.003   0.004   0.0025   0.005    helps by at least 0.25 points
 0.003   0.004   0.001    0.005    helps
 0.003   0.004  -0.001    0.005    helps by at least 0.25 points on these texts
 0.003   0.004   none     none     helps by at least 0.25 points on these texts
@@ -30,44 +30,33 @@ low     high    for other texts   verdict
 -0.001  0.001  -0.003    0.002    equivalent on these texts
 -0.001  0.001   none     none     equivalent on these texts
 -0.0025 0.001  -0.0025   0.001    undecided
+-0.001  0.0025 -0.001    0.0025   undecided
 0.0     0.01    0.0      0.01     undecided
+-0.01   0.0    -0.01     0.0      undecided
 -inf    inf    -inf      inf      too few seeds
 """
 
 
 @pytest.mark.parametrize("row", VERDICTS.splitlines()[2:])
 def test_it_is_where_the_intervals_lie(row: str) -> None:
-    low, high, texts_low, texts_high, words = row.split(maxsplit=4)
-    of_texts = None if texts_low == "none" else (float(texts_low), float(texts_high))
-    name = words.replace(" by at least 0.25 points", "")
-    of_seeds = interval(float(low), float(high), 3)
-    assert judge_interval(of_seeds, MetricSpec(), of_texts) == (name, words)
+    *bounds, words = row.split(maxsplit=4)
+    low, high, *of_texts = [float(bound) for bound in bounds if bound != "none"]
+    texts: Any = tuple(of_texts) or None
+    verdict = judge_interval(interval(low, high, 3), MetricSpec(), texts)
+    assert verdict == (words.replace(" by at least 0.25 points", ""), words)
     assert is_decided(words) is (words not in ("undecided", "too few seeds"))
 
 
 @pytest.mark.parametrize("counted", ["seeds", "data sets"])
 def test_two_of_what_n_counts_are_too_few(counted: str) -> None:
     few = judge_interval(interval(0.1, 0.2, 2), MetricSpec(), counted=counted)
-    assert few == (f"too few {counted}", f"too few {counted}")
-    assert not any(map(is_decided, (few.words, "")))
+    assert few.name == few.words == f"too few {counted}"
+    assert not is_decided(few.words)
+    assert not is_decided("")
 
 
 def test_less_of_a_loss_helps() -> None:
-    verdict = judge_interval(interval(-0.3, -0.2), LOSS, (-0.3, -0.2))
-    assert verdict == ("helps", "helps by at least 0.01")
-    assert judge_interval(interval(0.2, 0.3), LOSS, (0.2, 0.3)).name == "hurts"
-
-
-@given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1), st.floats(0.001, 0.5))
-def test_no_word_beats_its_interval(low: float, width: float, wider: float, margin: float) -> None:
-    bounds = (low, low + width)
-    texts = (low - wider, low + width + wider)
-    _, words = judge_interval(interval(*bounds), MetricSpec(margin=margin), texts)
-    low, high = bounds if "on these texts" in words else texts
-    holds = {
-        "helps": low > 0,
-        "hurts": high < 0,
-        "equivalent": max(-low, high) < margin,
-        "at least": low >= margin or high <= -margin,
-    }
-    assert all(is_true for word, is_true in holds.items() if word in words)
+    less = judge_interval(interval(-0.3, -0.2), LOSS)
+    more = judge_interval(interval(0.2, 0.3), LOSS)
+    assert less.words == "helps by at least 0.01 on these texts"
+    assert more.words == "hurts by at least 0.01 on these texts"

@@ -15,10 +15,6 @@ from attnexp.training import loop
 from attnexp.training.adam import make_optimizer
 from attnexp.training.state import State
 
-WORDS = """data=contrast data.max_len=6 data.vocab_size=20 model.d_model=8 model.heads=2
-model.d_head=4 train.batch_size=8 train.epochs=2 train.device=cpu""".split()
-
-
 SHORT = """experiment=smoke train.threads=1 train.epochs=3 model.d_model=8 model.d_head=4
 data.limit_train=64 data.limit_test=64""".split()
 

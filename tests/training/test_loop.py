@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import Patch
-from small import WORDS, examples, fit, shuffle
+from samples import NARROW, SMALL_MODEL
+from small import examples, fit, shuffle
 from torch import Tensor, nn
 
 from attnexp.base.errors import RunFailed
@@ -138,20 +139,6 @@ def test_adam_is_kerass_written_in_numpy(eps: float, scale: float) -> None:
     np.testing.assert_allclose(weight.detach(), expected, rtol=1e-3, atol=0)
 
 
-def trained(*words: str) -> tuple[Any, list[float], str]:
-    """Model, losses of three epochs, and name of the path with that of the optimizer."""
-    config = compose([*WORDS, "train.epochs=3", "model.dropout=0.3", *words])
-    model = build_model(config)
-    path = take_fast_path(model) if config.train.fast else "reference"
-    torch.manual_seed(0)
-    data = examples(61)
-    data.ids[::3, :2] = 0
-    losses = []
-    for row in fit(model, data, config.train):
-        losses += [row.train_loss, row.val_loss]
-    return model, losses, f"{path} {type(make_optimizer(model, config.train)).__name__}"
-
-
 def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
     """Its second moment is below 1e-12, and Adam moves it without a gradient, too."""
     weight = torch.zeros(2, 1)
@@ -186,9 +173,18 @@ def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
 def test_the_fast_path_trains_like_the_reference(words: str, path: str, monkeypatch: Patch) -> None:
     """Rows may lag for five of an epoch's eight steps."""
     monkeypatch.setattr(adam, "MOST_STEPS", 5)
-    model, losses, taken = trained(*words.split())
-    reference, expected, _ = trained(*words.split(), "train.fast=false")
-    assert taken == path
-    assert losses == pytest.approx(expected, abs=2e-6)
-    for name, weight in reference.named_parameters():
-        torch.testing.assert_close(model.get_parameter(name), weight, rtol=1e-4, atol=2e-6)
+    usual = ["train.batch_size=8", "train.epochs=3", "model.dropout=0.3"]
+    config = compose([*SMALL_MODEL, *NARROW, *usual, *words.split()])
+    reference = build_model(config)
+    fast = build_model(config)
+    taken = take_fast_path(fast)
+    assert f"{taken} {type(make_optimizer(fast, config.train)).__name__}" == path
+    data = examples(61)
+    data.ids[::3, :2] = 0
+    losses = []
+    for model in (reference, fast):
+        torch.manual_seed(0)
+        rows = fit(model, data, config.train)
+        losses.append([(row.train_loss, row.val_loss) for row in rows])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0, atol=2e-6)
+    torch.testing.assert_close(fast.state_dict(), reference.state_dict(), rtol=1e-4, atol=2e-6)
