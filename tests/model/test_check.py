@@ -20,12 +20,12 @@ from attnexp.network.guard import guard
 
 SEAMS = {
     "JoinedPosition": ("max_len, d_model", "self.d_output = d_model"),
-    "Rotation": ("d_head", ""),
-    "ScoreBias": ("num_heads", ""),
+    "Rotation": ("d_head", "pass"),
+    "ScoreBias": ("num_heads", "pass"),
     "Mask": ("", "Own.__call__ = Own.forward"),
     "Mixer": ("d_input, d_model", "self.d_output = d_model"),
-    "Pooling": ("d_input", ""),
-    "Embedding": ("vocab_size, d_model", ""),
+    "Pooling": ("d_input", "pass"),
+    "Embedding": ("vocab_size, d_model", "pass"),
 }
 """What a piece of each seam is given, and a line of its constructor."""
 FILE = """import random, numpy as np, torch
@@ -85,8 +85,8 @@ def own(own_module: OwnModule) -> Own:
     ) -> Any:
         arguments, usual = SEAMS[seam]
         start = "nn.Module.__init__(self)" if arguments else "pass"
-        lines = start, usual or "pass", constructor, line, returned
-        name = own_module(FILE.format(seam, arguments, *lines))
+        text = FILE.format(seam, arguments, start, usual, constructor, line, returned)
+        name = own_module(text)
         return compose([*SMALL, f"{option}={name}:Own"])
 
     return config

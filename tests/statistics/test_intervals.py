@@ -71,8 +71,7 @@ def test_the_anytime_interval_is_that_of_its_formula(d: list[float], m: int) -> 
     interval = anytime_interval(d, m=m)
     assert interval[:3] == t_interval(d)[:3]
     half = factor * stats.sem(d)
-    assert interval.high == pytest.approx(interval.mean + half)
-    assert interval.low == pytest.approx(interval.mean - half)
+    assert interval.bounds == pytest.approx((interval.mean - half, interval.mean + half))
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1e-12, 1, 1e300])

@@ -90,14 +90,13 @@ def test_killed_at_any_moment_a_run_ends_with_the_same_figures(tmp_path: Path, n
     undisturbed = outcome(*train_run(config_in(tmp_path / "undisturbed", *LONG)))
     folder = tmp_path / "killed"
     command = [PROGRAM, "train", *SHORT, f"out={folder}", *LONG]
-    chance = random.Random(0)
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
         before = sizes(folder, name)
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while process.poll() is None and sizes(folder, name) in (before, []):
             time.sleep(0.0002)
         if name == store.METRICS:
-            time.sleep(chance.uniform(0, 0.5))
+            time.sleep(random.uniform(0, 0.5))
         process.send_signal(number)
         assert process.wait(60) in (0, 130, -number)
     path, result = train_run(config_in(folder, *LONG))

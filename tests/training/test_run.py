@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from annotated_types import Gt
@@ -157,7 +158,7 @@ def test_a_word_table_has_a_row_for_each_word(
 ) -> None:
     """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
     table = word_table(finished)
-    assert len(table) == 4 + len(load_data(config_in(tmp_path).data).words)
+    assert len(table) == 4 + len(store.load_vocabulary(finished))
     monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
     larger = trained(tmp_path)
     whole = word_table(larger)
@@ -197,9 +198,8 @@ def test_a_loss_of_the_user_is_what_training_minimises(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("labels", [["positive", "negative"], ["1", "1", "1"]])
 def test_other_texts_are_evaluated(finished: Run, tmp_path: Path, labels: list[str]) -> None:
-    rows = [f"dish {n} was here,{label}\n" for n, label in enumerate(labels)]
     file = tmp_path / "mine.csv"
-    file.write_text("".join(["text,label\n", *rows]))
+    pd.DataFrame({"text": "a fine dish", "label": labels}).to_csv(file)
     again = measure_again(finished.path, [f"data.path={file}", "data.text=text"])
     assert again.run.result.test == finished.result.test
     metrics = again.metrics

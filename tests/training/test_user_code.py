@@ -59,6 +59,7 @@ def smoothed(logits: Tensor, labels: Tensor) -> Tensor:
 def in_place(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits.mul_(-1), labels.mul_(0.9))
 """
+FEW = "data=contrast data.limit_train=64 data.limit_test=64 train.threads=1".split()
 Make = Callable[..., RunConfig]
 
 
@@ -70,8 +71,7 @@ def own(tmp_path: Path, own_module: OwnModule) -> Make:
 
     def make(*words: str) -> RunConfig:
         own_words = [word.replace("own:", f"{name}:") for word in words]
-        few = ["data=contrast", "data.limit_train=64", "data.limit_test=64", "train.threads=1"]
-        return compose([*few, f"out={tmp_path}/out", *own_words])
+        return compose([*FEW, "out=out", *own_words])
 
     return make
 
