@@ -120,8 +120,9 @@ def read_files(left_out: str | Path) -> dict[str, str]:
     do not count."""
     note_modules()
     outside = f"{os.path.abspath(left_out)}{os.sep}"
-    paths = [path for path, known in _digests.items() if known and path not in _written]
-    return {name_of(path): _digests[path] for path in sorted(paths) if not path.startswith(outside)}
+    # The digest of a file that could not be read is empty.
+    paths = [path for path in sorted(_digests) if _digests[path] and path not in _written]
+    return {name_of(path): _digests[path] for path in paths if not path.startswith(outside)}
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
@@ -154,11 +155,11 @@ def _folders_of(name: str) -> list[str]:
 
 def describe_change(files: Mapping[str, str]) -> str:
     """`mine.py changed`: the first of these files that is not as it was; empty if all are."""
-    for name, known in files.items():
+    for name, digest_before in files.items():
         path = find(name)
         if not path:
             return f"{name} is no longer there"
-        if _digest_of(path) != known:
+        if _digest_of(path) != digest_before:
             return f"{name} changed"
     return ""
 

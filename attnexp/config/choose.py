@@ -4,7 +4,7 @@ and what is wrong with them in the user's terms."""
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, fields
 from os.path import abspath, expanduser
 from types import NoneType
 from typing import Any
@@ -29,6 +29,7 @@ PLACES: dict[str, Allowed] = {
         seams.Network: Piece,
         seams.Baseline: Piece,
     },
+    # Places within a model: only `choices_by_key` asks; `choose_piece` has the seam of the field.
     "model.before": {seams.Mixer: Piece, NoneType: Piece},
     "model.pooling": {seams.Pooling: Piece},
     "model.score": {seams.Score: Piece},
@@ -51,6 +52,19 @@ def check_run(tree: Tree) -> RunConfig:
         chosen["train"] = {**train, "loss": _choose_loss(train.get("loss"))}
     config: RunConfig = validate(RunConfig, tree | chosen)
     refuse_idle(config)
+    _check_together(config)
+    config.out = expanduser(config.out)
+    # Paths from the root, links left as they are.
+    if config.data.path is not None and config.data.name != "hub":
+        config.data.path = abspath(expanduser(config.data.path))
+    model: Any = config.model
+    if config.vectors is not None:
+        model.vectors = abspath(expanduser(config.vectors))
+    return config
+
+
+def _check_together(config: RunConfig) -> None:
+    """Raise `UserError` where settings need each other, or the tokenizer cannot be imported."""
     position = config.position
     acts_on_attention = position.fills(seams.Rotation, seams.ScoreBias)
     if acts_on_attention and not config.model.fills(seams.Layers):
@@ -60,42 +74,32 @@ def check_run(tree: Tree) -> RunConfig:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
     if data.tokenizer not in TOKENIZERS:
         load(data.tokenizer)
-    config.out = expanduser(config.out)
-    # Paths from the root, links left as they are.
-    if data.path is not None and data.name != "hub":
-        data.path = abspath(expanduser(data.path))
-    model: Any = config.model
-    if config.vectors is not None:
-        model.vectors = abspath(expanduser(config.vectors))
-    return config
 
 
-def choose_piece(choice: Any, key: str, allowed: Allowed) -> Piece:
+def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = None) -> Piece:
     """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
-    Raises `UserError` for a class that does not fit there, or a setting that is wrong."""
-    settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
-    kind = settings.get("kind")
+    default: kind of a choice without any. Raises `UserError` for a class that does not fit there,
+    or a setting that is wrong."""
+    settings: Tree = {"kind": default}
+    if isinstance(choice, dict):
+        settings |= choice
+    elif choice is not None:
+        settings["kind"] = choice
+    kind = settings["kind"]
     if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
         option = read(key, str(kind))
         settings = option | settings | {"kind": option.get("kind")}
-    piece_spec = _spec_in_place(settings.get("kind"), key, allowed)
-    inner = {
-        f.name: _choose_inner(settings.get(f.name), f, key)
-        for f in fields(piece_spec)
-        if "seam" in f.metadata
-    }
-    piece: Piece = validate(piece_spec, settings | inner, f"{key}.")
+    piece_spec = _spec_in_place(settings["kind"], key, allowed)
+    for f in fields(piece_spec):
+        if "seam" in f.metadata:  # It holds a piece within this one.
+            inner_default = f.metadata["default_kind"]
+            fitting = {f.metadata["seam"](): Piece}
+            if inner_default is None:
+                fitting[NoneType] = Piece
+            inner = settings.get(f.name)
+            settings[f.name] = choose_piece(inner, f"{key}.{f.name}", fitting, inner_default)
+    piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
-
-
-def _choose_inner(choice: Any, f: Field[Any], key: str) -> Piece:
-    """The piece within a piece at a key, for a field that has a seam."""
-    default = f.metadata.get("default_kind")
-    allowed = {f.metadata["seam"](): Piece}
-    if default is None:
-        allowed[NoneType] = Piece
-    settings = choice if isinstance(choice, dict) else {"kind": choice or default}
-    return choose_piece({"kind": default} | settings, f"{key}.{f.name}", allowed)
 
 
 def _choose_loss(choice: Any) -> Piece | None:
@@ -103,6 +107,7 @@ def _choose_loss(choice: Any) -> Piece | None:
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     is_class = kind is not None and isinstance(load(str(kind)), type)
+    # Settings without a loss are refused, too.
     loss: Piece = validate(spec(kind) if is_class else Piece, settings, "train.loss.")
     return None if kind is None else loss
 
@@ -127,8 +132,7 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
         errors = validation.errors()
         unknown = [error for error in errors if error["type"] == "unexpected_keyword_argument"]
         error = (unknown or errors)[0]
-        location = ".".join(map(str, error["loc"]))
-        key = f"{prefix}{location}"
+        key = prefix + ".".join(map(str, error["loc"]))
         if unknown:
             message = _describe_unknown(key.removesuffix(".kind"), section, values, prefix)
             raise UserError(message) from validation
@@ -176,5 +180,4 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
             continue
         default = f.default if f.default_factory is MISSING else f.default_factory()
         if getattr(section, f.name) != default:
-            condition = f.metadata["when"].description
-            raise UserError(f"{key} would do nothing: it is for {condition}.")
+            raise UserError(f"{key} would do nothing: it is for {f.metadata['when'].description}.")

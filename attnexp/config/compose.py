@@ -41,7 +41,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     flat: list[str] = []
     for part in words:
         flat += [part] if isinstance(part, str) else part
-    typed: list[tuple[str, Any]] = []
+    pairs: list[tuple[str, Any]] = []
     experiments: list[str] = []
     for word in flat:
         if OF_SWEEPS.match(word):
@@ -51,12 +51,13 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
         else:
-            typed.append((key, value))
-    settings = _by_key(typed)
+            pairs.append((key, value))
+    settings = _by_key(pairs)
+    # Experiments given by path lie under the words; Hydra composes those given by name.
     for name in filter(is_file, reversed(experiments)):
         settings = _put_over(_by_key(read("experiment", name).items()), settings)
-    names_in_conf = [name for name in experiments if not is_file(name)]
-    tree = _compose_tree(settings, names_in_conf)
+    by_name = [name for name in experiments if not is_file(name)]
+    tree = _compose_tree(settings, by_name)
     return check_run(_resolve(tree))
 
 

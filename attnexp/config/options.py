@@ -28,9 +28,7 @@ def conf_dir() -> Path:
     """`conf/`: inside the package when installed, beside it in an editable install."""
     package = Path(__file__).parents[1]
     inside = package / "conf"
-    if inside.is_dir():
-        return inside
-    return package.parent / "conf"
+    return inside if inside.is_dir() else package.parent / "conf"
 
 
 def folders() -> list[Path]:
@@ -52,8 +50,7 @@ def _groups(*folders: Path) -> Groups:
     options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
-            place = path.parent.relative_to(folder)
-            group = ".".join(place.parts)
+            group = ".".join(path.parent.relative_to(folder).parts)
             if folder != folders[0] and group not in options:
                 continue
             files = options.setdefault(group, {})
@@ -122,7 +119,8 @@ def names_of_kinds() -> dict[str, str]:
         for name in options:
             tree = read(group, name)
             ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
-    return {kind: name for *_, name, kind in sorted(ranked, reverse=True)}  # The last one stays.
+    ranked.sort(reverse=True)
+    return {kind: name for *_, name, kind in ranked}  # The best of a kind comes last, and stays.
 
 
 def name_of(kind: str | None) -> str:
@@ -136,8 +134,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
     names = [*dict.fromkeys(names)]
     near = [key for key in names if key.endswith(f".{name}")]
-    if not near:
-        near = difflib.get_close_matches(name, names, n=1)
+    near = near or difflib.get_close_matches(name, names, n=1)
     if not near:
         return ""
     in_quotes = " or ".join(map(repr, near[:2]))

@@ -13,12 +13,13 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
@@ -70,14 +71,19 @@ def _restore(base_spec: Any, values: Tree) -> Any:
     return spec(values["kind"], base_spec)(**values)
 
 
-def setting(default: Any = MISSING, meaning: str = "", when: Any = None, **inner: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. A piece within a
-    piece has a `seam`, called for the base class once torch is imported, and a `default_kind`, as
-    `module:Class`, unless there may be none."""
-    metadata = {"meaning": meaning, "when": when, **inner}
+def setting(default: Any = MISSING, meaning: str = "", when: Any = None) -> Any:
+    """A field of a config, with its meaning and the condition under which it acts."""
+    metadata = {"meaning": meaning, "when": when}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def inner_piece(seam: Callable[[], type], meaning: str, default_kind: str | None = None) -> Any:
+    """A field for a piece within a piece. seam: called for the base class once torch is imported.
+    default_kind: `module:Class`, or None where there may be no piece."""
+    metadata = {"meaning": meaning, "seam": seam, "default_kind": default_kind}
+    return field(default_factory=Piece, metadata=metadata)
 
 
 @cache
@@ -89,17 +95,17 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
     cls = load(kind)
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
+        # A setting with such a name would hide what every choice in its place has.
         taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
         annotations: Tree = {}
-        body = {"cls": cls, "base_spec": base_spec, "__module__": __name__}
-        body["__annotations__"] = annotations
+        settings: Tree = {}
         for name, argument in inspect.signature(cls).parameters.items():
             if argument.kind is not argument.KEYWORD_ONLY:
                 continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-            hint = hints.get(name, Any)
-            annotations[name], body[name] = _type_and_field(argument, hint)
+            annotations[name], settings[name] = _type_and_field(argument, hints.get(name, Any))
+        body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
         section = type(cls.__name__, (base_spec,), body)
         return dataclass(section, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
@@ -110,18 +116,15 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain = hint
-    meaning = ""
-    if get_origin(hint) is Annotated:
-        plain, *notes = get_args(hint)
-        meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain) is not type:
         return hint, setting(default, meaning)
     (seam,) = get_args(plain)
     default_kind = None
     if isinstance(default, type):
         default_kind = f"{default.__module__}:{default.__name__}"
-    return Piece, setting(Piece, meaning, seam=lambda: seam, default_kind=default_kind)
+    return Piece, inner_piece(lambda: seam, meaning, default_kind)
 
 
 @contextmanager
@@ -152,24 +155,30 @@ def load(kind: str) -> Any:
 
 @cache
 def _import(kind: str) -> Any:
-    module, _, name = kind.partition(":")
-    is_foreign = module.partition(".")[0] not in ("attnexp", "torch")
-    if is_foreign and os.getcwd() not in sys.path:
-        attnexp_folder = str(Path(__file__).parents[2])
-        sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
-    importlib.invalidate_caches()  # The file may just have been written.
+    module_name, _, name = kind.partition(":")
     try:
-        with reads.importing(module) if is_foreign else nullcontext():
-            imported = importlib.import_module(module)
+        module = _import_module(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
             f"folder that holds the module, or set PYTHONPATH."
         ) from error
-    loaded = getattr(imported, name, None)
+    loaded = getattr(module, name, None)
     if loaded is None:
-        file = getattr(imported, "__file__", "built in")  # Python's own may hide the user's.
-        raise UserError(f"{module} ({file}) has no {name}.{did_you_mean(name, vars(imported))}")
-    if "__main__" in (module, getattr(loaded, "__module__", "")):
+        file = getattr(module, "__file__", "built in")  # Python's own may hide the user's.
+        raise UserError(f"{module_name} ({file}) has no {name}.{did_you_mean(name, vars(module))}")
+    if "__main__" in (module_name, getattr(loaded, "__module__", "")):
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     return loaded
+
+
+def _import_module(name: str) -> ModuleType:
+    """A module, the user's from the current folder, too, with a note of what its import reads."""
+    importlib.invalidate_caches()  # The file may just have been written.
+    if name.partition(".")[0] in ("attnexp", "torch"):
+        return importlib.import_module(name)
+    if os.getcwd() not in sys.path:
+        attnexp_folder = str(Path(__file__).parents[2])
+        sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
+    with reads.importing(name):
+        return importlib.import_module(name)

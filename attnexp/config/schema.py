@@ -17,7 +17,7 @@ from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.config.options import Tree, conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, is_ours, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours, setting
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
@@ -32,8 +32,7 @@ Dropout = Annotated[float, Ge(0), Lt(1)]
 if TYPE_CHECKING:  # a checker of types cannot read the folder; code names these four
     DataName = StrEnum("DataName", "imdb contrast files hub")
 else:
-    files = sorted(conf_dir().glob("data/*.yaml"))
-    DataName = StrEnum("DataName", [file.stem for file in files])
+    DataName = StrEnum("DataName", [path.stem for path in sorted(conf_dir().glob("data/*.yaml"))])
 Side = StrEnum("Side", "pre post")
 MaskMode = StrEnum("MaskMode", "add mul")
 Optimizer = StrEnum("Optimizer", "adam adamw")
@@ -119,9 +118,6 @@ class DataConfig:
         return str(self.name)
 
 
-MEAN = {"seam": lambda: _seams().Pooling, "default_kind": "attnexp.model.mixers:Mean"}
-
-
 @dataclass(kw_only=True, config=CHECKED)
 class ModelConfig(Piece):
     """Settings that every network of pieces has besides its own."""
@@ -130,8 +126,10 @@ class ModelConfig(Piece):
     vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
-    before: Piece = setting(Piece, "Mixer before the rest.", seam=lambda: _seams().Mixer)
-    pooling: Piece = setting(Piece, "One vector for a text.", **MEAN)
+    before: Piece = inner_piece(lambda: _seams().Mixer, "Mixer before the rest.")
+    pooling: Piece = inner_piece(
+        lambda: _seams().Pooling, "One vector for a text.", "attnexp.model.mixers:Mean"
+    )
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
     hidden: Size | None = setting(None, "Width of a ReLU layer between pooling and logit.")
 

@@ -35,9 +35,9 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             sizes = [len(levels) for levels in self.factors.values()]
             if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
-            first, second = self.factors.values()
-            for a, b in itertools.product(first, second):
-                self.variants[f"{a}_{b}"] = first[a] + second[b]
+            for label, levels in self.levels.items():
+                words = [self.factors[factor][level] for factor, level in levels.items()]
+                self.variants[label] = list(itertools.chain(*words))
         elif self.baseline not in self.variants:
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:

@@ -67,6 +67,7 @@ class Corpus:
         shares = pd.Series(share, range(len(self.written)))
         rows = draw_test(self.rows, "text", shares, seed=0)
         tokens = list(rows.tokens)
+        # Equally frequent words are ranked by number, so by their first appearance in train.
         numbers, old_numbers = pd.factorize(np.concatenate(tokens))
         ends = np.cumsum([len(row) for row in tokens])
         renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
@@ -78,21 +79,19 @@ class Corpus:
         )
 
 
-def draw_test(
-    rows: pd.DataFrame, column: str, shares: "pd.Series[float]", seed: int
-) -> pd.DataFrame:
+def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: int) -> pd.DataFrame:
     """Rows with train and test drawn anew, the same for one seed, in the order of the splits.
 
     Texts of the same tokens stay on one side, that of the first one's label. Of every class the
-    number of rows is as near to its share as that allows, and some are left. column: text or same;
-    rows that are equal in it are shuffled as one, so that a split that was drawn by text moves only
-    where texts of the same tokens lay on both sides.
+    number of rows is as near to its share as that allows, and some are left. unit: column whose
+    equal rows are shuffled as one. It is same; only a first draw takes text, as it did before it
+    compared tokens, and so gives the old split wherever texts of the same tokens lay on one side.
     """
     is_val = rows.split == "val"
     others = rows[~is_val]
     label_of = others.groupby("same").label.first()
     num_rows = others.same.value_counts()
-    distinct = others.drop_duplicates(column)
+    distinct = others.drop_duplicates(unit)
     random = np.random.default_rng(seed)
     drawn: list[int] = []
     for label in np.unique(label_of):
@@ -178,7 +177,7 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
             )
         columns.append(column)
     if columns not in ([data.text, data.label], ["text", "label"]):
-        progress.note("Column {} is the text, {} the label.".format(*columns))
+        progress.note(f"Column {columns[0]} is the text, {columns[1]} the label.")
     return columns
 
 
@@ -236,7 +235,8 @@ def _read_label(cell: Any) -> str | None:
 
 def check_classes(corpus: Corpus) -> None:
     """Raise `UserError` unless every split has two classes or more, and train all of them."""
-    labels_of = {"test": set[int]()} | dict(corpus.rows.groupby("split").label.agg(set))
+    labels_of = {"test": set[int]()}  # A draw may have left no test.
+    labels_of |= dict(corpus.rows.groupby("split").label.agg(set))
     names_of = {}
     for split, labels in labels_of.items():
         names_of[split] = join_names(corpus.written[label] for label in sorted(labels)) or "none"

@@ -45,8 +45,8 @@ class Dataset:
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
-    resample: seed that draws train and test anew from their union, while words that only the old
-    test split had stay unknown, and the fingerprint as it is."""
+    resample: seed that draws train and test anew. The fingerprint stays as it is, and words that
+    only the old test split had stay unknown."""
     corpus = rank_words(load_corpus(config))
     fingerprint = compute_fingerprint(corpus)
     if resample is not None:
@@ -70,7 +70,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
 
 
 def rank_words(corpus: Corpus) -> Corpus:
-    """The corpus with the ranks of its words in train as their numbers, and no other words."""
+    """The corpus with its words numbered by their rank in train; words that it lacks become 0."""
     num_train = (corpus.rows.split == "train").sum()
     ranks, words = text.rank_by_frequency(list(corpus.rows.tokens), num_train, corpus.words)
     return replace(corpus, rows=corpus.rows.assign(tokens=ranks), words=words)
@@ -108,12 +108,12 @@ def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
             f"less, or data.limit_{split}=null for all."
         )
     num_up_to = np.cumsum(np.bincount(labels))  # (C,), texts of the classes up to each
-    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)  # These add up to the limit.
+    # Sums are rounded down, not quotas, so that these add up to the limit.
+    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)
     random = np.random.default_rng(0)
     rows: list[int] = []
     for label, quota in enumerate(quotas):
-        rows_of_label = np.flatnonzero(labels == label)
-        shuffled = random.permutation(rows_of_label)
+        shuffled = random.permutation(np.flatnonzero(labels == label))
         rows.extend(shuffled[:quota])
     rows.sort()
     return Encoded(ids=ids[rows], labels=labels[rows])

@@ -24,8 +24,8 @@ def find_problems(corpus: Corpus) -> dict[str, int]:
         counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "same"])
     counts["texts repeat another of their split"] = is_repeated.sum()
-    has_several = with_words.groupby("same").label.nunique() > 1
-    counts["texts have two labels"] = has_several.sum()
+    has_two_labels = with_words.groupby("same").label.nunique() > 1
+    counts["texts have two labels"] = has_two_labels.sum()
 
     places = rows.place[~has_words]
     counts[f"texts hold no word: {join_names(places)}"] = len(places)

@@ -5,7 +5,6 @@ import io
 import json
 import re
 from collections import defaultdict
-from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -27,15 +26,12 @@ TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?",
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
 """Number of one of several files of a split, in its name. `datasets` once added sixteen digits."""
-SAVED = ("dataset_dict.json", "state.json")
-"""Files of which `save_to_disk` of `datasets` writes one."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
     "doubled."
 )
 JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
-
 
 Files = dict[str, dict[str, Any]]
 """Files by split and name: a path, or a `datasets.Dataset`."""
@@ -83,15 +79,16 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
     `ValueError` where two columns have one name, where a row has more cells than the first, or
     where quotes are not those of a csv."""
     lines = io.StringIO(text, newline="").readlines()
-    outside_quotes = re.sub('"[^"]*"', "", "".join(lines[:1]))
+    header = lines[0] if lines else ""
+    outside_quotes = re.sub('"[^"]*"', "", header)
     separator = max(separators, key=outside_quotes.count)
     rows = _split_cells(lines, separator, has_quotes)
     longest = max(rows, key=len)
     if len(longest) > len(rows[0]):
         number = rows.index(longest)
         raise ValueError(f"row {number} has {len(longest)} cells, the first row {len(rows[0])}")
-    columns = zip_longest(*rows, fillvalue="")
-    frame = pd.DataFrame(dict(enumerate(columns)), dtype=object)
+    full_rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
+    frame = pd.DataFrame(full_rows, dtype=object)
     if not has_header:
         return frame.rename(columns=str)
     names = [name.strip() for name in rows[0]]
@@ -119,9 +116,12 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
+    # If all lines have equally many separators, each is a row, and quotes that join some are parts
+    # of texts; but not in a file that begins with a quote, whose cells stand in quotes.
     full_lines = [line for line in lines if line.strip()]
-    are_rows = len({line.count(separator) for line in full_lines}) == 1
-    if are_rows and len(full_lines) > len(rows) and not lines[0].startswith('"'):
+    num_separators = {line.count(separator) for line in full_lines}
+    are_rows = len(num_separators) == 1 and not lines[0].startswith('"')
+    if are_rows and len(full_lines) > len(rows):
         raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
     return rows
 
@@ -152,7 +152,8 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
     """Rows of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
     card says what its files are."""
-    is_saved = any((path / name).exists() for name in SAVED)
+    # `save_to_disk` of `datasets` writes one of these.
+    is_saved = any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     else:
@@ -197,16 +198,14 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 
 def _find_files(path: Path, data: DataConfig) -> Files:
-    """Files by split. A table belongs to three splits, for a user may name it as its file, as this
-    without its ending (and the number of a shard), or as its folder; a folder with a folder of
-    texts for each class is a split."""
+    """Files by split. new/train-0-of-2.csv belongs to three, any of which a user may name: itself,
+    train and new. A folder with a folder of texts for each class is a split."""
     if path.is_file():
         return {data.train_split: {path.name: path}}
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
     files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
-    tables = {
-        file.relative_to(path).as_posix(): file for file in files if TABLE.fullmatch(file.name)
-    }
+    files = [file for file in files if TABLE.fullmatch(file.name)]
+    tables = {file.relative_to(path).as_posix(): file for file in files}
     if len(tables) == 1 and not data.test_split:
         return {data.train_split: tables}
     splits: Files = defaultdict(dict)
@@ -239,8 +238,8 @@ def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
 
 
 def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any]:
-    """Files of a split. Raises `UserError` where it is not there, and where its files
-    are no whole, unless it is named as its file."""
+    """Files of a split. Raises `UserError` where it is not there, and where its files are not one
+    whole, but for a split that is named as its file."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
         raise UserError(
@@ -259,11 +258,11 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
 
 def _are_whole(files: dict[str, Any]) -> bool:
     """Whether these are one file, or all shards of one."""
-    shards = {shard for file in files for shard in SHARD.findall(file)}  # number and total
-    if not shards:
+    pairs = {pair for file in files for pair in SHARD.findall(file)}  # number and total of shards
+    if not pairs:
         return len(files) == 1
-    totals = {int(total) for _, total in shards}
-    return totals == {len(files)} and len(shards) == len(files)
+    totals = {int(total) for _, total in pairs}
+    return totals == {len(files)} and len(pairs) == len(files)
 
 
 def _read_texts(folder: Path) -> pd.DataFrame:

@@ -119,9 +119,8 @@ def rank_by_frequency(rows: Texts, num_train: int, words: list[str]) -> tuple[Te
     words_of_train = np.concatenate(rows[:num_train])
     counts = np.bincount(words_of_train, minlength=len(words) + 1)
     counts[0] = 0  # The unknown word has no rank.
-    by_frequency = np.argsort(-counts, kind="stable")
     num_ranks = np.count_nonzero(counts)
-    by_frequency = by_frequency[:num_ranks]
+    by_frequency = np.argsort(-counts, kind="stable")[:num_ranks]
     rank_of = np.zeros(len(counts), np.int32)
     rank_of[by_frequency] = np.arange(1, num_ranks + 1)
     ranks = [rank_of[row] for row in rows]

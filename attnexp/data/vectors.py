@@ -50,8 +50,7 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
                         raise ValueError(f"set model.d_model={len(vector)}, as wide as its vectors")
                     rows[row] = vector
                     in_file[row] = True
-        is_usable = in_file.any() & rows.isfinite().all()
-        if not is_usable:
+        if not (in_file.any() & rows.isfinite().all()):
             raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")
     except (OSError, EOFError, ValueError, RuntimeError) as error:
         raise UserError(

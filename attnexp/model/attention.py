@@ -80,8 +80,7 @@ class MultiHeadSelfAttention(KerasInit):
             y = self.fast(q, k, v, attn_mask=allowed, scale=self.score.scale)
         # Dropout draws in the order of memory, which differs between torch's kernels.
         y = y.contiguous()
-        joined = y.transpose(-3, -2).flatten(-2)
-        output: Tensor = self.out_proj(joined)
+        output: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
         return output
 
     def weights(
@@ -164,12 +163,12 @@ class Block(nn.Module):
             y: Tensor = self.attention(x, allowed, positions)
             return y.masked_fill(padding[..., None], 0.0) if self.hide_padded_queries else y
 
-        x = self.around(attend, x, self.norms[0])
+        x = self.sublayer(attend, x, self.norms[0])
         if self.feed_forward is not None:
-            x = self.around(self.feed_forward, x, self.norms[1])
+            x = self.sublayer(self.feed_forward, x, self.norms[1])
         return x
 
-    def around(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
+    def sublayer(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
         """[x +] part(x), with dropout of what the part gives, and LayerNorm in its place."""
         z = norm(x) if self.norm == "pre" else x
         y: Tensor = self.dropout(part(z))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.model import seams
 from attnexp.model.scores import grid
-from attnexp.network.make import kept_streams
+from attnexp.network.guard import kept_streams
 
 
 def check_start(model: nn.Module, fresh: nn.Module) -> None:
@@ -44,11 +44,11 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     are finite, the same twice, and those of each text alone, and where a piece of the user's does
     not return what its seam asks for."""
     pieces: list[Any] = [*model.modules(), getattr(model, "pattern", None)]
-    users = [piece for piece in pieces if hasattr(piece, "surroundings")]
-    with ExitStack() as stack, kept_streams():
+    users_pieces = [piece for piece in pieces if hasattr(piece, "surroundings")]
+    with ExitStack() as stack, kept_streams():  # The model is left as it was, and so are streams.
         stack.callback(model.train, model.training)
         model.eval()
-        for piece in users:
+        for piece in users_pieces:
             if isinstance(piece, nn.Module):
                 stack.enter_context(piece.register_forward_hook(_check_output))
             else:
@@ -68,7 +68,7 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
         problem = "mixes the texts of a batch: dimension 0 of its input is those"
     else:
         return logits
-    raise UserError(f"The model with {', '.join(map(name_piece, users))} {problem}.")
+    raise UserError(f"The model with {', '.join(map(name_piece, users_pieces))} {problem}.")
 
 
 def name_piece(piece: object) -> str:
@@ -98,13 +98,13 @@ def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
 
 def _check_output(piece: Any, inputs: Any, output: Any) -> None:
     """Raise `UserError` where an output has not the type that the seam asks for, or a wrong shape
-    that torch would broadcast; others it refuses itself."""
+    that torch would broadcast."""
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if not isinstance(output, Tensor) or output.dtype is not dtype:
         name = output.dtype if isinstance(output, Tensor) else type(output).__name__
         raise UserError(f"{name_piece(piece)} returned {name}, wanted {dtype}.")
     shape = tuple(output.shape)
-    expected = shape
+    expected = shape  # Torch refuses wrong shapes of the other seams itself.
     match piece:
         case seams.Embedding():
             surroundings: Any = piece.surroundings  # vocab_size and d_model

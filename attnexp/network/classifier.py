@@ -25,7 +25,7 @@ from attnexp.network.pooled import pool_layer, pool_words
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
-    # See `take_fast_path`.
+    # `take_fast_path` sets these.
     pools_early = False  # whether the last layer computes only what the pooling keeps of it
     pools_words = False  # whether `pool_words` takes the place of all between ids and dropout
 
@@ -36,9 +36,7 @@ class Classifier(nn.Module):
         position = config.position
         build = partial(build_piece, seed=config.seed_of("init"))
         has_summary = model.pooling.fills(SummaryToken)
-        num_tokens = config.data.max_len
-        if has_summary:
-            num_tokens += 1
+        num_tokens = config.data.max_len + int(has_summary)
         width = model.d_model
 
         make_embedding = partial(build, model) if model.fills(seams.Embedding) else WordEmbedding
@@ -47,7 +45,7 @@ class Classifier(nn.Module):
         self.scale_embedding: bool = model.scale_embedding
         self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
 
-        self.shuffle_positions: bool = bool(position.kind) and position.shuffled
+        self.shuffle_positions: bool = getattr(position, "shuffled", False)
         self.position: seams.JoinedPosition | None = None
         if position.fills(seams.JoinedPosition):
             self.position = build(position, num_tokens, width)
@@ -60,9 +58,7 @@ class Classifier(nn.Module):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
-        self.pattern: seams.Mask | None = None
-        if config.mask.kind:
-            self.pattern = build(config.mask)
+        self.pattern: seams.Mask | None = build(config.mask) if config.mask.kind else None
         self.hide_padding = config.mask.padding
         self.layers = seams.Layers()
         if model.fills(seams.Layers):
@@ -115,11 +111,11 @@ class Classifier(nn.Module):
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        last = layers.pop() if self.pools_early else None
+        pooled_layer = layers.pop() if self.pools_early else None
         for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if last is not None:
-            return pool_layer(last, self.pool, x, key_padding_mask, allowed, positions)
+        if pooled_layer is not None:
+            return pool_layer(pooled_layer, self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 

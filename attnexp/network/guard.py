@@ -1,9 +1,11 @@
-"""User code at work: the files that it reads, and its errors in one message."""
+"""User code at work: the files that it reads, its errors in one message, its random streams."""
 
+import random
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 from attnexp.base import reads
@@ -36,3 +38,23 @@ def place_of(error: BaseException) -> str:
         if reads.is_users(frame.filename):
             return f" at {reads.name_of(frame.filename)}:{frame.lineno}"
     return ""
+
+
+@contextmanager
+def kept_streams() -> Iterator[None]:
+    """Set the random streams of torch, numpy and `random` back at the end."""
+    numpy_state = np.random.get_state()
+    python_state = random.getstate()
+    gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(gpus):
+        try:
+            yield
+        finally:
+            np.random.set_state(numpy_state)
+            random.setstate(python_state)
+
+
+def seed_beside_torch(seed: int) -> None:
+    """Seed numpy and `random`, from which user code may draw."""
+    np.random.seed(seed % 2**32)
+    random.seed(seed)

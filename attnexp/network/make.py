@@ -1,22 +1,19 @@
 """Modules made from the settings of pieces."""
 
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
+from attnexp.config.options import Tree
 from attnexp.config.pieces import Piece
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Layers
-from attnexp.network.guard import guard
+from attnexp.network.guard import guard, kept_streams, seed_beside_torch
 
 
 def build_piece(piece: Piece, *surroundings: Any, seed: int) -> Any:
@@ -35,9 +32,7 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int) -> Any:
         raise UserError(f"{kind} cannot be built: {error}.") from error
 
 
-def _build_users(
-    kind: str, surroundings: tuple[Any, ...], settings: dict[str, Any], seed: int
-) -> Any:
+def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed: int) -> Any:
     """A user's piece, which draws its weights by the seed (ours start by `init_weights`), and gets
     copies of ids, masks and positions."""
     draws = named_seed(seed, kind)
@@ -58,16 +53,17 @@ def _build_users(
     return module
 
 
-def _settings_of(piece: Piece, seed: int) -> dict[str, Any]:
-    """Settings beside those of every piece in its place; of a piece within it, how to build it."""
+def _settings_of(piece: Piece, seed: int) -> Tree:
+    """Settings of the piece alone, without those that every piece in its place has; for a piece
+    within it a function that builds that one."""
     shared = {f.name for f in fields(piece.base_spec)}
-    settings: dict[str, Any] = {}
+    settings: Tree = {}
     for f in fields(piece):
+        if f.name in shared:
+            continue
         value = getattr(piece, f.name)
-        if isinstance(value, Piece):
-            value = partial(build_piece, value, seed=seed)
-        if f.name not in shared:
-            settings[f.name] = value
+        is_piece = isinstance(value, Piece)
+        settings[f.name] = partial(build_piece, value, seed=seed) if is_piece else value
     return settings
 
 
@@ -78,23 +74,3 @@ def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]
         is_whole = isinstance(value, Tensor) and not value.is_floating_point()
         copies.append(value.clone() if is_whole else value)
     return tuple(copies)
-
-
-@contextmanager
-def kept_streams() -> Iterator[None]:
-    """Set the random streams of torch, numpy and `random` back at the end."""
-    numpy_state = np.random.get_state()
-    python_state = random.getstate()
-    gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(gpus):
-        try:
-            yield
-        finally:
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
-
-
-def seed_beside_torch(seed: int) -> None:
-    """Seed numpy and `random`, from which user code may draw."""
-    np.random.seed(seed % 2**32)
-    random.seed(seed)

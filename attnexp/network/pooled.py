@@ -37,8 +37,7 @@ def pool_layer(
     padding: (B, T, D) -> (B, H Kv), or the width after W_O."""
     attention = block.attention
     shares = shares_of(block, pool, padding, x.dtype)
-    maps = attention.weights(x, allowed, positions)  # (B, H, T, T)
-    maps = attention.dropout(maps)
+    maps = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
     share_of_query = shares[:, None, None, :]
     seen = (share_of_query @ maps).squeeze(-2)  # a, (B, H, T)
     z = seen @ x  # (B, H, D)
@@ -105,7 +104,7 @@ class PooledAttention(torch.autograd.Function):
             x += table
         projected = projected.unflatten(2, (2, num_heads, -1))  # (B, T, 2, H, K)
         seen = x.new_empty(num_heads, *shares.shape)  # a
-        scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])
+        scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])  # of one head at a time
         for head in range(num_heads):
             make_maps(projected, head, hidden, scores, maps)
             torch.bmm(shares.unsqueeze(1), maps, out=seen[head].unsqueeze(1))
@@ -121,8 +120,9 @@ class PooledAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
         """Gradients of rows, table, weight and value; dx is that of x, and so on."""
-        rows, table, weight, value, token_rows, shares, hidden, *computed = ctx.saved_tensors
-        x, projected, seen, z = computed
+        saved = ctx.saved_tensors
+        rows, table, weight, value, token_rows, shares, hidden = saved[:7]
+        x, projected, seen, z = saved[7:]
         scores, maps = ctx.buffers
         num_heads = len(value)
         dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
@@ -133,7 +133,7 @@ class PooledAttention(torch.autograd.Function):
             q, k = make_maps(projected, head, hidden, scores, maps)
             g_of_head = g[head]
             r = torch.bmm(maps, g_of_head[..., None])  # (B, T, 1)
-            dscores = torch.sub(g_of_head[:, None], r, out=scores)
+            dscores = torch.sub(g_of_head[:, None], r, out=scores)  # The scores have become maps.
             dscores.mul_(maps)
             dscores.mul_(shares[..., None])
             dprojected[:, :, 0, head] = torch.bmm(dscores, k)

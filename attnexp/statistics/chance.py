@@ -32,8 +32,9 @@ def bound_by_means(values: NDArray[np.floating], guess: float, num_texts: int) -
     together by Satterthwaite's degrees of freedom.
     """
     n = len(values)
-    excess = float(values.mean()) - guess
-    of_texts = (2 - values.mean() - guess - excess**2) / num_texts
+    mean = float(values.mean())
+    excess = mean - guess
+    of_texts = (2 - mean - guess - excess**2) / num_texts
     of_seeds = values.var(ddof=1) / n if n > 1 else 0.0
     variance = of_texts + of_seeds
     df = variance**2 / (of_seeds**2 / (n - 1)) if of_seeds else math.inf

@@ -45,11 +45,13 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     total = np.sum(d**2) - d.size * mean**2
     ms_rest = max(total - ms_seed * df[0] - ms_text * df[1], 0.0) / df[2]
 
-    # MS_seed + MS_text - MS_rest; the part of an effect that would be negative is taken to be 0
-    has_seed = int(ms_seed > ms_rest)
-    has_text = int(ms_text > ms_rest)
-    rest_weight = 1 - has_seed - has_text
-    terms = np.array([has_seed * ms_seed, has_text * ms_text, rest_weight * ms_rest])
+    # S E times the variance: MS_rest + max(MS_seed - MS_rest, 0) + max(MS_text - MS_rest, 0)
+    weights = np.array([0, 0, 1])  # of MS_seed, MS_text and MS_rest in it
+    if ms_seed > ms_rest:
+        weights += [1, 0, -1]
+    if ms_text > ms_rest:
+        weights += [0, 1, -1]
+    terms = weights * [ms_seed, ms_text, ms_rest]
     variance = float(terms.sum())
     if variance == 0:
         return None

@@ -34,14 +34,49 @@ class Interval(NamedTuple):
         return self.low, self.high
 
 
+def assumed_sd(sd: float, step: float) -> float:
+    """Standard deviation that intervals use: at least half a step of the metric. Equal differences
+    are not certain ones, for numbers on two neighbouring steps deviate by up to half a step."""
+    return max(sd, step / 2)
+
+
+def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:
+    """Interval of the mean of d whose half-width is factor standard errors."""
+    values = np.sort(d)  # so that sums do not depend on the order of seeds
+    n = values.size
+    mean = float(values.mean())
+    sd = float(values.std(ddof=1)) if n > 1 else math.nan
+    half = math.inf  # Infinity times an error of 0 is no number.
+    if math.isfinite(factor):
+        error = assumed_sd(sd, step) / math.sqrt(n)
+        half = factor * error
+    return Interval(n, mean, sd, mean - half, mean + half)
+
+
+def t_factor(n: int, m: int = 1) -> float:
+    """Half-width of the t interval in standard errors; infinite where n is 1."""
+    if n == 1:
+        return math.inf
+    return float(stdtrit(n - 1, 1 - ALPHA / (2 * m)))
+
+
 def t_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval:
     """mean ± t(1 - alpha / 2m, n - 1) sd / sqrt(n), for a number of seeds fixed beforehand.
 
     d: (n,). m: comparisons judged together. step: smallest step of the metric, 1/n of an accuracy
-    on n texts. Equal differences are not certain ones: numbers that lie on one of two neighbouring
-    steps have a standard deviation of up to half a step, so at least that much is assumed.
+    on n texts, for `assumed_sd`.
     """
     return _around_mean(d, step, t_factor(np.size(d), m))
+
+
+def anytime_factor(n: int, m: int = 1) -> float:
+    """Half-width of the anytime-valid interval in standard errors; infinite for too few seeds."""
+    alpha = ALPHA / m
+    scale = 1 + n * G
+    k = (scale / alpha**2) ** (1 / n)
+    if k >= scale:
+        return math.inf
+    return math.sqrt((n - 1) * (k - 1) / (1 - k / scale))
 
 
 def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval:
@@ -59,49 +94,6 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
     return _around_mean(d, step, anytime_factor(np.size(d), m))
 
 
-def smallest_step(values: ArrayLike, is_share: bool = False) -> float:
-    """Smallest difference between two values of a metric, where the number of texts is unknown; of
-    equal values the value itself, or 1. is_share: whether 1 is a value, too."""
-    numbers = np.asarray(values, dtype=float)
-    distinct = np.unique(round_to_scale(numbers, numbers))
-    if is_share:
-        distinct = np.union1d(distinct, 1.0)
-    if len(distinct) == 1:
-        return abs(float(distinct[0])) or 1.0
-    return float(np.diff(distinct).min())
-
-
-def round_to_scale(numbers: Floats, values: Floats) -> Floats:
-    """Numbers rounded twelve digits below the largest of the values from which they were computed,
-    so that equal differences stay equal despite rounding errors."""
-    largest = np.abs(values).max(initial=0.0)
-    exponent = math.ceil(math.log10(largest)) if largest else 0
-    decimals = min(12 - exponent, 300)  # 10^309 is no float
-    return numbers.round(decimals)
-
-
-def t_factor(n: int, m: int = 1) -> float:
-    """Half-width of the t interval in standard errors; infinite where n is 1."""
-    if n == 1:
-        return math.inf
-    return float(stdtrit(n - 1, 1 - ALPHA / (2 * m)))
-
-
-def anytime_factor(n: int, m: int = 1) -> float:
-    """Half-width of the anytime-valid interval in standard errors; infinite for too few seeds."""
-    alpha = ALPHA / m
-    scale = 1 + n * G
-    k = (scale / alpha**2) ** (1 / n)
-    if k >= scale:
-        return math.inf
-    return math.sqrt((n - 1) * (k - 1) / (1 - k / scale))
-
-
-def assumed_sd(sd: float, step: float) -> float:
-    """Standard deviation that intervals use: at least half a step of the metric."""
-    return max(sd, step / 2)
-
-
 def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
     """p-value of the two-sided paired t test of no difference, times m; NaN where n is 1. It is at
     most alpha where 0 is outside `t_interval`, and only there."""
@@ -110,8 +102,7 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
     if n == 1:
         return math.nan
     mean = values.mean()
-    sd = values.std(ddof=1)
-    error = assumed_sd(sd, step) / math.sqrt(n)
+    error = assumed_sd(values.std(ddof=1), step) / math.sqrt(n)
     if error == 0:
         return float(mean == 0)
     t = abs(mean) / error
@@ -140,14 +131,22 @@ def count_inside(values: Floats, runs: Floats) -> int:
     return int(is_inside.sum())
 
 
-def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:
-    """Interval of the mean of d whose half-width is factor standard errors."""
-    values = np.sort(d)  # so that sums do not depend on the order of seeds
-    n = values.size
-    mean = float(values.mean())
-    sd = float(values.std(ddof=1)) if n > 1 else math.nan
-    half = math.inf
-    if math.isfinite(factor):
-        error = assumed_sd(sd, step) / math.sqrt(n)
-        half = factor * error
-    return Interval(n, mean, sd, mean - half, mean + half)
+def smallest_step(values: ArrayLike, is_share: bool = False) -> float:
+    """Smallest difference between two values of a metric, where the number of texts is unknown; of
+    equal values the value itself, or 1. is_share: whether 1 is a value, too."""
+    numbers = np.asarray(values, dtype=float)
+    distinct = np.unique(round_to_scale(numbers, numbers))
+    if is_share:
+        distinct = np.union1d(distinct, 1.0)
+    if len(distinct) == 1:
+        return abs(float(distinct[0])) or 1.0
+    return float(np.diff(distinct).min())
+
+
+def round_to_scale(numbers: Floats, values: Floats) -> Floats:
+    """Numbers rounded twelve digits below the largest of the values from which they were computed,
+    so that equal differences stay equal despite rounding errors."""
+    largest = np.abs(values).max(initial=0.0)
+    exponent = math.ceil(math.log10(largest)) if largest else 0
+    decimals = min(12 - exponent, 300)  # 10^309 is no float
+    return numbers.round(decimals)

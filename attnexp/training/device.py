@@ -19,7 +19,7 @@ from attnexp import __version__
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, TrainConfig
 from attnexp.network.fast import REFERENCE, take_fast_path
-from attnexp.network.make import kept_streams
+from attnexp.network.guard import kept_streams
 
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 """torch's switch for the precision of oneDNN's products."""

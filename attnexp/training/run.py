@@ -26,8 +26,7 @@ from attnexp.network.build import build_model, try_to_build
 from attnexp.network.check import check_model
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import count_parameters
-from attnexp.network.guard import guard
-from attnexp.network.make import seed_beside_torch
+from attnexp.network.guard import guard, seed_beside_torch
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
