@@ -140,6 +140,9 @@ AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or model
 Until = Literal["decided"] | None
 
 
+_stdout: TextIO = sys.stdout  # where `emit` writes
+
+
 def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
     """Keep stdout for the output of the command; with --json, all else that is printed, by user
     code too, goes to stderr."""
@@ -150,7 +153,6 @@ def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
     return as_json
 
 
-_stdout: TextIO = sys.stdout
 AsJson = Annotated[
     bool,
     typer.Option("--json", callback=_reserve_stdout, help="Print one JSON document on stdout."),
@@ -179,7 +181,8 @@ def main() -> None:
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as ending:
         # A reader such as `head` has closed the pipe: all is well. Typer makes it a SystemExit.
-        if not isinstance(ending.__context__ or ending, BrokenPipeError):
+        cause = ending.__context__ if isinstance(ending, SystemExit) else ending
+        if not isinstance(cause, BrokenPipeError):
             raise
         # Python flushes standard streams on exit; redirect remaining output to devnull.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
