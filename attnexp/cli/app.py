@@ -132,7 +132,10 @@ ConfigDir = Annotated[
         help="Folder with options of your own.",
     ),
 ]
-points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
+Margin = Annotated[
+    float | None,
+    typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters."),
+]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]
