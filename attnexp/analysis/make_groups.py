@@ -71,10 +71,6 @@ def _make_group(
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first["protocol"]])
     largest_classes = runs.loc[runs["largest_class"] != b"", "largest_class"]
     versions = {str(made): made for made in chain.from_iterable(runs["made_by"])}
-    published = [
-        k_rows_like(setup.settings, facts).assign(variant=variant)
-        for variant, setup in setups.items()
-    ]
     return Group(
         data=first["data"],
         source=first["source"],
@@ -84,7 +80,10 @@ def _make_group(
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
         epochs=pd.concat([by_epoch[by_epoch["variant"] == variant] for variant in setups]),
         families=_make_families(planned, firsts["seed_kind"]),
-        published=pd.concat(published),
+        published=pd.concat(
+            k_rows_like(setup.settings, facts).assign(variant=name)
+            for name, setup in setups.items()
+        ),
         setups=setups,
         right=_unpack_answers(measured, points, facts["n_test"]),
         runs=runs[["variant", "seed", "run_id", "folder", "command"]],
