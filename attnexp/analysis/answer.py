@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import Difference, average_differences, judge_group, list_contrasts
+from attnexp.analysis.contrasts import Difference, average_differences, contrasts_with_m, judge_all
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
 from attnexp.analysis.metrics import planned_metric
@@ -77,7 +77,7 @@ class Answer:
         """Contrasts not decided (helps, hurts, equivalent) everywhere, as `pe − none`."""
         names: dict[str, None] = {}
         for comparison in self.comparisons:
-            for contrast, _ in list_contrasts(comparison.group.families):
+            for contrast, _ in contrasts_with_m(comparison.group.families):
                 rows = [row for row in comparison.differences if row.contrast == contrast]
                 if not rows or not all(is_decided(row.verdict) for row in rows):
                     names[contrast.name] = None
@@ -98,7 +98,7 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
             group=group,
             endpoints=_mean_endpoints(group),
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
-            differences=judge_group(group, metric),
+            differences=judge_all(group, metric),
             agreements=agreements_with_k(group),
             notes=[*_describe_what_is_missing(group, metric), *group.notes],
         )

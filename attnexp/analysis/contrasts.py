@@ -98,7 +98,7 @@ def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
     return pd.DataFrame([row.record for row in rows], columns=FIELDS)
 
 
-def list_contrasts(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
+def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     """Every contrast once, with the size of its family, of the larger one where two have it."""
     by_pair: dict[tuple[str, str], tuple[Contrast, int]] = {}
     for family in families:
@@ -109,9 +109,9 @@ def list_contrasts(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     return list(by_pair.values())
 
 
-def judge_group(group: Group, metric: MetricSpec) -> list[Difference]:
-    """The differences at each endpoint, of variants that share a seed."""
-    contrasts = list_contrasts(group.families)
+def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
+    """All differences of a group, at each endpoint, of variants that share a seed."""
+    contrasts = contrasts_with_m(group.families)
     rows = []
     for endpoint in group.points:
         above_chance = _list_above_chance(group, endpoint, metric)
