@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from attnexp.analysis.contrasts import (
-    Difference,
-    average_differences,
-    contrasts_with_m,
-    judge_contrast,
-    variants_above_chance,
-)
+from attnexp.analysis.contrasts import Difference, average_differences, contrasts_with_m, judge_all
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
 from attnexp.analysis.metrics import planned_metric
@@ -100,19 +94,11 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
     """Compare the variants of each group by a metric, and their differences over data sets."""
     comparisons = []
     for group in groups:
-        contrasts = contrasts_with_m(group.families)
-        differences = []
-        for endpoint in group.points:
-            above_chance = variants_above_chance(group, endpoint, metric)
-            for contrast, m in contrasts:
-                row = judge_contrast(group, contrast, endpoint, metric, m, above_chance)
-                if row is not None:
-                    differences.append(row)
         comparison = Comparison(
             group=group,
             endpoints=_mean_endpoints(group),
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
-            differences=differences,
+            differences=judge_all(group, metric),
             agreements=agreements_with_k(group),
             notes=[*_describe_what_is_missing(group, metric), *group.notes],
         )

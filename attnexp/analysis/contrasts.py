@@ -33,7 +33,8 @@ reason""".split()
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A weighted sum of variants, one number for each seed that they share."""
+    """A weighted sum of variants, one number for each seed that they share. Where `reason` says why
+    there is no verdict, none is given, whatever the intervals are; `words` is what tables show."""
 
     data: str
     source: str  # data set of which `data` may be a cut
@@ -48,7 +49,7 @@ class Difference:
     m: int  # contrasts that are judged together
     sequential: bool = False  # whether seeds were added because of results
     p: float = math.nan  # of the paired t test, times m; NaN where there is none
-    judgement: Verdict  # of the intervals alone
+    interval_verdict: Verdict  # that the intervals alone allow
     reason: str = ""  # why there is no verdict
     seeds_if_as_measured: int | None = None  # enough in four of five cases if it is as measured
     seeds_at_most: int | None = None  # enough whatever it is
@@ -62,7 +63,7 @@ class Difference:
     @property
     def verdict(self) -> str:
         """The verdict without its size; empty where there is none."""
-        return "" if self.reason else self.judgement.name
+        return "" if self.reason else self.interval_verdict.name
 
     @property
     def has_verdict(self) -> bool:
@@ -75,7 +76,7 @@ class Difference:
         if self.reason:
             return self.reason
         if self.verdict != UNDECIDED or self.is_mean:
-            return self.judgement.words
+            return self.interval_verdict.words
         seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)
         return f"{UNDECIDED}, {seeds}" if seeds else UNDECIDED
 
@@ -84,6 +85,7 @@ class Difference:
         """The flat record of the JSON document."""
         texts_low, texts_high = self.texts or NO_BOUNDS
         next_low, next_high = self.next or NO_BOUNDS
+        # Names of `FIELDS` that are not set below are those of the attributes of these three.
         values = vars(self) | vars(self.contrast) | self.interval._asdict()
         values |= {"point": self.endpoint.name, "metric": self.metric.name, "verdict": self.verdict}
         values |= {"texts_low": texts_low, "texts_high": texts_high}
@@ -107,7 +109,20 @@ def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     return list(by_pair.values())
 
 
-def judge_contrast(
+def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
+    """All differences of a group, at each endpoint, of variants that share a seed."""
+    contrasts = contrasts_with_m(group.families)
+    rows = []
+    for endpoint in group.points:
+        above_chance = _list_above_chance(group, endpoint, metric)
+        for contrast, m in contrasts:
+            row = _judge_contrast(group, contrast, endpoint, metric, m, above_chance)
+            if row is not None:
+                rows.append(row)
+    return rows
+
+
+def _judge_contrast(
     group: Group,
     contrast: Contrast,
     endpoint: Endpoint,
@@ -115,9 +130,8 @@ def judge_contrast(
     m: int,
     above_chance: Set[str],
 ) -> Difference | None:
-    """The difference that a contrast makes, judged with m - 1 others; None without shared seeds.
-    above_chance: variants that are shown to be."""
-    d = _weigh_values(group.values(endpoint.name, metric.name), contrast)
+    """The difference that a contrast makes, judged with m - 1 others; None without shared seeds."""
+    d = _weigh_values(group.values(endpoint.name, metric.name), contrast.weights)
     if d.empty:
         return None
     step = group.step(endpoint.name, metric)
@@ -149,14 +163,14 @@ def judge_contrast(
         m=m,
         sequential=sequential,
         p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
-        judgement=judge_interval(interval, metric, texts),
+        interval_verdict=judge_interval(interval, metric, texts),
         reason=reason,
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
     )
 
 
-def variants_above_chance(group: Group, endpoint: Endpoint, metric: MetricSpec) -> set[str]:
+def _list_above_chance(group: Group, endpoint: Endpoint, metric: MetricSpec) -> set[str]:
     """Variants whose lower bound, minus that of always answering the largest class, is above 0; all
     variants where the guess of a metric is not known. Answers are paired by text where three seeds
     or more have stored them."""
@@ -195,14 +209,16 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
         next=next_bounds,
         m=m,
         # Data sets are drawn with their texts, so no second interval can say otherwise.
-        judgement=judge_interval(interval, first.metric, interval.bounds, counted="data sets"),
+        interval_verdict=judge_interval(
+            interval, first.metric, interval.bounds, counted="data sets"
+        ),
     )
 
 
-def _weigh_values(values: pd.DataFrame, contrast: Contrast) -> "pd.Series[float]":
+def _weigh_values(values: pd.DataFrame, weights: Mapping[str, float]) -> "pd.Series[float]":
     """Weighted sums of values (seeds, variants) by seed, rounded so that equal ones are equal."""
-    shared = values.reindex(columns=list(contrast.weights)).dropna()
-    weighted = shared @ pd.Series(contrast.weights)
+    shared = values.reindex(columns=list(weights)).dropna()
+    weighted = shared @ pd.Series(weights)
     rounded = intervals.round_to_scale(weighted.to_numpy(), shared.to_numpy())
     return pd.Series(rounded, shared.index)
 
@@ -222,11 +238,7 @@ def _weigh_answers(
 
 
 def _why_no_verdict(
-    group: Group,
-    contrast: Contrast,
-    n: int,
-    answers: NDArray[np.float64],
-    above_chance: Set[str],
+    group: Group, contrast: Contrast, n: int, answers: NDArray[np.float64], above_chance: Set[str]
 ) -> str:
     """Why there is no verdict after n seeds, or empty: fewer than half of the planned seeds
     finished, no variant is above chance, or all have the same texts right with every seed."""

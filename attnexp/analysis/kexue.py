@@ -36,7 +36,7 @@ class Agreement:
     unlike: tuple[str, ...]  # settings, as `key=value`, in which the variants differ from K's
     num_inside: int
     num_values: int
-    ours: list[int]  # the same count for each of our seeds, by the others; empty below four
+    ours: list[int]  # the same count for each of our seeds, by the others; empty below four seeds
 
     def __str__(self) -> str:
         """How many of K's values lie where one more of our seeds would."""
@@ -52,7 +52,7 @@ class Agreement:
 
 @cache
 def _read_k_runs() -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """K's table, and the settings of his runs by position, but for those of `DEPARTURES`."""
+    """K's table, and the settings of his runs by position, with our defaults for `DEPARTURES`."""
     folder = Path(__file__).parent
     settings = json.loads((folder / "kexue.json").read_bytes())
     return pd.read_csv(folder / "kexue.csv"), settings
@@ -64,15 +64,12 @@ def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    k_values = DEPARTURES.items()  # The stored settings have our defaults in place of these.
     compared = {
         key: value
         for key, value in settings.items()
-        if key not in FREE and (key, value) not in k_values
+        if key not in FREE and (key, value) not in DEPARTURES.items()  # K's own values fit as well
     }
-    alike = [
-        position for position, values in k_settings.items() if compared.items() <= values.items()
-    ]
+    alike = [name for name, stored in k_settings.items() if compared.items() <= stored.items()]
     return table[table["position"].isin(alike)]
 
 

@@ -33,8 +33,7 @@ def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> lis
     table["num_contents"] = table.groupby("source")["fingerprint"].transform("nunique")
     groups = []
     for _, records in table.groupby(["fingerprint", "n_test", "protocol"], sort=False):
-        has_namesake = records["num_contents"].iloc[0] > 1
-        data = _name_data(records["setup"], has_namesake=has_namesake)
+        data = _name_data(records["setup"], has_namesake=records["num_contents"].iloc[0] > 1)
         named = name_variants(records).assign(data=data)
         planned = _list_planned(named, studies, set(table["run_id"]))
         groups.append(_make_group(named, planned, studies))
@@ -60,44 +59,40 @@ def _make_group(
 ) -> Group:
     """The group of runs. named: records with variant and data, one for each study that has the run.
     planned: as `_list_planned` gives them."""
-    plans = [studies[key] for key in named["study"].unique() if key in studies]
-    sequential = frozenset(named.loc[named["sequential"], "variant"])
-    named = named.drop_duplicates("run_id")  # which several studies may have
-    firsts = named.drop_duplicates("variant").set_index("variant")
+    runs = named.drop_duplicates("run_id")  # which several studies may have
+    firsts = runs.drop_duplicates("variant").set_index("variant")
     setups: dict[str, Setup] = firsts["setup"].to_dict()
-    first = next(iter(setups.values()))
-    epochs = pd.concat([*named["epochs"]], keys=named["run_id"], names=["run_id"])
-    epochs = named[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
-    by_epoch = [name for name in epochs if name.startswith(("train_", "val_"))]
-    points, measured = _measure_endpoints(epochs, ENDPOINTS[first.protocol])
-    num_texts = first.facts["n_test"]
-    largest_classes = named.loc[named["largest_class"] != b"", "largest_class"]
-    versions = {str(made): made for made in chain.from_iterable(named["made_by"])}
-    published = [
-        k_rows_like(setup.settings, first.facts).assign(variant=variant)
-        for variant, setup in setups.items()
-    ]
+    first = firsts.iloc[0]
+    facts = first["setup"].facts  # of the data: all variants share those that are read here
+    epochs = pd.concat([*runs["epochs"]], keys=runs["run_id"], names=["run_id"])
+    epochs = runs[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
+    metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
+    by_epoch = _melt(epochs, ["epoch"], metrics)
+    points, measured = _measure_endpoints(epochs, ENDPOINTS[first["protocol"]])
+    largest_classes = runs.loc[runs["largest_class"] != b"", "largest_class"]
+    versions = {str(made): made for made in chain.from_iterable(runs["made_by"])}
     return Group(
-        data=named["data"].iloc[0],
-        source=first.facts["name"],
-        protocol=first.protocol,
+        data=first["data"],
+        source=first["source"],
+        protocol=first["protocol"],
         variants=list(setups),
         points=points,
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
-        epochs=_melt(epochs, ["epoch"], by_epoch).sort_values(
-            "variant", key=lambda names: names.map(list(setups).index), kind="stable"
-        ),
+        epochs=pd.concat([by_epoch[by_epoch["variant"] == variant] for variant in setups]),
         families=_make_families(planned, firsts["seed_kind"]),
-        published=pd.concat(published),
+        published=pd.concat(
+            k_rows_like(setup.settings, facts).assign(variant=name)
+            for name, setup in setups.items()
+        ),
         setups=setups,
-        right=_unpack_answers(measured, points, num_texts),
-        runs=named[["variant", "seed", "run_id", "folder", "command"]],
+        right=_unpack_answers(measured, points, facts["n_test"]),
+        runs=runs[["variant", "seed", "run_id", "folder", "command"]],
         made_by=list(versions.values()),
-        studies=plans,
-        num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
-        chance=guesses(first.facts.get("largest_class"), len(first.facts["classes"])),
-        guess=unpack(largest_classes.iloc[0], num_texts) if len(largest_classes) else None,
-        sequential=sequential,
+        studies=[studies[key] for key in named["study"].unique() if key in studies],
+        num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
+        chance=guesses(facts.get("largest_class"), len(facts["classes"])),
+        guess=unpack(largest_classes.iloc[0], facts["n_test"]) if len(largest_classes) else None,
+        sequential=frozenset(named.loc[named["sequential"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
 
@@ -130,6 +125,7 @@ def _list_planned(
             data_sets = study.settings.get(run.variant) or {source}
             if run.run_id in in_other_groups or source not in data_sets:
                 continue
+            # A finished run has the variant of its id; another that of its label, or the label.
             name = variant_of_label.get(run.variant, run.variant)
             variant = variant_of_run.get(run.run_id, name)
             planned.append((key, variant, run.seed, study.variants[run.variant]))
@@ -143,7 +139,8 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
     for _, plan in planned_variants.groupby("study", sort=False):
         levels = plan.set_index("variant")["levels"]
         families.append(family_of_study(levels.to_dict()))
-    for variants in seed_kinds.groupby(seed_kinds, sort=False).groups.values():
+    for kind in seed_kinds.unique():
+        variants = seed_kinds.index[seed_kinds == kind]
         unplanned = variants.difference(planned["variant"], sort=False)
         families.append(differences_from(variants[0], list(unplanned)))
     return [family for family in families if family]

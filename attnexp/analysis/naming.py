@@ -29,20 +29,20 @@ def name_variants(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _list_where_several(runs: pd.DataFrame, column: str, keys: list[str]) -> "pd.Series[str]":
-    """A column of texts, which are empty where all runs of the same keys have the same one."""
+    """The texts of a column where runs of the same keys have several, else empty texts."""
     num_values = runs.groupby(keys)[column].transform("nunique")
     return runs[column].where(num_values > 1, "")
 
 
 def _name_identities(variants: pd.DataFrame) -> dict[str, str]:
-    """Names by identity: the label, and the settings that differ from variants of this label."""
+    """Names by identity: the label, and the settings in which variants of this label differ."""
     names: dict[str, str] = {}
     # Variants that vary `seed` take a name before those of other kinds that have the same.
     for run in sorted(variants.itertuples(), key=lambda run: run.seed_kind != "seed"):
         namesakes = variants.loc[variants["label"] == run.label, "setup"]
         words = [run.label] if run.label else []
         for key, value in run.setup.settings.items():
-            # A setting that components of namesakes do not have says no more than these do.
+            # Where a namesake's component lacks the setting, the kinds of components differ.
             if any(setup.settings.get(key, value) != value for setup in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(words) or run.default_label

@@ -34,28 +34,38 @@ def load_groups(
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
-        key = str(path)
-        read: list[RunRows] = []
-        if file.is_file():
-            with store.leaving_out(path, messages.append):
-                read, studies[key] = _load_published(file, key)
-        else:
+        if not file.is_file():
             manifest.check_folder(path)
-            with store.leaving_out(path, messages.append):
-                if study := manifest.load_manifest(path):
-                    studies[key] = study
-                # Without a study no run has a label: those of several do not fit each other.
-                for run in manifest.load_runs(path, messages.append):
-                    with store.leaving_out(run.path, messages.append):
-                        read.append(as_rows(run, key))
+        read: list[RunRows] = []
+        study: Manifest | None = None
+        with store.leaving_out(path, messages.append):
+            if file.is_file():
+                read, study = _load_published(file, str(path))
+            else:
+                read, study = _load_folder(path, messages.append)
         if not read:
             messages.append(f"There is no finished run in {path} that can be read.")
+        if study is not None:
+            studies[str(path)] = study
         runs += read
     if not runs:
         raise UserError("\n".join(messages))
     for message in messages:
         left_out(message)
     return make_groups(runs, studies)
+
+
+def _load_folder(
+    folder: Path, left_out: Callable[[str], object]
+) -> tuple[list[RunRows], Manifest | None]:
+    """The finished runs of a folder, and its study, whose key is the folder. Without one no run has
+    a label: those of several studies do not fit each other. Raises `UserError`."""
+    study = manifest.load_manifest(folder)
+    runs = []
+    for run in manifest.load_runs(folder, left_out):
+        with store.leaving_out(run.path, left_out):
+            runs.append(as_rows(run, str(folder)))
+    return runs, study
 
 
 def _load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
@@ -82,14 +92,13 @@ def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[Ru
     largest_classes = {data: base64.b64decode(bits) for data, bits in stored.items()}
     keys = ["run_id", "seed", "data", "protocol", "variant"]
     runs = []
-    for (run_id, seed, *place), epochs in frame.groupby(keys, sort=False):
-        data, _, label = place
+    for (run_id, seed, data, protocol, label), epochs in frame.groupby(keys, sort=False):
         run = RunRows(
             run_id=run_id,
             label=label,
             study=study,
             seed=seed,
-            setup=setups[*place],
+            setup=setups[data, protocol, label],
             epochs=epochs[["epoch", "correct", *metrics]],
             largest_class=largest_classes.get(data, b""),
             made_by=made_by,

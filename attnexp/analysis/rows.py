@@ -37,7 +37,7 @@ class Setup:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What must be equal in runs of one group, and in runs of one variant (key, seed_kind)."""
+        """What `make_groups` tells groups apart by, and variants (key, seed_kind)."""
         vectors = self.facts.get("vectors")
         return {
             "protocol": self.protocol,

@@ -85,18 +85,18 @@ def find_group(
     for group in load_groups([study]):
         by_k = group.published["variant"].unique()
         as_k = {name for name in by_k if not settings_unlike_k(group.setups[name])}
-        is_wanted = group.data == "imdb" and (not as_k_ran or as_k.issuperset(variants))
+        if group.data != "imdb" or (as_k_ran and not as_k.issuperset(variants)):
+            continue
         # Differences are paired, so that only seeds of all variants count.
         shared = group.values("final", "accuracy").reindex(columns=variants).dropna()
-        if is_wanted and len(shared) >= min_seeds:
+        if len(shared) >= min_seeds:
             return replace(group, families=list(families))
     raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
 
 
 def compare_at_endpoints(group: Group) -> list[Difference]:
     """Differences at `best` and then at `final`; at `final` alone where that is the best epoch."""
-    differences = compare([group], ACCURACY).differences
-    return sorted(differences, key=lambda row: row.endpoint.name)
+    return sorted(compare([group], ACCURACY).differences, key=lambda row: row.endpoint.name)
 
 
 def weigh_differences(

@@ -132,12 +132,18 @@ ConfigDir = Annotated[
         help="Folder with options of your own.",
     ),
 ]
-points = typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters.")
+Margin = Annotated[
+    float | None,
+    typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters."),
+]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]
 Until = Literal["decided"] | None
+
+
+_stdout: TextIO = sys.stdout  # where `emit` writes
 
 
 def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
@@ -150,7 +156,6 @@ def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
     return as_json
 
 
-_stdout: TextIO = sys.stdout
 AsJson = Annotated[
     bool,
     typer.Option("--json", callback=_reserve_stdout, help="Print one JSON document on stdout."),
@@ -179,7 +184,8 @@ def main() -> None:
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as ending:
         # A reader such as `head` has closed the pipe: all is well. Typer makes it a SystemExit.
-        if not isinstance(ending.__context__ or ending, BrokenPipeError):
+        cause = ending.__context__ if isinstance(ending, SystemExit) else ending
+        if not isinstance(cause, BrokenPipeError):
             raise
         # Python flushes standard streams on exit; redirect remaining output to devnull.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,7 +7,7 @@ import typer
 
 from attnexp.base import SENTENCE
 from attnexp.base.errors import UserError, join_names
-from attnexp.cli.app import AnyCode, AsJson, Folders, TrustCode, app, console, emit, points, stop
+from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report import TableName
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def report(
     baseline: Annotated[
         str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
     ] = None,
-    margin: Annotated[float | None, points] = None,
+    margin: Margin = None,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
     figure: Annotated[Path | None, typer.Option(metavar="FILE", help="A svg, pdf or png.")] = None,

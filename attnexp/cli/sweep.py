@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Overrides, Until, app, emit, points, stop
+from attnexp.cli.app import AnyCode, AsJson, ConfigDir, Margin, Overrides, Until, app, emit, stop
 
 if TYPE_CHECKING:
     from attnexp.sweeps.plan import Sweep
@@ -18,7 +18,7 @@ def sweep(
     config_dir: ConfigDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
     any_code: AnyCode = False,
-    margin: Annotated[float | None, points] = None,
+    margin: Margin = None,
     metric: Annotated[str, typer.Option(metavar="NAME", help="What is judged.")] = "accuracy",
     until: Annotated[Until, typer.Option(help="Add seeds until each has a verdict.")] = None,
     as_json: AsJson = False,

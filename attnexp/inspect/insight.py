@@ -126,24 +126,24 @@ class TrainedModel:
 
         words = tokenizer_of(self.config.data)(text)
         tokens = [START, *words][kept_part(self.config.data)]
-        num_kept = len(tokens) - tokens.count(START)
+        num_words_kept = len(tokens) - tokens.count(START)
         is_known = (batch[batch != PAD] != UNKNOWN).tolist()
-        (is_token,) = is_real
-        if is_token.sum() > len(tokens):
+        if is_real.shape[1] > batch.shape[1]:  # The model has put a summary token in front.
             tokens = [SUMMARY, *tokens]
             is_known = [True, *is_known]
         layers = []
+        is_token = is_real[0]  # (T,)
         for weights in maps:  # (1, H, T queries, T keys)
-            by_tokens = weights[0, :, is_token]  # Padding is a query, too.
-            to_padding = by_tokens[..., ~is_token].sum(dim=-1)
-            to_tokens = by_tokens[..., is_token]
+            by_tokens = weights[0, :, is_token]  # (H, tokens, T keys): padding is a query, too
+            to_padding = by_tokens[..., ~is_token].sum(dim=-1)  # (H, tokens)
+            to_tokens = by_tokens[..., is_token]  # (H, tokens, tokens)
             layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
         position = getattr(self.model, "position", None)
         rows = position.table_rows() if isinstance(position, JoinedPosition) else None
         return Reading(
             tokens=tokens,
             known=is_known,
-            num_cut=len(words) - num_kept,
+            num_cut=len(words) - num_words_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,
             table=None if rows is None else rows.detach().numpy(),

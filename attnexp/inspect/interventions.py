@@ -231,5 +231,4 @@ def _reorder_words(ids: Tensor, keys: Tensor) -> Tensor:
 def _draw_uniform(ids: Tensor) -> Tensor:
     """Numbers of the shape of ids, uniform in 0 to 1, the same every time."""
     generator = torch.Generator().manual_seed(0)
-    numbers = torch.rand(ids.shape, generator=generator)
-    return numbers.to(ids.device)
+    return torch.rand(ids.shape, generator=generator).to(ids.device)

@@ -73,8 +73,7 @@ def is_cut(row: Difference) -> bool:
 
 def _largest_size(row: Difference) -> float:
     """The largest size of a difference; infinite where the metric is not shown in %."""
-    weights = map(abs, row.contrast.weights.values())
-    return sum(weights) / 2 if row.metric.is_share else math.inf
+    return sum(map(abs, row.contrast.weights.values())) / 2 if row.metric.is_share else math.inf
 
 
 def _whole_intervals(row: Difference) -> list[Bounds]:

@@ -30,9 +30,10 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
         )
-    shared = describe_settings(shared_settings(answer.groups), without=ABSENT)
-    if shared:
-        remarks.append(f"All variants: {shared}.")
+    shared = shared_settings(answer.groups).items()
+    present = {key: value for key, value in shared if not as_word(key, value).endswith(ABSENT)}
+    if present:
+        remarks.append(f"All variants: {describe_settings(present)}.")
     return list(dict.fromkeys(remarks))
 
 
@@ -43,16 +44,15 @@ def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
     return {key: value for key, value in first if all((key, value) in items for items in variants)}
 
 
-def describe_settings(shared: dict[str, Any], without: tuple[str, ...] = ()) -> str:
+def describe_settings(shared: dict[str, Any]) -> str:
     """Settings by section of the config: `data max_len=80 ...; model attention d_model=128 ...;
-    train blog epochs=5 ...`. without: ends of those that are left out."""
+    train blog epochs=5 ...`."""
     sections: dict[str, list[str]] = {}
     for key, value in shared.items():
-        word = as_word(key, value)
         section = key.partition(".")[0]
-        if not word.endswith(without):
-            setting = word.removeprefix(section).lstrip(".=")
-            sections.setdefault(section, [section]).append(setting)
+        # `max_len=80` of `data.max_len=80`, `sinusoidal` of `position=sinusoidal`
+        setting = as_word(key, value).removeprefix(section).lstrip(".=")
+        sections.setdefault(section, [section]).append(setting)
     return "; ".join(" ".join(words) for words in sections.values())
 
 
@@ -165,9 +165,11 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 
 
 def _describe_judgement(study: dict[str, Any]) -> str:
-    judged = f"{', '.join(study['metrics'])}, margin {', '.join(study['margins'])}"
+    (metric,) = study["metrics"]
+    (margin,) = study["margins"]
     kind = "anytime-valid" if study["sequential"] else "t"
-    intervals = f"{kind} intervals of {100 * (1 - study['alpha']):g} %"
+    level = 100 * (1 - study["alpha"])
+    sentence = f"Judged by {metric}, margin {margin}: {kind} intervals of {level:g} %"
     if study["m"] > 1:
-        intervals += f", {study['m']} together (Bonferroni)"
-    return f"Judged by {judged}: {intervals}."
+        sentence += f", {study['m']} together (Bonferroni)"
+    return f"{sentence}."

@@ -34,7 +34,6 @@ VARIANT = ["data", "protocol", "variant"]
 CLASS = [*VARIANT, "class"]
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
-OTHER_METRICS = {"flips": MetricSpec(name="flips")}
 
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
@@ -52,7 +51,7 @@ QUOTED = [*ABOUT, "n", "mean", "sd", "other seeds", "other texts too", "p"]
 
 
 def make_table(name: TableName, answer: Answer) -> Table:
-    """The table of this name. Raises `UserError` where the results have nothing for it."""
+    """The table of this name, not `study`. Raises `UserError` where the results have none."""
     if name == "differences":
         return tabulate_differences(answer.measured, QUOTED)
     if name == "across":
@@ -92,7 +91,7 @@ def _select_means(answer: Answer) -> pd.DataFrame:
     frames = []
     for comparison in answer.comparisons:
         rows = comparison.endpoints
-        if comparison.group.protocol:
+        if comparison.group.protocol:  # Results of other trainers, and of `probe`, have none.
             frames += [rows[rows["metric"] == name] for name in names]
             frames.append(_k_rows(comparison))
         else:
@@ -118,7 +117,7 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
 
 def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
     """How metrics are shown; what is judged may be another trainer's."""
-    return METRIC_OF_COLUMN | OTHER_METRICS | {answer.metric.name: answer.metric}
+    return METRIC_OF_COLUMN | {"flips": ACCURACY, answer.metric.name: answer.metric}
 
 
 def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
@@ -176,12 +175,13 @@ def _pivot(
 ) -> Table:
     """A table with a line for each combination of keys, and means in columns named by the column
     `heading`. A variant that is alone is named where other keys do not tell lines apart."""
-    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
+    last = keys[-1]  # n, epoch, at or texts: what tells the lines of one variant apart
+    if rows["variant"].nunique() == 1 and rows[last].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows.to_dict("records"):
-        line = {key: str(row[key]) for key in keys}
-        line = lines.setdefault(tuple(line.values()), line)
+        cells = {key: str(row[key]) for key in keys}
+        line = lines.setdefault(tuple(cells.values()), cells)
         metric = metrics.get(row["metric"], UNKNOWN)
         line[row[heading]] = format_mean(row, metric)
     frame = rows.drop(columns="at", errors="ignore")
@@ -215,7 +215,7 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     classes = run.result.classes
     measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
     frame = pd.DataFrame(measures, classes)
-    macro = frame.mean()
+    macro = frame.mean()  # before the shares below, which have no mean
     macro["num_texts"] = frame["num_texts"].sum()
     confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes).add_prefix("as ")
     frame = frame.join(confusions.div(frame["num_texts"], axis=0))
