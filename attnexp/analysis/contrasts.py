@@ -114,26 +114,25 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
     contrasts = contrasts_with_m(group.families)
     rows = []
     for endpoint in group.points:
-        above_chance = _list_above_chance(group, endpoint, metric)
+        values = group.values(endpoint.name, metric.name)
+        above_chance = _list_above_chance(group, values, endpoint, metric)
         for contrast, m in contrasts:
-            row = _judge_contrast(group, contrast, endpoint, metric, m, above_chance)
-            if row is not None:
-                rows.append(row)
+            d = _weigh_values(values, contrast.weights)
+            if len(d):
+                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, above_chance))
     return rows
 
 
 def _judge_contrast(
     group: Group,
     contrast: Contrast,
+    d: "pd.Series[float]",
     endpoint: Endpoint,
     metric: MetricSpec,
     m: int,
     above_chance: Set[str],
-) -> Difference | None:
-    """The difference that a contrast makes, judged with m - 1 others; None without shared seeds."""
-    d = _weigh_values(group.values(endpoint.name, metric.name), contrast.weights)
-    if d.empty:
-        return None
+) -> Difference:
+    """The difference that a contrast makes, judged with m - 1 others. d: its values by seed."""
     step = group.step(endpoint.name, metric)
     sequential = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
@@ -170,17 +169,19 @@ def _judge_contrast(
     )
 
 
-def _list_above_chance(group: Group, endpoint: Endpoint, metric: MetricSpec) -> set[str]:
-    """Variants whose lower bound, minus that of always answering the largest class, is above 0; all
-    variants where the guess of a metric is not known. Answers are paired by text where three seeds
-    or more have stored them."""
+def _list_above_chance(
+    group: Group, values: pd.DataFrame, endpoint: Endpoint, metric: MetricSpec
+) -> set[str]:
+    """Variants of these values whose lower bound, minus that of always answering the largest class,
+    is above 0; all variants where the guess of a metric is not known. Answers are paired by text
+    where three seeds or more have stored them."""
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
     by_text = group.guess if metric.name == ACCURACY.name else None
     above = set()
-    for variant, values in group.values(endpoint.name, metric.name).items():
-        by_seed = values.dropna()
+    for variant, column in values.items():
+        by_seed = column.dropna()
         answers = _weigh_answers(group, {variant: 1.0}, endpoint, by_seed.index)
         if by_text is not None and len(answers) >= FEWEST_SEEDS:
             bound = bound_by_answers(answers - by_text)

@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -56,16 +55,9 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        values = self._values.get((point, metric), pd.DataFrame()).dropna(how="all")
-        measured = [variant for variant in self.variants if variant in values]
-        return values[measured]
-
-    @cached_property
-    def _values(self) -> pd.DataFrame:
-        """A row a seed; columns by endpoint, metric and variant."""
-        columns = ["point", "metric", "variant"]
-        values = self.endpoints.pivot(index="seed", columns=columns, values="value")
-        return values.sort_index(axis=1)
+        is_wanted = (self.endpoints["point"] == point) & (self.endpoints["metric"] == metric)
+        values = self.endpoints[is_wanted].pivot(index="seed", columns="variant", values="value")
+        return values[[variant for variant in self.variants if variant in values]]
 
     def k_run(self, variant: str) -> pd.DataFrame:
         """K's run of a variant, a row an epoch; no rows where K has none."""

@@ -13,7 +13,6 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from attnexp.statistics.intervals import Bounds, Interval, t_factor
 
@@ -42,6 +41,8 @@ def random_effects(
 
     tau2 = 0.0
     if excess(0.0) > 0:
+        from scipy.optimize import brentq  # A report of one data set need not wait for it.
+
         largest = k * float(np.ptp(y)) ** 2
         tau2 = float(brentq(excess, 0.0, largest))
     weights = 1 / (variances + tau2)
