@@ -38,7 +38,8 @@ class Corpus:
     rows: pd.DataFrame
     """A row for each text: split (train, then test, then val), text, label (0 to C - 1; int8 where
     C fits), and place (where it stands, for messages). A tokenized corpus also has tokens (an array
-    of numbers of words) and same (a number that texts of the same tokens share)."""
+    of numbers of words; after `encode.rank_words` of ranks, 0 for a word that train lacks) and same
+    (a number that texts of the same tokens share)."""
     words: list[str] = field(default_factory=list)
     """Word of each number in `tokens`, from 1."""
     written: tuple[str, ...]
@@ -67,7 +68,7 @@ class Corpus:
         shares = pd.Series(share, range(len(self.written)))
         rows = draw_test(self.rows, "text", shares, seed=0)
         tokens = list(rows.tokens)
-        # Equally frequent words are ranked by number, so by their first appearance in train.
+        # Of equally frequent words the lower number ranks first: the first to appear in train.
         numbers, old_numbers = pd.factorize(np.concatenate(tokens))
         ends = np.cumsum([len(row) for row in tokens])
         renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
@@ -83,26 +84,26 @@ def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: i
     """Rows with train and test drawn anew, the same for one seed, in the order of the splits.
 
     Texts of the same tokens stay on one side, that of the first one's label. Of every class the
-    number of rows is as near to its share as that allows, and some are left. unit: column whose
-    equal rows are shuffled as one. It is same; only a first draw takes text, as it did before it
-    compared tokens, and so gives the old split wherever texts of the same tokens lay on one side.
+    number of rows is as near to its share as that allows, and some are left. unit: text or same,
+    the column whose equal rows are shuffled as one. `add_test` keeps text, which earlier versions
+    shuffled, so that their splits stay what they were.
     """
     is_val = rows.split == "val"
     others = rows[~is_val]
-    label_of = others.groupby("same").label.first()
-    num_rows = others.same.value_counts()
+    label_of_group = others.groupby("same").label.first()
+    rows_in_group = others.same.value_counts()
     distinct = others.drop_duplicates(unit)
     random = np.random.default_rng(seed)
     drawn: list[int] = []
-    for label in np.unique(label_of):
+    for label in np.unique(label_of_group):
         shuffled = random.permutation(distinct.same[distinct.label == label])
-        texts = pd.unique(shuffled)  # This keeps the shuffled order.
-        texts = texts[label_of[texts] == label]
-        # As many texts as bring the number of rows nearest to the share, but not all of them.
-        num_up_to = np.cumsum([0, *num_rows[texts]])
+        groups = pd.unique(shuffled)  # This keeps the shuffled order.
+        groups = groups[label_of_group[groups] == label]
+        # As many groups as bring the number of rows nearest to the share, but not all of them.
+        num_up_to = np.cumsum([0, *rows_in_group[groups]])
         wanted = shares[label] * num_up_to[-1]
         num_drawn = np.abs(num_up_to[:-1] - wanted).argmin()
-        drawn += list(texts[:num_drawn])
+        drawn += list(groups[:num_drawn])
     split = np.select([is_val, rows.same.isin(drawn)], ["val", "test"], "train")
     order = pd.Categorical(split, SPLITS).argsort(kind="stable")
     return rows.assign(split=split).iloc[order]

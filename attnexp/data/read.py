@@ -34,7 +34,7 @@ JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list 
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
 Files = dict[str, dict[str, Any]]
-"""Files by split and name: a path, or a `datasets.Dataset`."""
+"""Files by split and name: path of a table, or of a folder of classes, or a `datasets.Dataset`."""
 Tables = dict[str, dict[str, pd.DataFrame]]
 """Rows of files, by split (train, test or val) and name of the file."""
 
@@ -116,12 +116,11 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # If all lines have equally many separators, each is a row, and quotes that join some are parts
-    # of texts; but not in a file that begins with a quote, whose cells stand in quotes.
+    # With equally many separators in each, lines are rows, and quotes that join some are parts of
+    # texts. A file that begins with a quote is exempt, for its cells stand in quotes.
     full_lines = [line for line in lines if line.strip()]
-    num_separators = {line.count(separator) for line in full_lines}
-    are_rows = len(num_separators) == 1 and not lines[0].startswith('"')
-    if are_rows and len(full_lines) > len(rows):
+    is_even = len({line.count(separator) for line in full_lines}) == 1
+    if is_even and len(full_lines) > len(rows) and not lines[0].startswith('"'):
         raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
     return rows
 
@@ -198,8 +197,8 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 
 def _find_files(path: Path, data: DataConfig) -> Files:
-    """Files by split. new/train-0-of-2.csv belongs to three, any of which a user may name: itself,
-    train and new. A folder with a folder of texts for each class is a split."""
+    """Files by split. A table belongs to several that a user may name, new/train-0-of-2.csv
+    to itself, train and new. A folder with a folder of texts for each class is a split."""
     if path.is_file():
         return {data.train_split: {path.name: path}}
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.

@@ -39,9 +39,8 @@ def locate_source(data: DataConfig) -> Source:
         folder = Path(home, data.name).expanduser()
         if folder.exists():
             return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
-    if data.name is DataName.imdb:
-        return Source("stanfordnlp/imdb")
-    return Source(data.hub or "")
+    # The others are named sets of the hub: without a path, data=files is refused by the config.
+    return Source("stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or "")
 
 
 def open_source(source: Source) -> tuple[Path, str]:
@@ -63,11 +62,11 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
     """Path and time of change of every file that may be read for a config; none for a data set of
     the hub, which its commit names, and for a generated one."""
     source = locate_source(data)
-    if source.path is None:
+    if source.path is None or data.name is DataName.contrast:
         return ()
     path = Path(source.path).expanduser()
     files = [path]
-    for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):
+    for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
         files += path.glob(pattern)
     return tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
 

@@ -30,7 +30,8 @@ class Classifier(nn.Module):
     pools_words = False  # whether `pool_words` takes the place of all between ids and dropout
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
-        """The pieces, in the order in which a text meets them."""
+        """The pieces, in the order in which a text meets them. `config.model` is one of them: an
+        embedding, a mixer or layers; where it is no embedding, words have plain vectors."""
         super().__init__()
         model = config.model
         position = config.position
@@ -111,11 +112,10 @@ class Classifier(nn.Module):
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        pooled_layer = layers.pop() if self.pools_early else None
-        for layer in layers:
+        for layer in layers[:-1] if self.pools_early else layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if pooled_layer is not None:
-            return pool_layer(pooled_layer, self.pool, x, key_padding_mask, allowed, positions)
+        if self.pools_early:
+            return pool_layer(layers[-1], self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 

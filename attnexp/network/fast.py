@@ -20,6 +20,7 @@ REFERENCE = "reference"  # the path of a model that computes as its code reads
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> str:
     """Tell a model to compute the same with less work; return the name of the path it then takes.
     Results change by rounding alone. Subclasses of ours, which may compute otherwise, take no part.
+    Call it once: the path `window` takes the mask out of the classifier.
 
     - `window`: attention within a window (`window_attention`), where that saves work.
     - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, of one bare layer that
@@ -39,14 +40,14 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
         return "window"
     for block in classifier.layers:
         block.attention.fast = F.scaled_dot_product_attention if can_fuse else None
-    classifier.pools_early = is_bare(classifier)
-    if not classifier.pools_early:
-        return "fused" if can_fuse else REFERENCE
-    in_fp32 = precision is Precision.fp32
-    classifier.pools_words = can_fuse and in_fp32 and sees_words(classifier)
+    classifier.pools_early = can_pool_early(classifier)
+    is_by_hand = can_fuse and precision is Precision.fp32 and can_pool_words(classifier)
+    classifier.pools_words = classifier.pools_early and is_by_hand
     if classifier.pools_words:
         return "words"
-    return "pooled"
+    if classifier.pools_early:
+        return "pooled"
+    return "fused" if can_fuse else REFERENCE
 
 
 def is_dot_product(classifier: Any) -> bool:
@@ -65,7 +66,7 @@ def has_narrow_window(classifier: Any) -> bool:
     return bool(num_keys < classifier.layers.num_tokens)
 
 
-def is_bare(classifier: Any) -> bool:
+def can_pool_early(classifier: Any) -> bool:
     """Whether the last layer is attention alone, and the pooling a weighted sum."""
     last = classifier.layers[-1]
     if type(classifier.pool) not in (Mean, MaskedMean, Last, SummaryToken):
@@ -75,7 +76,7 @@ def is_bare(classifier: Any) -> bool:
     return last.feed_forward is None
 
 
-def sees_words(classifier: Any) -> bool:
+def can_pool_words(classifier: Any) -> bool:
     """Whether a single layer on the CPU sees words, and nothing else but an added table."""
     if len(classifier.layers) > 1 or len(classifier.mixers) > 0 or classifier.cls is not None:
         return False

@@ -43,12 +43,13 @@ def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed:
         if torch.initial_seed() != draws:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
     module.surroundings = surroundings  # read by `check`
-    if not isinstance(module, nn.Module):  # A mask is given positions that are made for it alone.
-        return module
+    if not isinstance(module, nn.Module):
+        return module  # A mask is given positions that are made for it alone.
     for name, weight in module.named_parameters():
         if weight.dtype not in (torch.float32, torch.float64):
             raise UserError(f"{kind}: parameter '{name}' is {weight.dtype}, not torch.float32.")
-    for part in [*module] if isinstance(module, Layers) else [module]:
+    called = [*module] if isinstance(module, Layers) else [module]  # Layers are called one by one.
+    for part in called:
         part.register_forward_pre_hook(_copy_inputs)
     return module
 
@@ -57,13 +58,10 @@ def _settings_of(piece: Piece, seed: int) -> Tree:
     """Settings of the piece alone, without those that every piece in its place has; for a piece
     within it a function that builds that one."""
     shared = {f.name for f in fields(piece.base_spec)}
-    settings: Tree = {}
-    for f in fields(piece):
-        if f.name in shared:
-            continue
-        value = getattr(piece, f.name)
-        is_piece = isinstance(value, Piece)
-        settings[f.name] = partial(build_piece, value, seed=seed) if is_piece else value
+    settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
+    for name, value in settings.items():
+        if isinstance(value, Piece):
+            settings[name] = partial(build_piece, value, seed=seed)
     return settings
 
 
