@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.config.schema import Precision
+from attnexp.inspect.evaluate import load_trained
 from attnexp.inspect.insight import forward
 from attnexp.inspect.interventions import ATTENTION, choose_interventions, load_intervention
 from attnexp.network.guard import guard
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
-from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
+from attnexp.inspect.evaluate import list_errors, measure_again
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
 from attnexp.training import loop, run
-from attnexp.training.evaluate import list_errors, measure_again
 from attnexp.training.inputs import load_data, make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run

@@ -13,10 +13,10 @@ from small import examples, fit, without_clock
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
+from attnexp.inspect.evaluate import measure_again
 from attnexp.network.build import build_model
 from attnexp.runs import manifest, store
 from attnexp.training import loop
-from attnexp.training.evaluate import measure_again
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
