@@ -14,7 +14,7 @@ from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.rows import RunRows, Setup
 from attnexp.runs.manifest import Manifest
-from attnexp.runs.predictions import unpack
+from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]
@@ -96,7 +96,7 @@ def _make_group(
         studies=plans,
         num_texts={point.name: first.facts[f"n_{point.measured}"] for point in points},
         chance=guesses(first.facts.get("largest_class"), len(first.facts["classes"])),
-        guess=unpack(largest_classes.iloc[0], num_texts) if len(largest_classes) else None,
+        guess=unpack_bits(largest_classes.iloc[0], num_texts) if len(largest_classes) else None,
         sequential=sequential,
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
@@ -182,7 +182,7 @@ def _unpack_answers(
     on_test = [point.name for point in points if point.split == "test"]
     rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
     for row in rows.itertuples():
-        bits = unpack(row.correct, num_texts)
+        bits = unpack_bits(row.correct, num_texts)
         if abs(bits.sum() - row.accuracy * num_texts) < 0.5:
             answers[row.variant, row.seed, row.point] = bits
     return answers

@@ -16,8 +16,8 @@ from attnexp.analysis.rows import MADE_BY, RunRows, Setup, as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.runs import manifest, store
-from attnexp.runs.manifest import Manifest, PlannedRun
+from attnexp.runs import find, store
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 METADATA = b"attnexp"
 """Key of what a published file holds besides its rows, one a run and epoch: the study, and what
@@ -40,12 +40,12 @@ def load_groups(
             with store.leaving_out(path, messages.append):
                 read, studies[key] = _load_published(file, key)
         else:
-            manifest.check_folder(path)
+            find.check_folder(path)
             with store.leaving_out(path, messages.append):
-                if study := manifest.load_manifest(path):
+                if study := load_manifest(path):
                     studies[key] = study
                 # Without a study no run has a label: those of several do not fit each other.
-                for run in manifest.load_runs(path, messages.append):
+                for run in find.load_runs(path, messages.append):
                     with store.leaving_out(run.path, messages.append):
                         read.append(as_rows(run, key))
         if not read:

@@ -18,7 +18,7 @@ from attnexp.data import encode
 from attnexp.data.text import to_text
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
 from attnexp.training.inputs import load_data, on_device

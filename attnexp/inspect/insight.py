@@ -24,7 +24,7 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 from attnexp.training.loop import Examples, predict
 
 START = "⟨start⟩"  # shown in front of a text

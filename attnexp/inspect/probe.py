@@ -21,7 +21,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import reading
 from attnexp.inspect.interventions import DEFAULT
 from attnexp.inspect.measure import UNTOUCHED, Row, probe_run
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 
 METRICS = ["accuracy", "flips", "entropy"]  # flips: share of answers that change
 

@@ -26,7 +26,7 @@ from attnexp.report.cells import (
 )
 from attnexp.report.table import Table
 from attnexp.runs import predictions
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class, count_confusions
 

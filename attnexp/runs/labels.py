@@ -57,8 +57,8 @@ def departures(config: Tree) -> list[str]:
     foreign = foreign_code(config)
     words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
     defaults = default_settings(*words)  # of what is chosen
-    is_default = {key: key in defaults and values[key] == defaults[key] for key in values}
-    return [key for key in values if key in chosen or not is_default[key]]
+    changed = [key for key in values if key not in defaults or values[key] != defaults[key]]
+    return [key for key in values if key in chosen or key in changed]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -71,13 +71,14 @@ known_defaults: dict[tuple[str, ...], Tree] = {}
 
 
 def default_settings(*words: str) -> Tree:
-    """Settings of a run of these words, or of as many of the first as compose."""
+    """Settings of a run of these words, or of as many of the first as compose: a choice may ask for
+    a setting that is not among them."""
     from attnexp.config.compose import compose
 
     if words not in known_defaults:
         try:
             known_defaults[words] = settings(to_dict(compose(words)))
-        except UserError:
+        except UserError:  # Without the last word, and so on until they compose.
             known_defaults[words] = default_settings(*words[:-1])
     return known_defaults[words]
 

@@ -73,7 +73,7 @@ def check_predictions(run: Run, endpoint: str) -> None:
         assert (measured.loss, measured.accuracy) == (row.val_loss, row.val_accuracy)
     for row in result.epochs:
         packed = zlib.decompress(arrays[f"correct.{row.epoch}"].tobytes())
-        is_right = predictions.unpack(packed, result.data["n_val"])
+        is_right = predictions.unpack_bits(packed, result.data["n_val"])
         assert is_right.mean() == row.val_accuracy
     assert measure(*predictions.at_endpoint(run, endpoint)) == result.test
     assert measure_again(run.path).metrics == result.test
