@@ -114,10 +114,8 @@ def load_config(
     run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
     """The config of a finished run, with some settings set anew, and as many words as it had.
-
     Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
-    it read has changed since, without `any_code`.
-    """
+    it read has changed since, without `any_code`."""
     tree = dict(run.result.config)
     if _has_other_texts(words):  # Of its data only what turns texts into ids stays.
         tree["data"] = {key: tree["data"][key] for key in AS_IDS} | {"name": "files"}

@@ -17,7 +17,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     left_out: called with a message for each run and study that cannot be read. Raises `UserError`
     where there is no folder, and for a damaged study."""
     runs: list[Run] = []
-    for path, label, sequential in _runs_with_studies(check_folder(folder), left_out):
+    for path, label, sequential in _list_runs(check_folder(folder), left_out):
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
@@ -25,9 +25,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     return runs
 
 
-def _runs_with_studies(
-    folder: Path, left_out: Callable[[str], object]
-) -> list[tuple[Path, str, bool]]:
+def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
     """The runs that `run_folders` finds, in the order of their studies: folder, variant in the
     study of this folder (or nothing), and whether a study that has it is sequential."""
     paths = run_folders(folder)

@@ -66,19 +66,17 @@ def data_of(config: Tree) -> DataConfig:
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 
-known_defaults: dict[tuple[str, ...], Tree] = {}
-"""Default settings so far, by the words of a run; a sweep hands them to its processes."""
+known_defaults: dict[tuple[str, ...], Tree] = {}  # by words; a sweep hands them to its processes
 
 
 def default_settings(*words: str) -> Tree:
-    """Settings of a run of these words, or of as many of the first as compose: a choice may ask for
-    a setting that is not among them."""
+    """Settings of a run of these words, or of as many of the first as compose."""
     from attnexp.config.compose import compose
 
     if words not in known_defaults:
         try:
             known_defaults[words] = settings(to_dict(compose(words)))
-        except UserError:  # Without the last word, and so on until they compose.
+        except UserError:  # A choice may ask for a setting that is not among the words.
             known_defaults[words] = default_settings(*words[:-1])
     return known_defaults[words]
 

@@ -72,8 +72,8 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
     where runs may join, such as those of fixed seeds and a sequential study of one plan."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
-    before, now = (shlex.split(" ".join(study.commands[-1:])) for study in (stored, planned))
-    differing = {*before} ^ {*now}
+    old, new = (shlex.split(" ".join(study.commands[-1:])) for study in (stored, planned))
+    differing = {*old} ^ {*new}
     words = shlex.join(sorted(differing)) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {words})."
 

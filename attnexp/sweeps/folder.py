@@ -8,14 +8,8 @@ from typing import Any
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
-from attnexp.runs import store
-from attnexp.runs.manifest import (
-    FINGERPRINT,
-    Manifest,
-    PlannedRun,
-    describe_other_plan,
-    load_manifest,
-)
+from attnexp.runs import manifest, store
+from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.inputs import read_inputs
 
@@ -30,8 +24,8 @@ def assign_folder(sweep: Sweep) -> Sweep:
     planned = manifest_of(sweep, [])
     folder = sweep.directory
     reasons: list[str] = []
-    while stored := load_manifest(folder):
-        reason = describe_other_plan(folder, stored, planned)
+    while stored := manifest.load_manifest(folder):
+        reason = manifest.describe_other_plan(folder, stored, planned)
         if not reason:
             break
         if sweep.is_named:
@@ -88,21 +82,16 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
 def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
     """Keys of the seeds that differ between jobs; where none does, of those in `seeds.*`."""
     first = _seeds(jobs[0].config)
-    varied: set[str] = set()
-    for job in jobs:
-        differing = _seeds(job.config).items() ^ first.items()
-        varied |= {key for key, _ in differing}
+    varied = {key for job in jobs for key, _ in _seeds(job.config).items() ^ first.items()}
     separate = [key for key in first if key != "seed"]
     return sorted(varied) or separate or ["seed"]
 
 
 def _seeds(config: RunConfig) -> dict[str, int]:
     """The seeds that are given to a run, by key."""
-    seeds = {"seed": config.seed}
-    for source, number in asdict(config.seeds).items():
-        if number is not None:
-            seeds[f"seeds.{source}"] = number
-    return seeds
+    separate = {f"seeds.{source}": number for source, number in asdict(config.seeds).items()}
+    seeds = {"seed": config.seed} | separate
+    return {key: number for key, number in seeds.items() if number is not None}
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -114,7 +103,7 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, di
         if data not in by_data:  # Seeds make no other settings.
             by_data[data] = _common_settings(job.config, varied_seeds)
             if job.inputs in sweep.fingerprints:
-                by_data[data][FINGERPRINT] = sweep.fingerprints[job.inputs]
+                by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
     return by_variant
 
 

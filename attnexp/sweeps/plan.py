@@ -128,8 +128,7 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     seeds = list(filter(is_seed, _varied_keys(shared)))
     if len(seeds) > 1:
-        crossed = " and ".join(seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+        raise UserError(f"Crossed {' and '.join(seeds)} are not independent. Vary one of them.")
 
 
 def _plan_jobs(

@@ -52,11 +52,9 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = command_of(words, metric)
-    name = study.directory.name
-    search_folder = study.directory.with_name(f"{name}_tuning")
-    study_folder = study.directory.with_name(f"{name}_tuned")
-    search = replace(search, directory=search_folder, command=command)
-    study = replace(study, directory=study_folder, command=command)
+    folder = study.directory
+    search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
+    study = replace(study, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
     return Tuning(search=search, study=study, candidates=candidates)
 
 

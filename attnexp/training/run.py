@@ -40,12 +40,12 @@ from attnexp.training.state import History, RunLog, State, best_epoch, resume, s
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on.
-
     Random streams, threads and grad mode of the process stay as they were; what a user's module
     changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
     process does this run, `RunFailed` for a loss that is not finite.
     """
-    user_code = foreign_code(to_dict(config))
+    tree = to_dict(config)
+    user_code = foreign_code(tree)
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
@@ -65,6 +65,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
             store.create(path, config)
             log = RunLog(folder=path, num_epochs=config.train.epochs if config.is_network else 1)
             try:
+                _note_named_files(tree)
                 result = _train(config, inputs, identity, processor, log)
             except BaseException:
                 with suppress(OSError):  # The log may be what cannot be written.
@@ -80,7 +81,6 @@ def _train(
     """Train and test; write everything but the result."""
     tree = to_dict(config)
     user_code = foreign_code(tree)
-    _note_named_files(tree)
     provenance = device.describe_provenance(processor)
     splits = make_splits(config, inputs.dataset, processor)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # Dropout draws from it.
@@ -153,17 +153,15 @@ def _train_network(
     train, val, _ = splits
     seed = named_seed(config.seed_of("order"), "order")
     shuffle = torch.Generator().manual_seed(seed)
-    optimizer = make_optimizer(model, options)
-    state = State(model=model, optimizer=optimizer, shuffle=shuffle)
+    state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     history = resume(state, log)
     try:
         while len(history.epochs) < options.epochs:
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            # The checkpoint is written before an epoch is measured, in which a run may be stopped.
-            is_trained = state.epoch > len(history.epochs)
-            if not is_trained:
+            # Else this epoch was trained before the run was stopped, and is only measured now.
+            if state.epoch == len(history.epochs):
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
                 if user_code:
@@ -191,8 +189,7 @@ def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLo
     model.fit(train.ids.clone(), train.labels.clone())  # It may change them in place.
     train_logits = loop.predict(model, train, options.precision)
     fitted = measure(train_logits, train.truth)
-    seconds = time.perf_counter() - started
-    running = fitted.loss, fitted.accuracy, seconds
+    running = fitted.loss, fitted.accuracy, time.perf_counter() - started
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     history = History()
     history.add(row, logits, val.truth, model)
@@ -202,10 +199,9 @@ def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLo
 
 def _check_trained(model: nn.Module, config: RunConfig, inputs: Inputs, splits: Splits) -> None:
     """Check a trained model against an untrained one. Raises `UserError` as `check_model`."""
-    dataset = inputs.dataset
-    num_classes = len(dataset.classes)
+    num_classes = len(inputs.dataset.classes)
     ids = splits.test.ids[:3]
-    untrained = build_model(config.sized(dataset.vocab_size), num_classes).to(ids.device)
+    untrained = build_model(config.sized(inputs.dataset.vocab_size), num_classes).to(ids.device)
     check_model(model, untrained, ids, num_classes)
 
 
