@@ -26,7 +26,7 @@ from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
-from attnexp.sweeps.folder import choose_folder, manifest_of
+from attnexp.sweeps.folder import assign_folder, manifest_of
 from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry, scan
 from attnexp.training.device import describe_provenance
@@ -90,7 +90,7 @@ def measure(num_runs: int, turns: int) -> Figures:
         page = Path(folder) / "page.html"
         words = ["study=blog", "data=contrast", f"seed=range({num_runs // 2})", f"out={out}"]
         figures = command("plan", ["sweep", *words, "--dry-run"], turns)
-        make_up(choose_folder(plan(words)))
+        make_up(assign_folder(plan(words)))
         figures |= command("survey", ["sweep", *words, "--dry-run"], turns)
         figures |= command("report", ["report", f"{out}/blog"], turns)
         figures |= command("page", ["report", f"{out}/blog", "--html", str(page)], turns)

@@ -20,7 +20,7 @@ from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.read_runs import METADATA
 from attnexp.analysis.rows import RunRows, as_rows
 from attnexp.base.errors import UserError
-from attnexp.runs import manifest
+from attnexp.runs import find, manifest
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
@@ -40,7 +40,7 @@ def publish(folder: Path, name: str) -> str:
     where a label of the study stands for two configs or two codes."""
     study = manifest.load_manifest(folder)
     assert study is not None, f"{folder} holds no study"
-    runs = manifest.load_runs(folder)
+    runs = find.load_runs(folder)
     rows = [as_rows(run, name) for run in runs]
     refuse_ambiguous_labels(rows)
     table = make_table(rows, {run.result.run_id: run for run in runs})

@@ -48,50 +48,48 @@ def differences_from(baseline: str, variants: Sequence[str]) -> Family:
 
 def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     """The contrasts of a study: simple effects and interactions where two factors are crossed, else
-    every variant minus the baseline. variants: levels by factor, the baseline first."""
-    names = list(variants)
+    every variant minus the baseline. variants: by name, the level of each factor; the baseline
+    first."""
+    first, *_ = variants
     variant_at = {tuple(levels.values()): name for name, levels in variants.items()}
     has_two_factors = all(len(levels) == 2 for levels in variant_at)
-    if has_two_factors and len(variant_at) == len(names):
-        factors = list(variants[names[0]])
-        contrasts = _cross_factors(variant_at, factors)
-        if contrasts:
-            return contrasts
-    return differences_from(names[0], names)
+    crossed: Family = []
+    if has_two_factors and len(variant_at) == len(variants):  # No two have the same levels.
+        crossed = _cross_factors(variant_at, list(variants[first]))
+    return crossed or differences_from(first, list(variants))
 
 
 def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[str]) -> Family:
     """Levels of the first factor minus its baseline level, at each level of the second; then what
     they add there, beyond what they add at the baseline level of the second. variants: by levels of
     both; the first has the baseline levels."""
-    base_first, base_second = next(iter(variants))
-    # beside `data.limit_train=3000` the other level is `10000`
-    second_baseline = base_second.removeprefix(f"{factors[1]}=")
+    (base_first, base_second), origin = next(iter(variants.items()))
+    # Beside `data.limit_train=3000` the other level is `10000`.
+    base_second_in_short = base_second.removeprefix(f"{factors[1]}=")
     effects = []
     interactions = []
     for (first, second), variant in variants.items():
-        baseline = variants.get((base_first, second))
-        if first == base_first or baseline is None:
+        at_base_first = variants.get((base_first, second))
+        if first == base_first or at_base_first is None:
             continue
         effect = replace(
-            difference(variant, baseline),
+            difference(variant, at_base_first),
             within=second,
             variant_level=first,
             baseline_level=base_first,
             suffix=f" within {second}",
         )
         effects.append(effect)
-        at_base = variants.get((first, base_second))
-        if second == base_second or at_base is None:
+        at_base_second = variants.get((first, base_second))
+        if second == base_second or at_base_second is None:
             continue
-        origin = variants[base_first, base_second]
         interaction = replace(
             effect,
-            weights={variant: 1.0, baseline: -1.0, at_base: -1.0, origin: 1.0},
-            variant=f"{variant} − {baseline}",
-            baseline=f"{at_base} − {origin}",
+            weights={variant: 1.0, at_base_first: -1.0, at_base_second: -1.0, origin: 1.0},
+            variant=f"{variant} − {at_base_first}",
+            baseline=f"{at_base_second} − {origin}",
             within="",
-            suffix=f", {second} − {second_baseline}",
+            suffix=f", {second} − {base_second_in_short}",
         )
         interactions.append(interaction)
     return effects + interactions

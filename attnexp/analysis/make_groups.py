@@ -14,7 +14,7 @@ from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.rows import RunRows, Setup
 from attnexp.runs.manifest import Manifest
-from attnexp.runs.predictions import unpack
+from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]
@@ -24,7 +24,7 @@ ABOUT = ["data", "protocol", *RUN, "run_id", "resample"]
 
 def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> list[Group]:
     """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
-    manifests by the `study` of runs."""
+    manifests by the `study` of runs. Rows of the table here are `RunRows.record`."""
     table = pd.DataFrame([run.record for run in runs])
     table = table.drop_duplicates(["run_id", "study", "label"])
     for key, study in studies.items():
@@ -69,7 +69,8 @@ def _make_group(
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_epoch = _melt(epochs, ["epoch"], metrics)
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first["protocol"]])
-    largest_classes = runs.loc[runs["largest_class"] != b"", "largest_class"]
+    largest_classes = [bits for bits in runs["largest_class"] if bits]
+    guess = unpack_bits(largest_classes[0], facts["n_test"]) if largest_classes else None
     versions = {str(made): made for made in chain.from_iterable(runs["made_by"])}
     return Group(
         data=first["data"],
@@ -91,7 +92,7 @@ def _make_group(
         studies=[studies[key] for key in named["study"].unique() if key in studies],
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=guesses(facts.get("largest_class"), len(facts["classes"])),
-        guess=unpack(largest_classes.iloc[0], facts["n_test"]) if len(largest_classes) else None,
+        guess=guess,
         sequential=frozenset(named.loc[named["sequential"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
@@ -122,13 +123,14 @@ def _list_planned(
         in_other_groups = finished - variant_of_run.keys()
         source = records["source"].iloc[0]
         for run in study.runs:
-            data_sets = study.settings.get(run.variant) or {source}
-            if run.run_id in in_other_groups or source not in data_sets:
+            label = run.variant
+            data_sets = study.settings.get(label)  # Older studies do not say.
+            if run.run_id in in_other_groups or (data_sets and source not in data_sets):
                 continue
-            # A finished run has the variant of its id; another that of its label, or the label.
-            name = variant_of_label.get(run.variant, run.variant)
-            variant = variant_of_run.get(run.run_id, name)
-            planned.append((key, variant, run.seed, study.variants[run.variant]))
+            # A run that has not finished has the variant of its label, or is called so.
+            variant = variant_of_label.get(label, label)
+            variant = variant_of_run.get(run.run_id, variant)
+            planned.append((key, variant, run.seed, study.variants[label]))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
 
 
@@ -157,14 +159,15 @@ def _measure_endpoints(
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
         selection = (point.measured, chosen.to_dict())
-        if selection not in selections:
-            selections.append(selection)
-            at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
-            names = {f"{point.measured}_{name}": name for name in BY_NAME}
-            columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
-            at_point = at_point.reindex(columns=columns).rename(columns=names)
-            gap = at_point["train_accuracy_after"] - at_point["accuracy"]
-            parts[point] = at_point.assign(point=point.name, gap=gap)
+        if selection in selections:
+            continue
+        selections.append(selection)
+        at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
+        names = {f"{point.measured}_{name}": name for name in BY_NAME if name != "gap"}
+        columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
+        at_point = at_point.reindex(columns=columns).rename(columns=names)
+        gap = at_point["train_accuracy_after"] - at_point["accuracy"]
+        parts[point] = at_point.assign(point=point.name, gap=gap)
     return list(parts), pd.concat(parts.values())
 
 
@@ -179,7 +182,7 @@ def _unpack_answers(
     on_test = [point.name for point in points if point.split == "test"]
     rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
     for row in rows.itertuples():
-        bits = unpack(row.correct, num_texts)
+        bits = unpack_bits(row.correct, num_texts)
         if abs(bits.sum() - row.accuracy * num_texts) < 0.5:
             answers[row.variant, row.seed, row.point] = bits
     return answers

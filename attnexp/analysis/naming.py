@@ -14,23 +14,25 @@ def name_variants(runs: pd.DataFrame) -> pd.DataFrame:
     the defaults come first.
     """
     # A run takes its label from the first study that has it; runs without a label come last.
-    rank = runs["num_departures"].mask(runs["label"] != "", -1)
-    firsts = runs.assign(rank=rank).sort_values("rank", kind="stable").drop_duplicates("run_id")
+    has_label = runs["label"] != ""
+    unlabelled = runs[~has_label].sort_values("num_departures", kind="stable")
+    firsts = pd.concat([runs[has_label], unlabelled]).drop_duplicates("run_id")
 
     firsts["identity"] = firsts["key"] + firsts["seed_kind"]
     # Variants of a study may differ by `seeds.*` alone.
-    firsts["identity"] += _list_where_several(firsts, "label", ["identity", "study"])
+    firsts["identity"] += _tell_apart(firsts, "label", within=["identity", "study"])
     # Two results for one seed differ by something that no setting names.
-    firsts["identity"] += _list_where_several(firsts, "run_id", ["identity", "seed"])
+    firsts["identity"] += _tell_apart(firsts, "run_id", within=["identity", "seed"])
 
     names = _name_identities(firsts.drop_duplicates("identity"))
     firsts["variant"] = firsts["identity"].map(names)
     return firsts[["run_id", "variant"]].merge(runs, on="run_id")
 
 
-def _list_where_several(runs: pd.DataFrame, column: str, keys: list[str]) -> "pd.Series[str]":
-    """The texts of a column where runs of the same keys have several, else empty texts."""
-    num_values = runs.groupby(keys)[column].transform("nunique")
+def _tell_apart(runs: pd.DataFrame, column: str, *, within: list[str]) -> "pd.Series[str]":
+    """The texts of a column where runs that are equal in others differ in it, else empty texts:
+    added to an identity, they split it."""
+    num_values = runs.groupby(within)[column].transform("nunique")
     return runs[column].where(num_values > 1, "")
 
 
@@ -42,7 +44,7 @@ def _name_identities(variants: pd.DataFrame) -> dict[str, str]:
         namesakes = variants.loc[variants["label"] == run.label, "setup"]
         words = [run.label] if run.label else []
         for key, value in run.setup.settings.items():
-            # Where a namesake's component lacks the setting, the kinds of components differ.
+            # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
             if any(setup.settings.get(key, value) != value for setup in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(words) or run.default_label

@@ -133,20 +133,15 @@ def _make_spec(
         _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
         rows = rows.assign(value=values / 100)
         is_share = True
-    smallest = 0.0
-    unit = "in its unit"
+    request = f"Give --margin, the smallest difference of {name} that matters, in"
     if is_share:
-        smallest = SMALLEST_MARGIN
-        unit = "in points (half a point is 0.5)"
-        margin = 100 * MARGIN if margin is None else margin
-    if margin is None or margin <= smallest:
-        raise UserError(f"Give --margin, the smallest difference of {name} that matters, {unit}.")
-    spec = MetricSpec(
-        name=name,
-        is_share=is_share,
-        higher_is_better=more_is_better,
-        margin=margin / 100 if is_share else margin,
-    )
+        points = 100 * MARGIN if margin is None else margin
+        if points <= SMALLEST_MARGIN:
+            raise UserError(f"{request} points (half a point is 0.5).")
+        margin = points / 100
+    elif margin is None or margin <= 0:
+        raise UserError(f"{request} its unit.")
+    spec = MetricSpec(name=name, is_share=is_share, higher_is_better=more_is_better, margin=margin)
     return rows, spec
 
 
@@ -154,14 +149,14 @@ def _make_group(
     data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
-    wide = rows.pivot_table("value", "seed", "variant", sort=False)
-    if baseline not in wide:
-        raise UserError(f"{data}: there is no {baseline}. There are {join_names(wide)}.")
-    others = list(wide.columns.drop(baseline))
-    num_pairs = wide.dropna(subset=baseline).count()
-    alone = [name for name in others if not num_pairs[name]]
+    seeds = rows.groupby("variant", sort=False)["seed"].agg(set)
+    names = join_names(seeds.index)
+    if baseline not in seeds:
+        raise UserError(f"{data}: there is no {baseline}. There are {names}.")
+    others = [name for name in seeds.index if name != baseline]
+    alone = [name for name in others if seeds[name].isdisjoint(seeds[baseline])]
     if alone == others:
-        raise UserError(f"{data}: {baseline} and another of {join_names(wide)} must share a seed.")
+        raise UserError(f"{data}: {baseline} and another of {names} must share a seed.")
     variants = [baseline, *others]
     answers = {}
     num_texts = {}

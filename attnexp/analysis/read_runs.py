@@ -16,8 +16,8 @@ from attnexp.analysis.rows import MADE_BY, RunRows, Setup, as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.runs import manifest, store
-from attnexp.runs.manifest import Manifest, PlannedRun
+from attnexp.runs import find, store
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 METADATA = b"attnexp"
 """Key of what a published file holds besides its rows, one a run and epoch: the study, and what
@@ -35,7 +35,7 @@ def load_groups(
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
         if not file.is_file():
-            manifest.check_folder(path)
+            find.check_folder(path)
         read: list[RunRows] = []
         study: Manifest | None = None
         with store.leaving_out(path, messages.append):
@@ -60,9 +60,9 @@ def _load_folder(
 ) -> tuple[list[RunRows], Manifest | None]:
     """The finished runs of a folder, and its study, whose key is the folder. Without one no run has
     a label: those of several studies do not fit each other. Raises `UserError`."""
-    study = manifest.load_manifest(folder)
+    study = load_manifest(folder)
     runs = []
-    for run in manifest.load_runs(folder, left_out):
+    for run in find.load_runs(folder, left_out):
         with store.leaving_out(run.path, left_out):
             runs.append(as_rows(run, str(folder)))
     return runs, study

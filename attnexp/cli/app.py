@@ -80,7 +80,7 @@ def _add_config_dirs(folders: list[Path] | None) -> None:
 
 def _name_experiments(words: list[str] | None) -> list[str]:
     """Words in which a finished run is `experiment=` with its config."""
-    from attnexp.runs.manifest import find_run
+    from attnexp.runs.find import find_run
     from attnexp.runs.store import RUN_ID
 
     named = []

@@ -26,7 +26,7 @@ def evaluate(
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
-    from attnexp.training.evaluate import list_errors, measure_again
+    from attnexp.inspect.evaluate import list_errors, measure_again
 
     again = measure_again(run_dir, overrides or [], trust_code=trust_code, any_code=any_code)
     if table is not None:

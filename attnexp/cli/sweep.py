@@ -35,7 +35,7 @@ def sweep(
     from attnexp.analysis.metrics import choose_metric
     from attnexp.base import progress
     from attnexp.sweeps import display, executors, sequential, tuning
-    from attnexp.sweeps.folder import choose_folder
+    from attnexp.sweeps.folder import assign_folder
     from attnexp.sweeps.plan import plan
 
     words = overrides or []
@@ -50,7 +50,7 @@ def sweep(
         study = plan(words, spec)
     display.note_few_seeds(study)
     if dry_run:
-        first = choose_folder(search.search if search else study)
+        first = assign_folder(search.search if search else study)
         counts = display.count_runs(first, any_code=any_code)
         emit(counts if as_json else display.describe_counts(first, counts))
         if search:
@@ -59,10 +59,10 @@ def sweep(
     executors.warm_up(study.executor, study.jobs)
     of_search: list[SweepEntry] = []
     if search:
-        of_search = _run(choose_folder(search.search), None, any_code)
+        of_search = _run(assign_folder(search.search), None, any_code)
         study, lines = tuning.choose_settings(search, of_search)
         progress.note("\n".join(lines))
-    study = choose_folder(study)
+    study = assign_folder(study)
     entries = _run(study, until, any_code)
     _print_answer(study, entries, as_json)
     _stop_at_failures([*of_search, *entries])

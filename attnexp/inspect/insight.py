@@ -18,13 +18,13 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config.schema import Precision, RunConfig
 from attnexp.data.text import PAD, UNKNOWN, kept_part, rank_with, to_ids, tokenizer_of
+from attnexp.inspect.evaluate import load_config, load_weights
 from attnexp.inspect.interventions import apply_hook, find_parts
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.seams import JoinedPosition
 from attnexp.network.build import build_model
 from attnexp.runs import store
-from attnexp.runs.manifest import load_run
-from attnexp.training.evaluate import load_config, load_weights
+from attnexp.runs.find import load_run
 from attnexp.training.loop import Examples, predict
 
 START = "⟨start⟩"  # shown in front of a text

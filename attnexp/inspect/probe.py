@@ -31,6 +31,7 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.config.schema import Precision
+from attnexp.inspect.evaluate import load_trained
 from attnexp.inspect.insight import forward
 from attnexp.inspect.interventions import (
     ATTENTION,
@@ -39,10 +40,9 @@ from attnexp.inspect.interventions import (
     load_intervention,
 )
 from attnexp.network.guard import guard
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import Run
-from attnexp.training.evaluate import load_trained
 from attnexp.training.loop import Examples, predict
 
 METRICS = ["accuracy", "flips", "entropy"]

@@ -41,13 +41,11 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     for block in classifier.layers:
         block.attention.fast = F.scaled_dot_product_attention if can_fuse else None
     classifier.pools_early = can_pool_early(classifier)
-    is_by_hand = can_fuse and precision is Precision.fp32 and can_pool_words(classifier)
-    classifier.pools_words = classifier.pools_early and is_by_hand
-    if classifier.pools_words:
-        return "words"
-    if classifier.pools_early:
-        return "pooled"
-    return "fused" if can_fuse else REFERENCE
+    if not classifier.pools_early:
+        return "fused" if can_fuse else REFERENCE
+    in_fp32 = precision is Precision.fp32
+    classifier.pools_words = can_fuse and in_fp32 and can_pool_words(classifier)
+    return "words" if classifier.pools_words else "pooled"
 
 
 def is_dot_product(classifier: Any) -> bool:

@@ -11,7 +11,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.report.cells import format_number
 from attnexp.report.table import Table
-from attnexp.runs import manifest, store
+from attnexp.runs import find, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
 SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
@@ -20,8 +20,8 @@ SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 def list_runs(root: Path) -> pd.DataFrame:
     """The runs in or under a folder, oldest first: `SHOWN`, with the test accuracy, then folder,
     and the reason why a run is broken. Raises `UserError` if there are none."""
-    root = manifest.check_folder(root)
-    folders = list(filter(Path.is_dir, manifest.list_folders(root)))
+    root = find.check_folder(root)
+    folders = list(filter(Path.is_dir, find.run_folders(root)))
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)

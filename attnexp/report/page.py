@@ -14,8 +14,8 @@ from attnexp.analysis.answer import Answer
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.report import cells, figures, sentences, tables
+from attnexp.runs.find import load_run
 from attnexp.runs.labels import default_label, replicate
-from attnexp.runs.manifest import load_run
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading

@@ -24,8 +24,7 @@ ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
     """What a reader of the tables must know. rows: the differences that are shown."""
     remarks = list(describe_comparisons(answer))
-    words = [row.words for row in rows if row.verdict == UNDECIDED]
-    if any(text != UNDECIDED for text in words):
+    if any(row.verdict == UNDECIDED and row.words != UNDECIDED for row in rows):  # names seeds
         remarks.append(
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."

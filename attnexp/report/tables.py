@@ -26,7 +26,7 @@ from attnexp.report.cells import (
 )
 from attnexp.report.table import Table
 from attnexp.runs import predictions
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.training.metrics import by_class, count_confusions
 
@@ -243,9 +243,7 @@ def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str] = (
 
 def _format_cells(row: Difference) -> dict[str, str]:
     deciding, wider = [format_interval(bounds, row.metric) for bounds in intervals_of(row)]
-    texts = wider
-    if 0 < row.texts_n < row.interval.n:
-        texts += f", n = {row.texts_n}"
+    num_stored = f", n = {row.texts_n}" if 0 < row.texts_n < row.interval.n else ""
     p = "<0.001" if row.p < 0.001 else f"{row.p:.3f}"
     return {
         "data": row.data,
@@ -258,7 +256,7 @@ def _format_cells(row: Difference) -> dict[str, str]:
         "sd": format_number(row.interval.sd, row.metric),
         "other seeds": deciding,
         "95 %": deciding,
-        "other texts too": texts,
+        "other texts too": wider + num_stored,
         "next data set": wider,
         "p": NONE if math.isnan(row.p) else p,
         "verdict": row.words,

@@ -22,10 +22,8 @@ from attnexp.runs.result import SCHEMA
 class Identity:
     """The two parts of a run's id."""
 
-    settings: str
-    """Twelve hex digits that change with any setting that acts, and with the data."""
-    code: dict[str, str]
-    """Digests of the files that compute the run, by name, such as `model/positions.py`."""
+    settings: str  # twelve hex digits, which change with any setting that acts and with the data
+    code: dict[str, str]  # digests of the files that compute a run, such as `model/positions.py`
 
     @property
     def run_id(self) -> str:

@@ -57,8 +57,8 @@ def departures(config: Tree) -> list[str]:
     foreign = foreign_code(config)
     words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
     defaults = default_settings(*words)  # of what is chosen
-    is_default = {key: key in defaults and values[key] == defaults[key] for key in values}
-    return [key for key in values if key in chosen or not is_default[key]]
+    changed = [key for key in values if key not in defaults or values[key] != defaults[key]]
+    return [key for key in values if key in chosen or key in changed]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -66,8 +66,7 @@ def data_of(config: Tree) -> DataConfig:
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 
-known_defaults: dict[tuple[str, ...], Tree] = {}
-"""Default settings so far, by the words of a run; a sweep hands them to its processes."""
+known_defaults: dict[tuple[str, ...], Tree] = {}  # by words; a sweep hands them to its processes
 
 
 def default_settings(*words: str) -> Tree:
@@ -77,7 +76,7 @@ def default_settings(*words: str) -> Tree:
     if words not in known_defaults:
         try:
             known_defaults[words] = settings(to_dict(compose(words)))
-        except UserError:
+        except UserError:  # A choice may ask for a setting that is not among the words.
             known_defaults[words] = default_settings(*words[:-1])
     return known_defaults[words]
 

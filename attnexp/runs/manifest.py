@@ -4,11 +4,8 @@ The runs are in `OUT/runs/`, where studies share them. A study is one plan: seed
 settings, data or kinds of seeds may not.
 """
 
-import glob
 import json
-import os
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,11 +13,9 @@ from typing import Annotated, Any
 from annotated_types import MinLen
 from pydantic import TypeAdapter
 
-from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading
 from attnexp.runs import store
-from attnexp.runs.result import Run
 from attnexp.statistics.defaults import MARGIN
 
 FILE = "study.json"
@@ -77,15 +72,14 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
     where runs may join, such as those of fixed seeds and a sequential study of one plan."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
-    differing = set[str]()
-    for study in (stored, planned):
-        differing ^= {*shlex.split(" ".join(study.commands[-1:]))}
+    old, new = (shlex.split(" ".join(study.commands[-1:])) for study in (stored, planned))
+    differing = {*old} ^ {*new}
     words = shlex.join(sorted(differing)) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {words})."
 
 
 def _plan_of(study: Manifest) -> tuple[object, ...]:
-    """What is the same for all runs of a study. The baseline is the first of the variants."""
+    """What all runs of a study share. Equal dicts may differ in order, so the baseline is named."""
     baseline = next(iter(study.variants))
     return baseline, study.variants, study.settings, study.seed_kind, study.metric, study.margin
 
@@ -119,83 +113,4 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
         runs=sorted(planned.runs + kept, key=lambda run: order.index(run.variant)),
         sequential=planned.sequential or stored.sequential,
         added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
-    )
-
-
-def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
-    """The finished runs of a study, under its variants' names, or those below another folder.
-    left_out: called with a message for each run and study that cannot be read. Raises `UserError`
-    where there is no folder, and for a damaged study."""
-    runs: list[Run] = []
-    for path, label, sequential in _list_runs(check_folder(folder), left_out):
-        with store.leaving_out(path, left_out):
-            if store.has_finished(path):
-                result = store.load_result(path)
-                runs.append(Run(path=path, result=result, label=label, sequential=sequential))
-    return runs
-
-
-def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
-    """The runs that `list_folders` finds, in the order of their studies: folder, variant in the
-    study of this folder (or nothing), and whether a study that has it is sequential."""
-    study = load_manifest(folder)
-    if study is not None:
-        planned = zip(list_folders(folder), study.runs, strict=True)
-        return [(path, run.variant, study.sequential) for path, run in planned]
-    sequential: dict[str, bool] = {}
-    # Studies lie beside the folder of runs. A later one counts.
-    for out in (folder.absolute().parent, folder):
-        for file in sorted(out.glob(f"*/{FILE}")):
-            with store.leaving_out(file, left_out):
-                if study := load_manifest(file.parent):
-                    sequential |= {run.run_id: study.sequential for run in study.runs}
-    order = {run_id: index for index, run_id in enumerate(sequential)}
-    paths = sorted(list_folders(folder), key=lambda path: order.get(path.name, len(order)))
-    return [(path, "", sequential.get(path.name, False)) for path in paths]
-
-
-def list_folders(root: Path) -> list[Path]:
-    """Folders of the runs that a study planned, or of those below another folder, finished or not.
-    Raises `UserError` for a damaged study."""
-    study = load_manifest(root)
-    if study is not None:
-        return [store.run_dir(root.parent, run.run_id) for run in study.runs]
-    results, configs = (
-        {(root / file).parent for file in glob.iglob(f"**/{name}", root_dir=root, recursive=True)}
-        for name in (store.RESULT, store.CONFIG)
-    )
-    # Other programs have files of the name of `CONFIG`, too.
-    return sorted(results | {path for path in configs if store.RUN_ID.fullmatch(path.name)})
-
-
-def load_run(path: Path) -> Run:
-    """The finished run that a user means, as `find_run` does. Raises `UserError` without any."""
-    folder = find_run(path)
-    return Run(path=folder, result=store.load_result(folder))
-
-
-def find_run(path: Path) -> Path:
-    """Folder of the finished run that a user means: by its folder, its id, or a folder with no
-    other run in it, such as a study's. Raises `UserError` without any, and for several."""
-    folder = check_folder(path)
-    if store.has_finished(folder):
-        return folder
-    finished = list(filter(store.has_finished, list_folders(folder)))
-    if len(finished) == 1:
-        return finished[0]
-    raise UserError(
-        f"{path} stands for {len(finished) or 'no'} finished runs. Name one by its id: attnexp "
-        f"runs lists them."
-    )
-
-
-def check_folder(path: Path) -> Path:
-    """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
-    Raises `UserError` if there is none."""
-    for folder in (path, store.run_dir("outputs", str(path))):
-        if folder.is_dir():
-            return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
-    raise UserError(
-        f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs lists "
-        f"them."
     )

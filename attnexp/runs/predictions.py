@@ -23,8 +23,8 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."
-"""Prefix of arrays made by `pack`, one bit for each text of the validation set: whether the most
-probable class is the true one. After it stands the number of an epoch, counted from 1."""
+"""Prefix of arrays made by `compress_bits`, a bit for each text of the validation set: whether the
+most probable class is the true one. After it stands the number of an epoch, counted from 1."""
 
 
 def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -41,14 +41,14 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
         return safetensors.numpy.load((run.path / name).read_bytes())
 
 
-def pack(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """(n,) to bytes: eight bits each, then compressed by zlib."""
+def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Bits (n,) as bytes: eight each by `numpy.packbits`, then compressed by zlib."""
     content = zlib.compress(np.packbits(bits).tobytes())
     return np.frombuffer(bytearray(content), np.uint8)  # which torch may write, as it wants to
 
 
-def unpack(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
-    """The bits (n,) of `numpy.packbits`."""
+def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
+    """The bits (n,) that `numpy.packbits` made bytes of."""
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
     return bits.astype(bool)
 
@@ -73,7 +73,7 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
     predictions; raises `UserError` if they cannot be read."""
     if not (run.path / FILE).exists():
         return {}, b""
-    with reading(run.path / FILE, "Train again."):
+    with reading(run.path / FILE, "Train again."):  # An array may be missing.
         arrays = load_arrays(run, FILE)
         if TEST in arrays:
             labels = arrays[TEST_LABELS]

@@ -54,6 +54,32 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
             return f"{type(error).__name__}: {error}"
 
 
+def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
+    """Runs at a time: one for each core here, or share of a GPU; on a cluster, all."""
+    num_gpus = torch.cuda.device_count() if want_gpu(jobs) else 0
+    if config.workers is not None:
+        fitting = config.workers
+    elif config.kind is not ExecutorKind.local:
+        fitting = len(jobs)
+    elif num_gpus:
+        fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
+    else:
+        is_linux = hasattr(os, "sched_getaffinity")
+        num_cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+        fitting = num_cores // num_threads(jobs)
+    return max(1, min(fitting, len(jobs)))
+
+
+def num_threads(jobs: Iterable[Job]) -> int:
+    """CPU threads of the job that wants most."""
+    return max((job.config.train.threads or 1 for job in jobs), default=1)
+
+
+def want_gpu(jobs: Iterable[Job]) -> bool:
+    """Whether any job takes a GPU where there is one."""
+    return any(job.config.train.device is not Device.cpu for job in jobs)
+
+
 class JobKilled(RuntimeError):
     """A job was ended before it had an outcome, say by a time limit; the message says how."""
 
@@ -92,6 +118,18 @@ class OneByOne(Executor):
         return [future]
 
 
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Block Ctrl-C and the end of the terminal for processes that start within. Both signals reach
+    every process of a terminal, and this one ends the others."""
+    resource_tracker.ensure_running()  # It would unblock them when it starts.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 class Worker(NamedTuple):
     """A process that trains one job."""
 
@@ -105,9 +143,9 @@ class SideBySide(Executor):
 
     def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
         super().__init__(config, jobs)
-        self.gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
-        if "CUDA_VISIBLE_DEVICES" in os.environ:
-            self.gpus = os.environ["CUDA_VISIBLE_DEVICES"].split(",")
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        all_gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
+        self.gpus = all_gpus if visible is None else visible.split(",")
         self.workers: dict[Future[Outcome], Worker] = {}
 
     def submit(self, jobs: Sequence[Job]) -> Futures:
@@ -120,9 +158,8 @@ class SideBySide(Executor):
         gpu = min(self.gpus, key=num_workers.__getitem__, default="")
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
         pipe, end_of_worker = CONTEXT.Pipe(duplex=False)
-        departures(to_dict(job.config))  # Its default settings are composed here, once for all.
-        caches = (last_read, known_defaults)
-        arguments = (pickle.dumps(job), end_of_worker, environment, caches)
+        departures(to_dict(job.config))  # fills `known_defaults`, once for all processes
+        arguments = (pickle.dumps(job), end_of_worker, environment, last_read, known_defaults)
         process = CONTEXT.Process(target=_work, args=arguments)
         future = Future[Outcome]()
         with _blocked_signals():  # A Ctrl-C meanwhile comes when `close` knows the process.
@@ -153,12 +190,11 @@ class SideBySide(Executor):
 
 
 def _work(
-    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
+    job: bytes, pipe: Connection, environment: dict[str, str], datasets: Any, defaults: Any
 ) -> None:
-    """Train a pickled job in a process of its own. caches: of data and default settings."""
+    """Train a pickled job in a process of its own, which need not read and compose them again."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked may have others.
-    datasets, defaults = caches
     last_read.update(datasets)
     known_defaults.update(defaults)
     progress.console.quiet = True  # The parent displays progress.
@@ -182,41 +218,3 @@ def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
     if is_side_by_side and sys.platform == "linux":
         with _blocked_signals():
             forkserver.ensure_running()
-
-
-@contextmanager
-def _blocked_signals() -> Iterator[None]:
-    """Block Ctrl-C and the end of the terminal for processes that start within. Both signals reach
-    every process of a terminal, and this one ends the others."""
-    resource_tracker.ensure_running()  # It would unblock them when it starts.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
-    """Runs at a time: one for each core here, or share of a GPU; on a cluster, all."""
-    num_gpus = torch.cuda.device_count() if want_gpu(jobs) else 0
-    if config.workers is not None:
-        fitting = config.workers
-    elif config.kind is not ExecutorKind.local:
-        fitting = len(jobs)
-    elif num_gpus:
-        fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
-    else:
-        is_linux = hasattr(os, "sched_getaffinity")
-        num_cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
-        fitting = num_cores // num_threads(jobs)
-    return max(1, min(fitting, len(jobs)))
-
-
-def num_threads(jobs: Iterable[Job]) -> int:
-    """CPU threads of the job that wants most."""
-    return max((job.config.train.threads or 1 for job in jobs), default=1)
-
-
-def want_gpu(jobs: Iterable[Job]) -> bool:
-    """Whether any job takes a GPU where there is one."""
-    return any(job.config.train.device is not Device.cpu for job in jobs)

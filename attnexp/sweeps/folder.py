@@ -8,14 +8,8 @@ from typing import Any
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
-from attnexp.runs import store
-from attnexp.runs.manifest import (
-    FINGERPRINT,
-    Manifest,
-    PlannedRun,
-    describe_other_plan,
-    load_manifest,
-)
+from attnexp.runs import manifest, store
+from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.inputs import read_inputs
 
@@ -23,15 +17,15 @@ NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 """Settings that a study's runs may differ in: the place, the machine, the fast path."""
 
 
-def choose_folder(sweep: Sweep) -> Sweep:
+def assign_folder(sweep: Sweep) -> Sweep:
     """The sweep with its folder and the seeds added there: the first of NAME, NAME-2, ... that is
     free or holds this plan. Raises `UserError` where a given name's folder holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep, [])
     folder = sweep.directory
     reasons: list[str] = []
-    while stored := load_manifest(folder):
-        reason = describe_other_plan(folder, stored, planned)
+    while stored := manifest.load_manifest(folder):
+        reason = manifest.describe_other_plan(folder, stored, planned)
         if not reason:
             break
         if sweep.is_named:
@@ -71,20 +65,11 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     """The study of a sweep with these of its jobs, each with the id of its run."""
     runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in run_ids]
     seeds = {run.seed for run in runs}
-    kind = _seed_kind(sweep.jobs)
-    plan_settings: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
-    for job in sweep.jobs:
-        settings_by_data = plan_settings[job.label]
-        data = job.config.data.title
-        if data not in settings_by_data:  # Seeds make no other settings.
-            settings = _settings_of_plan(job.config, kind)
-            if job.inputs in sweep.fingerprints:
-                settings[FINGERPRINT] = sweep.fingerprints[job.inputs]
-            settings_by_data[data] = settings
+    varied_seeds = _varied_seeds(sweep.jobs)
     return Manifest(
         variants=sweep.variants,
-        settings=plan_settings,
-        seed_kind=" x ".join(kind),
+        settings=_settings_of_plan(sweep, varied_seeds),
+        seed_kind=" x ".join(varied_seeds),
         commands=[sweep.command],
         runs=runs,
         sequential=sweep.sequential,
@@ -94,31 +79,39 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     )
 
 
-def _seed_kind(jobs: Sequence[Job]) -> list[str]:
-    """Keys of the seeds that differ between jobs; of a single seed those that are given."""
+def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
+    """Keys of the seeds that differ between jobs; where none does, of those in `seeds.*`."""
     first = _seeds(jobs[0].config)
-    varied: set[str] = set()
-    for job in jobs:
-        differing = _seeds(job.config).items() ^ first.items()
-        varied |= {key for key, _ in differing}
+    varied = {key for job in jobs for key, _ in _seeds(job.config).items() ^ first.items()}
     separate = [key for key in first if key != "seed"]
     return sorted(varied) or separate or ["seed"]
 
 
 def _seeds(config: RunConfig) -> dict[str, int]:
     """The seeds that are given to a run, by key."""
-    seeds = {"seed": config.seed}
-    for source, number in asdict(config.seeds).items():
-        if number is not None:
-            seeds[f"seeds.{source}"] = number
-    return seeds
+    separate = {f"seeds.{source}": number for source, number in asdict(config.seeds).items()}
+    seeds = {"seed": config.seed} | separate
+    return {key: number for key, number in seeds.items() if number is not None}
 
 
-def _settings_of_plan(config: RunConfig, seed_kind: Sequence[str]) -> dict[str, Any]:
-    """Settings, and seeds of other kinds, that a variant's runs on a data set have in common."""
+def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Settings by variant and data set, each with the fingerprint of its data once that is read."""
+    by_variant: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
+    for job in sweep.jobs:
+        by_data = by_variant[job.label]
+        data = job.config.data.title
+        if data not in by_data:  # Seeds make no other settings.
+            by_data[data] = _common_settings(job.config, varied_seeds)
+            if job.inputs in sweep.fingerprints:
+                by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
+    return by_variant
+
+
+def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> dict[str, Any]:
+    """Settings, and other seeds, that a variant's runs on a data set have in common."""
     common = {}
     for key, value in flatten(to_dict(config)).items():
         is_unset = is_seed(key) and value is None
-        if key not in NOT_OF_A_PLAN and key not in seed_kind and not is_unset:
+        if key not in NOT_OF_A_PLAN and key not in varied_seeds and not is_unset:
             common[key] = value
     return dict(json.loads(json.dumps(common)))  # as study.json gives it back

@@ -77,18 +77,15 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
             executor_words.append(word)
         else:
             run_words.append(word)
-    study = Study(variants={"": []})  # without a study, the axes make the labels
+    study = Study(variants={"": []})  # a single variant, whose labels the axes make
     if "study" in chosen:
         study = load_study(chosen["study"])
     shared = [*study.overrides, *run_words]
     axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
     title = Path(chosen.get("study", "")).stem or f"sweep_{axes}".rstrip("_")
     _check_words(study, shared, title)
-    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
-    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
+    usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
+    name = _check_name(chosen.get("name", usual_name))
     variants, jobs = _plan_jobs(study, shared, title)
     return Sweep(
         directory=Path(jobs[0].config.out, name),
@@ -111,6 +108,14 @@ def command_of(words: Sequence[str], metric: MetricSpec) -> str:
     return shlex.join(["attnexp", "sweep", *words, *options])
 
 
+def _check_name(name: str) -> str:
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
+    return name
+
+
 def _varied_keys(words: Sequence[str]) -> list[str]:
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
@@ -123,8 +128,7 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     seeds = list(filter(is_seed, _varied_keys(shared)))
     if len(seeds) > 1:
-        crossed = " and ".join(seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+        raise UserError(f"Crossed {' and '.join(seeds)} are not independent. Vary one of them.")
 
 
 def _plan_jobs(
@@ -136,11 +140,12 @@ def _plan_jobs(
     labels: dict[str, str] = {}  # by everything that acts in a first run
     for label, factors, configs in _expand_variants(study, shared, title):
         first = configs[0]
+        # Also what defines no variant, such as a seed.
         acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
         twin = labels.setdefault(acting, label)
         if twin != label:
             raise UserError(f"'{twin}' and '{label}' are the same run. Leave one of them out.")
-        variants[label] = factors if len(factors) == 2 else {}
+        variants[label] = factors if len(factors) == 2 else {}  # Two factors are crossed.
         for config in configs:
             job = Job(config=config, label=label)
             jobs[str(job)] = job

@@ -27,7 +27,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     study: Sweep  # every variant as it would be without a search
-    candidates: dict[str, Sweep]  # the study at each setting of the grid
+    candidates: dict[str, Sweep]  # the study by setting of the grid, such as `train.lr=0.001`
 
 
 def is_tuning(word: str) -> bool:
@@ -52,11 +52,9 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = command_of(words, metric)
-    name = study.directory.name
-    search_folder = study.directory.with_name(f"{name}_tuning")
-    study_folder = study.directory.with_name(f"{name}_tuned")
-    search = replace(search, directory=search_folder, command=command)
-    study = replace(study, directory=study_folder, command=command)
+    folder = study.directory
+    search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
+    study = replace(study, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
     return Tuning(search=search, study=study, candidates=candidates)
 
 
@@ -83,24 +81,26 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     study = tuning.study
     is_last = study.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, "final" if is_last else "own_best")
-    in_order = iter(means.values())  # every setting of the first variant, then of the next
+    in_order = [*means.values()]  # every setting of the first variant, then of the next
+    num_settings = len(tuning.candidates)
     variants: dict[str, dict[str, str]] = {}
     jobs: list[Job] = []
     for index, (variant, factors) in enumerate(study.variants.items()):
-        tried = {setting: next(in_order) for setting in tuning.candidates}
+        own_means = in_order[index * num_settings :][:num_settings]
+        tried = dict(zip(tuning.candidates, own_means, strict=True))
         best = max(tried, key=tried.__getitem__)
         if tried[best] < 0:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
         tuned_label = f"{variant}, {best} (best of {len(tried)})"
         variants[tuned_label] = factors
         chosen = tuning.candidates[best]
-        label = list(chosen.variants)[index]
+        label = list(chosen.variants)[index]  # Without axes it names the setting, too.
         jobs += [replace(job, label=tuned_label) for job in chosen.jobs if job.label == label]
     jobs.sort(key=lambda job: job.config.seed)
     lines: list[str] = []
-    for label, mean in means.items():
-        told = f"held-out accuracy {mean:.2f} %" if mean >= 0 else "a run failed"
-        lines.append(f"{label}: {told}")
+    for search_label, mean in means.items():
+        outcome = f"held-out accuracy {mean:.2f} %" if mean >= 0 else "a run failed"
+        lines.append(f"{search_label}: {outcome}")
     return replace(study, variants=variants, jobs=jobs), lines
 
 

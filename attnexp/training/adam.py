@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 from attnexp.config.schema import ADAM_BETAS, Optimizer, TrainConfig
 
-MOST_STEPS = 1024
-"""Steps after which all rows are brought to date."""
+MOST_STEPS = 1023  # after which all rows are brought to date
 
 
 class EagerAdam(torch.optim.Adam):
@@ -47,8 +46,7 @@ class EagerAdam(torch.optim.Adam):
 
     def weights(self) -> list[Tensor]:
         """All that the next step changes."""
-        (group,) = self.param_groups
-        return [*group["params"]]
+        return list(self.param_groups[0]["params"])
 
 
 class KerasAdam(EagerAdam):
@@ -106,29 +104,31 @@ class SparseAdam(KerasAdam):
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
-        num_steps = self.state[self.embedding.weight]["step"].add_(1)
-        self.rows.update(int(num_steps), self.param_groups[0]["lr"])
+        t = self.state[self.embedding.weight]["step"].add_(1)
+        self.rows.update(int(t), self.param_groups[0]["lr"])
         return super().step(closure)  # The table, which has no gradient, is left alone.
 
 
 class TouchedRows:
     """Rows of an embedding and their moments, (V, D) each, of which few are to date."""
 
+    words: Tensor  # (U,), last read
+    batch: list[Tensor]  # their weights, m and v, (U, D) each
+
     def __init__(self, tables: list[Tensor], betas: tuple[float, float], eps: float) -> None:
         """All rows are to date. tables: weight, m and v."""
         self.tables = tables
         self.beta1, self.beta2 = betas
         self.eps = eps
-        self.step = 0  # since all rows were to date
-        num_rows = len(tables[0])
-        self.row_steps = torch.zeros(num_rows, dtype=torch.int64)  # to which each row has come
-        # Column j of `sums` is A, B, C of a row that has come to step j, and so misses i = s - j of
-        # s steps. The last column of `terms` is what i = 1 adds to them, the one before it i = 2.
+        self.num_steps = 0  # since all rows were to date
+        self.row_steps = torch.zeros(len(tables[0]), dtype=torch.int64)  # to which each has come
+        # Column j of `sums` is A, B, C of the rows that have come to step j. A step adds the last
+        # columns of `terms` to them: the third step those of i = 3, 2, 1 to columns 0, 1, 2.
         i = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
         decay = self.beta1**i
         delta = 1 - self.beta2 ** (i / 2)
         self.terms = torch.stack([decay, decay * delta, decay * delta**2]).float()
-        self.sums = torch.zeros_like(self.terms)
+        self.sums = self.terms.new_zeros(3, MOST_STEPS + 1)
 
     @torch.no_grad()
     def read(self, words: Tensor) -> Tensor:
@@ -139,23 +139,20 @@ class TouchedRows:
         return weight.requires_grad_()
 
     @torch.no_grad()
-    def update(self, num_steps: int, lr: float) -> None:
-        """Take the `num_steps`th step of Adam with the rows last read; note it for all others."""
+    def update(self, t: int, lr: float) -> None:
+        """Take Adam's step t, from 1, with the rows last read; note it for all others."""
         weight, m, v = self.batch
         gradient = weight.grad
         assert gradient is not None
         m.lerp_(gradient, 1 - self.beta1)
         v.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        correction_of_m = 1 - self.beta1**num_steps
-        correction_of_v = 1 - self.beta2**num_steps
-        rate = lr * math.sqrt(correction_of_v) / correction_of_m
-        denominator = v.sqrt().add_(self.eps)
-        weight.addcdiv_(m, denominator, value=-rate)
-        self.step += 1
+        rate = lr * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)  # α_t
+        weight.addcdiv_(m, v.sqrt() + self.eps, value=-rate)
+        self.num_steps += 1
         self._write(self.words, self.batch)
-        terms = self.terms[:, -self.step :]
-        self.sums[:, : self.step].add_(terms, alpha=rate)
-        if self.step == MOST_STEPS - 1:
+        terms = self.terms[:, -self.num_steps :]
+        self.sums[:, : self.num_steps].add_(terms, alpha=rate)
+        if self.num_steps == MOST_STEPS:
             self.catch_up()
 
     @torch.no_grad()
@@ -165,7 +162,7 @@ class TouchedRows:
         moving = v.amax(dim=1).nonzero().squeeze(-1)  # A row stays until its first gradient.
         for words in moving.split(1024):  # So many rows fit the cache.
             self._write(words, self._bring_to_date(words))
-        self.step = 0
+        self.num_steps = 0
         self.row_steps.zero_()
         self.sums.zero_()
 
@@ -176,13 +173,11 @@ class TouchedRows:
         a, b, c = self.sums[:, row_steps, None]  # (U, 1) each
         s = v.sqrt()
         denominator = s + self.eps
-        u = s.div_(denominator)
-        bracket = torch.addcmul(b, c, u)
-        torch.addcmul(a, bracket, u, out=bracket)  # A + (B + C u) u
-        ratio = m / denominator
-        weight.addcmul_(bracket, ratio, value=-1)
-        num_missed = self.step - row_steps
-        num_missed = num_missed[:, None].float()
+        u = s / denominator
+        inner = torch.addcmul(b, c, u)
+        bracket = torch.addcmul(a, inner, u)  # A + (B + C u) u
+        weight.addcmul_(bracket, m / denominator, value=-1)
+        num_missed = (self.num_steps - row_steps)[:, None].float()
         m.mul_(self.beta1**num_missed)
         v.mul_(self.beta2**num_missed)
         return [weight, m, v]
@@ -191,7 +186,7 @@ class TouchedRows:
         """Put rows that are to date into the tables."""
         for table, part in zip(self.tables, rows, strict=True):
             table.index_copy_(0, words, part)
-        self.row_steps[words] = self.step
+        self.row_steps[words] = self.num_steps
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> EagerAdam:

@@ -20,16 +20,14 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import Device, TrainConfig
 from attnexp.network.fast import REFERENCE, take_fast_path
 from attnexp.network.guard import kept_streams
-
-_matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-"""torch's switch for the precision of oneDNN's products."""
+from attnexp.training import onednn
 
 
 def prepare(config: TrainConfig) -> torch.device:
     """Set threads, find the device. Raises `UserError` for one that is not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    _matmul.fp32_precision = "none"
+    onednn.leave()  # An earlier run of this process may have taken it.
     kind = str(config.device)
     if config.device is Device.auto:
         kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -82,27 +80,9 @@ def commit_of(folder: Path) -> str | None:
 
 
 def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
-    """Take the path of a model, and the library that multiplies its matrices; return their names.
-    On AMD oneDNN takes 0.9 of MKL's time in a single pooled layer, 1.2 of it by hand on two threads
-    and 1.6 to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md)."""
+    """Take the path of a model, and the library for its matrix products; return their names."""
     path = take_fast_path(model, config.precision) if config.fast else REFERENCE
     classifier: Any = model
-    is_single = path == "pooled" and len(classifier.layers) == 1
-    products = "oneDNN" if is_single and _take_onednn() else "default"
+    gains = path == "pooled" and len(classifier.layers) == 1
+    products = "oneDNN" if gains and onednn.take() else "default"
     return {"path": path, "products": products}
-
-
-def _take_onednn() -> bool:
-    """Let oneDNN multiply fp32 matrices, on AMD, where it keeps fp32; whether it does. It does when
-    asked for bf16 on a processor with bf16 instructions but no AMX, which would really round."""
-    cpu = torch.cpu.get_capabilities()
-    is_amd = "AMD" in str(cpu.get("cpu_name"))
-    if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):
-        return False
-    x = torch.randn(256, 128, generator=torch.Generator().manual_seed(0))
-    expected = x @ x.T
-    _matmul.fp32_precision = "bf16"
-    keeps_fp32 = torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4)  # bf16 is off by 0.1
-    if not keeps_fp32:
-        _matmul.fp32_precision = "none"
-    return keeps_fp32

@@ -9,11 +9,9 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress, reads
@@ -41,16 +39,16 @@ from attnexp.training.state import History, RunLog, State, best_epoch, resume, s
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on.
-
     Random streams, threads and grad mode of the process stay as they were; what a user's module
     changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
     process does this run, `RunFailed` for a loss that is not finite.
     """
-    code = foreign_code(to_dict(config))
+    tree = to_dict(config)
+    user_code = foreign_code(tree)
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
-        stale = reads.describe_stale() if code else ""
+        stale = reads.describe_stale() if user_code else ""
         if stale:
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)
@@ -66,6 +64,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
             store.create(path, config)
             log = RunLog(folder=path, num_epochs=config.train.epochs if config.is_network else 1)
             try:
+                _note_named_files(tree)
                 result = _train(config, inputs, identity, processor, log)
             except BaseException:
                 with suppress(OSError):  # The log may be what cannot be written.
@@ -80,24 +79,25 @@ def _train(
 ) -> RunResult:
     """Train and test; write everything but the result."""
     tree = to_dict(config)
-    code = foreign_code(tree)
-    _note_named_files(tree)
-    num_classes = len(inputs.dataset.classes)
+    user_code = foreign_code(tree)
     provenance = device.describe_provenance(processor)
     splits = make_splits(config, inputs.dataset, processor)
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # Dropout draws from it.
-    with guard(code):
+    with guard(user_code):
         model = _make_model(config, inputs, log).to(processor)
         if isinstance(model, Baseline):
             history = _fit_baseline(model, config, splits, log)
         else:
             provenance |= device.choose_path(model, config.train)
-            history = _train_network(model, config, splits, code, log)
-        test_logits = _predict_test(model, config, splits, history)
-        if code:
-            fresh = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
-            check_model(model, fresh.to(processor), splits.test.ids[:3], num_classes)
-            _note_files(code, history, log.folder)
+            history = _train_network(model, config, splits, user_code, log)
+        test_logits = history.predicted[predictions.FINAL].numpy()  # if the test set validates
+        if config.train.protocol is Protocol.holdout:
+            model.load_state_dict(history.best_weights)
+            test_logits = loop.predict(model, splits.test, config.train.precision)
+            history.predicted[predictions.TEST] = torch.from_numpy(test_logits)
+        if user_code:
+            _check_trained(model, config, inputs, splits)
+            history.read_files |= reads.read_files(log.folder.parent)
             provenance["commit_of_user"] = device.commit_of(Path.cwd())
     _write_files(model, inputs, splits, history, log.folder)
     return RunResult(
@@ -120,14 +120,22 @@ def _train(
     )
 
 
+def _note_named_files(tree: Tree) -> None:
+    """Note the files that settings of pieces name, since Python sees none that C or Rust opens."""
+    for key, value in flatten(tree).items():
+        section, _, _ = key.partition(".")
+        if section in PIECES and key != "model.vectors" and isinstance(value, str):
+            reads.note(value)
+
+
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     dataset, vectors, _ = inputs
     num_classes = len(dataset.classes)
+    # Dropout draws after the weights of `data.vocab_size` words, however many the data have. So the
+    # draws of the model itself are undone, and one of that size is built for its draws alone.
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
-    # A model of `data.vocab_size` words is built for its draws alone: dropout draws after it, the
-    # same however many words the data have.
     build_model(config, num_classes)
     if vectors is not None:
         assert isinstance(model, Classifier)  # No other model takes vectors.
@@ -137,26 +145,26 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
 
 
 def _train_network(
-    model: nn.Module, config: RunConfig, splits: Splits, code: Sequence[str], log: RunLog
+    model: nn.Module, config: RunConfig, splits: Splits, user_code: Sequence[str], log: RunLog
 ) -> History:
-    """Train all epochs, from the checkpoint on where there is one."""
+    """Train and measure all epochs, from the checkpoint on where there is one."""
     options = config.train
     train, val, _ = splits
     seed = named_seed(config.seed_of("order"), "order")
     shuffle = torch.Generator().manual_seed(seed)
-    optimizer = make_optimizer(model, options)
-    state = State(model=model, optimizer=optimizer, shuffle=shuffle)
+    state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     history = resume(state, log)
     try:
         while len(history.epochs) < options.epochs:
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            if state.epoch == len(history.epochs):  # Else an evaluation was stopped.
+            # Else this epoch was trained before the run was stopped, and is only measured now.
+            if state.epoch == len(history.epochs):
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
-                _note_files(code, history, log.folder)
-                # An evaluation may fail or be stopped, so the checkpoint is written before it.
+                if user_code:
+                    history.read_files |= reads.read_files(log.folder.parent)
                 save_checkpoint(state, history, log)
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             history.add(row, logits, val.truth, model)
@@ -164,6 +172,11 @@ def _train_network(
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
     return history
+
+
+def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
+    """Seed numpy and `random` anew in each epoch, so that a stopped run goes on to the bit."""
+    seed_beside_torch(named_seed(config.seed_of("order"), f"user's code, epoch {epoch}"))
 
 
 def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLog) -> History:
@@ -175,8 +188,7 @@ def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLo
     model.fit(train.ids.clone(), train.labels.clone())  # It may change them in place.
     train_logits = loop.predict(model, train, options.precision)
     fitted = measure(train_logits, train.truth)
-    seconds = time.perf_counter() - started
-    running = fitted.loss, fitted.accuracy, seconds
+    running = fitted.loss, fitted.accuracy, time.perf_counter() - started
     row, logits = loop.measure_epoch(model, train, val, options, 1, running)
     history = History()
     history.add(row, logits, val.truth, model)
@@ -184,36 +196,12 @@ def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLo
     return history
 
 
-def _predict_test(
-    model: nn.Module, config: RunConfig, splits: Splits, history: History
-) -> NDArray[Any]:
-    """Logits of the test set, (n,) or (n, C): under `holdout` with the best epoch's weights, which
-    the model then has."""
-    if config.train.protocol is Protocol.blog:  # The test set validates.
-        return history.predicted[predictions.FINAL].numpy()
-    model.load_state_dict(history.best_weights)
-    logits = loop.predict(model, splits.test, config.train.precision)
-    history.predicted[predictions.TEST] = torch.from_numpy(logits)
-    return logits
-
-
-def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
-    """Seed numpy and `random` anew in each epoch, so that a stopped run goes on to the bit."""
-    seed_beside_torch(named_seed(config.seed_of("order"), f"user's code, epoch {epoch}"))
-
-
-def _note_named_files(tree: Tree) -> None:
-    """Note the files that settings of pieces name, since Python sees none that C or Rust opens."""
-    for key, value in flatten(tree).items():
-        section, _, _ = key.partition(".")
-        if section in PIECES and key != "model.vectors" and isinstance(value, str):
-            reads.note(value)
-
-
-def _note_files(code: Sequence[str], history: History, folder: Path) -> None:
-    """Note the files that user code, if any, has read so far."""
-    if code:
-        history.read_files |= reads.read_files(folder.parent)
+def _check_trained(model: nn.Module, config: RunConfig, inputs: Inputs, splits: Splits) -> None:
+    """Check a trained model against an untrained one. Raises `UserError` as `check_model`."""
+    num_classes = len(inputs.dataset.classes)
+    ids = splits.test.ids[:3]
+    untrained = build_model(config.sized(inputs.dataset.vocab_size), num_classes).to(ids.device)
+    check_model(model, untrained, ids, num_classes)
 
 
 def _write_files(

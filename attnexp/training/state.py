@@ -50,8 +50,9 @@ class History:
     ) -> None:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
         self.epochs.append(row)
-        is_right = predictions.pack(predictions.most_probable(logits) == truth)
-        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = torch.from_numpy(is_right)
+        is_right = predictions.most_probable(logits) == truth
+        compressed = torch.from_numpy(predictions.compress_bits(is_right))
+        self.predicted[f"{predictions.CORRECT}{row.epoch}"] = compressed
         self.predicted[predictions.FINAL] = torch.from_numpy(logits)
         if best_epoch(self.epochs) == len(self.epochs) - 1:
             self.predicted[predictions.BEST] = torch.from_numpy(logits)
@@ -79,8 +80,7 @@ class RunLog:
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
         """Show the user the last epoch, and write all to `metrics.jsonl`."""
         lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
-        metrics = self.folder / store.METRICS
-        metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
+        (self.folder / store.METRICS).write_text("".join(lines), encoding="utf-8", newline="\n")
         row = epochs[-1]
         line = f"epoch {row.epoch}/{self.num_epochs}"
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"

@@ -16,10 +16,10 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.config.compose import compose
+from attnexp.inspect.evaluate import measure_again
 from attnexp.inspect.interventions import INTERVENTIONS, choose_interventions, load_intervention
 from attnexp.inspect.probe import load_rows, measure_heads, probe_studies
 from attnexp.network.build import build_model
-from attnexp.training.evaluate import measure_again
 from attnexp.training.run import train_run
 
 IDS = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))

@@ -13,7 +13,7 @@ from samples import message_of, result, save_run, stored_study, study_of
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs import identity, labels, manifest, store
+from attnexp.runs import find, identity, labels, manifest, store
 from attnexp.training.state import best_epoch
 
 
@@ -46,7 +46,7 @@ def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     stored = stored_study(study)
     assert stored.commands == ["first", "second"]
     assert [run.run_id for run in stored.runs] == ["4-y", "1-x", "2-y", "3-y"]
-    (finished,) = manifest.load_runs(study)
+    (finished,) = find.load_runs(study)
     assert finished.result.run_id == "1-x"
 
 
@@ -96,8 +96,8 @@ def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
     write(tmp_path, "1-x")
     manifest.record_runs(tmp_path / "one", study_of(("a", 0, "1-x"), ("twin", 0, "1-x")))
     manifest.record_runs(tmp_path / "two", study_of(("b", 0, "1-x")))
-    assert [run.label for run in manifest.load_runs(tmp_path / "one")] == ["a", "twin"]
-    assert [run.label for run in manifest.load_runs(tmp_path / "two")] == ["b"]
+    assert [run.label for run in find.load_runs(tmp_path / "one")] == ["a", "twin"]
+    assert [run.label for run in find.load_runs(tmp_path / "two")] == ["b"]
 
 
 def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:

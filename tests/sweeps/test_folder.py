@@ -9,7 +9,7 @@ from sweeping import SMOKE, Pretend, small
 
 from attnexp.base.errors import UserError
 from attnexp.runs.manifest import Manifest
-from attnexp.sweeps.folder import choose_folder, manifest_of
+from attnexp.sweeps.folder import assign_folder, manifest_of
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
@@ -26,7 +26,7 @@ def run(tmp_path: Path, *words: str) -> Manifest:
 
 
 def finish(sweep: Sweep) -> Sweep:
-    sweep = choose_folder(sweep)
+    sweep = assign_folder(sweep)
     run_sweep(sweep)
     return sweep
 
@@ -50,7 +50,7 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     study = run(tmp_path, *words, "seed=3,4", "train.device=cpu")
     assert {entry.seed for entry in study.runs} == set("01234")
     with pytest.raises(UserError, match=r"mine holds another plan \(.*train\.lr=1\)"):
-        choose_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
+        assign_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
 
 
 KINDS = {

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
+from attnexp.inspect.evaluate import list_errors, measure_again
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
 from attnexp.training import loop, run
-from attnexp.training.evaluate import list_errors, measure_again
 from attnexp.training.inputs import load_data, make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
@@ -73,7 +73,7 @@ def check_predictions(run: Run, endpoint: str) -> None:
         assert (measured.loss, measured.accuracy) == (row.val_loss, row.val_accuracy)
     for row in result.epochs:
         packed = zlib.decompress(arrays[f"correct.{row.epoch}"].tobytes())
-        is_right = predictions.unpack(packed, result.data["n_val"])
+        is_right = predictions.unpack_bits(packed, result.data["n_val"])
         assert is_right.mean() == row.val_accuracy
     assert measure(*predictions.at_endpoint(run, endpoint)) == result.test
     assert measure_again(run.path).metrics == result.test

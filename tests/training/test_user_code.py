@@ -13,10 +13,10 @@ from small import examples, fit, without_clock
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
+from attnexp.inspect.evaluate import measure_again
 from attnexp.network.build import build_model
-from attnexp.runs import manifest, store
+from attnexp.runs import find, store
 from attnexp.training import loop
-from attnexp.training.evaluate import measure_again
 from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
@@ -136,8 +136,8 @@ def test_a_run_counts_while_what_it_read_is_as_it_was(
     assert store.load_result(path) == result
     file.write_bytes(content)
     assert train_run(config)[0] == path
-    assert manifest.find_run(path) == path  # not `ID-2`
-    assert manifest.find_run(next_path) == next_path
+    assert find.find_run(path) == path  # not `ID-2`
+    assert find.find_run(next_path) == next_path
 
 
 def test_a_checkpoint_is_begun_anew_when_a_file_changed(

@@ -1,7 +1,7 @@
 """Finished runs measured again, from their stored weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from attnexp.data import encode
 from attnexp.data.text import to_text
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
-from attnexp.runs.manifest import load_run
+from attnexp.runs.find import load_run
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
 from attnexp.training.inputs import load_data, on_device
@@ -95,16 +95,11 @@ def load_trained(
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew. The model is on
     its device and computes by the reference path. Raises as `measure_again` does."""
-    has_other_texts = any(word.startswith("data.path=") for word in words)
-    if has_other_texts:
-        data = {key: run.result.config["data"][key] for key in AS_IDS} | {"name": "files"}
-        settings = run.result.config | {"data": data}
-        run = replace(run, result=replace(run.result, config=settings))
     config = load_config(run, words, trust_code=trust_code, any_code=any_code)
     processor = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(processor)
     load_weights(run, model)
-    if has_other_texts:
+    if _has_other_texts(words):
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
     else:
         dataset = load_data(config.data, config.seeds.resample)
@@ -119,11 +114,12 @@ def load_config(
     run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
     """The config of a finished run, with some settings set anew, and as many words as it had.
-
     Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
-    it read has changed since, without `any_code`.
-    """
-    config = overlay(run.result.config, words, trust_code=trust_code)
+    it read has changed since, without `any_code`."""
+    tree = dict(run.result.config)
+    if _has_other_texts(words):  # Of its data only what turns texts into ids stays.
+        tree["data"] = {key: tree["data"][key] for key in AS_IDS} | {"name": "files"}
+    config = overlay(tree, words, trust_code=trust_code)
     change = reads.describe_change(run.result.read_files)
     if change and not any_code:
         raise UserError(
@@ -131,6 +127,10 @@ def load_config(
             f"{store.CODE}. Train again, or add --any-code to take the code of today."
         )
     return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
+
+
+def _has_other_texts(words: Sequence[str]) -> bool:
+    return any(word.startswith("data.path=") for word in words)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

@@ -1,0 +1,94 @@
+"""Finding runs on disk: those of a study or below a folder, and the one that a user means."""
+
+import glob
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from attnexp.base import progress
+from attnexp.base.errors import UserError
+from attnexp.runs import store
+from attnexp.runs.manifest import FILE, load_manifest
+from attnexp.runs.result import Run
+
+
+def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
+    """The finished runs of a study, under its variants' names, or those below another folder.
+    left_out: called with a message for each run and study that cannot be read. Raises `UserError`
+    where there is no folder, and for a damaged study."""
+    runs: list[Run] = []
+    for path, label, sequential in _list_runs(check_folder(folder), left_out):
+        with store.leaving_out(path, left_out):
+            if store.has_finished(path):
+                result = store.load_result(path)
+                runs.append(Run(path=path, result=result, label=label, sequential=sequential))
+    return runs
+
+
+def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
+    """The runs that `run_folders` finds, in the order of their studies: folder, variant in the
+    study of this folder (or nothing), and whether a study that has it is sequential."""
+    paths = run_folders(folder)
+    study = load_manifest(folder)
+    if study is not None:
+        planned = zip(paths, study.runs, strict=True)
+        return [(path, run.variant, study.sequential) for path, run in planned]
+    sequential: dict[str, bool] = {}  # by run id
+    # Studies lie beside the folder of runs. A later one counts.
+    for out in (folder.absolute().parent, folder):
+        for file in sorted(out.glob(f"*/{FILE}")):
+            with store.leaving_out(file, left_out):
+                if study := load_manifest(file.parent):
+                    sequential |= {run.run_id: study.sequential for run in study.runs}
+    order = {run_id: index for index, run_id in enumerate(sequential)}
+    paths.sort(key=lambda path: order.get(path.name, len(order)))
+    return [(path, "", sequential.get(path.name, False)) for path in paths]
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """Folders of the runs that a study planned, or of those below another folder, finished or not.
+    Raises `UserError` for a damaged study."""
+    study = load_manifest(folder)
+    if study is not None:
+        return [store.run_dir(folder.parent, run.run_id) for run in study.runs]
+
+    def folders_with(name: str) -> set[Path]:
+        files = glob.iglob(f"**/{name}", root_dir=folder, recursive=True)
+        return {(folder / file).parent for file in files}
+
+    # Other programs have files of the name of `CONFIG`, too.
+    begun = {path for path in folders_with(store.CONFIG) if store.RUN_ID.fullmatch(path.name)}
+    return sorted(folders_with(store.RESULT) | begun)
+
+
+def load_run(path: Path) -> Run:
+    """The finished run that a user means, as `find_run` does. Raises `UserError` without any."""
+    folder = find_run(path)
+    return Run(path=folder, result=store.load_result(folder))
+
+
+def find_run(path: Path) -> Path:
+    """Folder of the finished run that a user means: by its folder, its id, or a folder with no
+    other run in it, such as a study's. Raises `UserError` without any, and for several."""
+    folder = check_folder(path)
+    if store.has_finished(folder):
+        return folder
+    finished = list(filter(store.has_finished, run_folders(folder)))
+    if len(finished) == 1:
+        return finished[0]
+    raise UserError(
+        f"{path} stands for {len(finished) or 'no'} finished runs. Name one by its id: attnexp "
+        f"runs lists them."
+    )
+
+
+def check_folder(path: Path) -> Path:
+    """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
+    Raises `UserError` if there is none."""
+    for folder in (path, store.run_dir("outputs", str(path))):
+        if folder.is_dir():
+            return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
+    raise UserError(
+        f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs lists "
+        f"them."
+    )
