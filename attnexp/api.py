@@ -57,9 +57,8 @@ def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 def compare(
     path: File, *more_paths: File, margin: float | None = None, metric: str | None = None
 ) -> pd.DataFrame:
-    """Differences from the baseline as `attnexp report --json` has them, of studies, folders with
-    runs, or published files. margin, in percentage points, and metric: else those of the studies.
-    Raises `UserError`."""
+    """Differences from the baseline as `attnexp report --json` has them, of studies, run folders or
+    published files. margin, in points, and metric: else the studies'. Raises `UserError`."""
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))

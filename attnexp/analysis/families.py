@@ -48,8 +48,7 @@ def differences_from(baseline: str, variants: Sequence[str]) -> Family:
 
 def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     """The contrasts of a study: simple effects and interactions where two factors are crossed, else
-    every variant minus the baseline. variants: by name, the level of each factor; the baseline
-    first."""
+    every variant minus the baseline. variants: levels by factor, by name; the baseline first."""
     first, *_ = variants
     variant_at = {tuple(levels.values()): name for name, levels in variants.items()}
     has_two_factors = all(len(levels) == 2 for levels in variant_at)

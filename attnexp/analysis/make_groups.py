@@ -153,8 +153,8 @@ def _measure_endpoints(
 ) -> tuple[list[Endpoint], pd.DataFrame]:
     """The endpoints of a protocol, and a row for each run there, with its metrics and correct. An
     endpoint at the same epochs as the one before it, on the same texts, is left out."""
-    parts: dict[Endpoint, pd.DataFrame] = {}
-    selections: list[tuple[str, dict[Any, int]]] = []
+    parts = {}
+    selections = []
     for point in points:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")

@@ -43,18 +43,20 @@ def choose_metric(
     not given is that of the studies, else accuracy and the default margin. Raises `UserError` where
     studies differ, for an unknown metric, and for one with a unit of its own and no margin."""
     studies = chain.from_iterable(group.studies for group in groups)
-    plans = list(dict.fromkeys(map(planned_metric, studies)))
-    plan = plans[0] if plans else ACCURACY
+    plans = list(dict.fromkeys(map(planned_metric, studies))) or [ACCURACY]
     if len(plans) > 1 and None in (name, margin):
         raise UserError(f"These studies judge {join_names(plans)}. Give --metric and --margin.")
+    plan = plans[0]
     name = name or plan.name
     if name not in BY_NAME:
         raise UserError(f"Judge by {name}? Give --metric one of {', '.join(BY_NAME)}.")
     metric = BY_NAME[name]
     if margin is not None:
-        return replace(metric, margin=margin / 100 if metric.is_share else margin)
+        return replace(metric, margin=margin / metric.unit)
     if name == plan.name:
         return plan
-    if metric.is_share:
-        return replace(metric, margin=plan.margin if plan.is_share else metric.margin)
-    raise UserError(f"Give --margin, the smallest difference of {name} that matters, in its unit.")
+    if not metric.is_share:
+        raise UserError(
+            f"Give --margin, the smallest difference of {name} that matters, in its unit."
+        )
+    return replace(metric, margin=plan.margin) if plan.is_share else metric

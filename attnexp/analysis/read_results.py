@@ -149,12 +149,13 @@ def _make_group(
     data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
-    seeds = rows.groupby("variant", sort=False)["seed"].agg(set)
-    names = join_names(seeds.index)
-    if baseline not in seeds:
+    wide = rows.pivot_table("value", "seed", "variant", sort=False)
+    names = join_names(wide)
+    if baseline not in wide:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
-    others = [name for name in seeds.index if name != baseline]
-    alone = [name for name in others if seeds[name].isdisjoint(seeds[baseline])]
+    others = list(wide.columns.drop(baseline))
+    num_pairs = wide.dropna(subset=baseline).count()
+    alone = [name for name in others if not num_pairs[name]]
     if alone == others:
         raise UserError(f"{data}: {baseline} and another of {names} must share a seed.")
     variants = [baseline, *others]

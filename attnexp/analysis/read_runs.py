@@ -29,8 +29,8 @@ def load_groups(
 ) -> list[Group]:
     """Groups of run folders, study folders and published files, with or without `.parquet`.
     left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can."""
-    runs: list[RunRows] = []
-    studies: dict[str, Manifest] = {}
+    runs = []
+    studies = {}
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")

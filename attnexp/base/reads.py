@@ -84,7 +84,7 @@ def note(name: str) -> None:
         path = source_from_cache(path)
     if path in _digests or path in _written or not is_users(path):
         return
-    _digests[path] = ""  # Before it is opened here, which is an event, too.
+    _digests[path] = ""  # Opening it here is an event, too. This stays if the file is unreadable.
     _digests[path] = _digest_of(path)
     if path.endswith(".py"):
         _sources[path] = Path(path).read_bytes()
@@ -97,7 +97,7 @@ def note_modules() -> None:
         if name not in ("__main__", "__mp_main__") and isinstance(file, str):
             with suppress(Exception):  # A module of any program may name a file that is none.
                 note(file)
-                _of_imports.add(os.path.abspath(file))
+                _of_imports.update({os.path.abspath(file)} & _digests.keys())
 
 
 def _count_package(name: str) -> None:
@@ -116,11 +116,9 @@ def is_users(path: str) -> bool:
 
 def read_files(left_out: str | Path) -> dict[str, str]:
     """Digest of each file that this run has read, by name: of a Python file from the folder of
-    `sys.path` in which it is found, of others from the current folder. left_out: folder whose files
-    do not count."""
+    `sys.path` that has it, of others from the current folder. left_out: a folder not counted."""
     note_modules()
     outside = f"{os.path.abspath(left_out)}{os.sep}"
-    # The digest of a file that could not be read is empty.
     paths = [path for path in sorted(_digests) if _digests[path] and path not in _written]
     return {name_of(path): _digests[path] for path in paths if not path.startswith(outside)}
 
@@ -132,8 +130,7 @@ def sources(names: Iterable[str]) -> dict[str, bytes]:
 
 
 def name_of(path: str) -> str:
-    """Name by which `find` gives a path: from the first folder of `sys.path`, or the current one,
-    that does."""
+    """The name that `find` turns back into this path; the path itself if none does."""
     for folder in _folders_of(path):
         name = path.removeprefix(f"{folder}{os.sep}")
         if name != path and find(name) == path:
@@ -148,7 +145,7 @@ def find(name: str) -> str:
 
 
 def _folders_of(name: str) -> list[str]:
-    """Folders in which a file is looked for."""
+    """Where a file is looked for: Python's in `sys.path`, then any in the current folder."""
     folders = sys.path if name.endswith(".py") else []
     return [os.path.abspath(folder) for folder in [*folders, "."]]
 
@@ -166,8 +163,7 @@ def describe_change(files: Mapping[str, str]) -> str:
 
 def describe_stale() -> str:
     """As `describe_change`, of what this process has imported: it goes on with the old code."""
-    imported = _of_imports & _digests.keys()
-    return describe_change({name_of(path): _digests[path] for path in imported})
+    return describe_change({name_of(path): _digests[path] for path in sorted(_of_imports)})
 
 
 def differing_file(files: Mapping[str, str]) -> str:

@@ -62,14 +62,15 @@ def attention_without_positions_is_equivariant() -> Finding:
 
 @claim("C06", "P", "√d before PE makes positions weigh more; a step has its own PE")
 def scaled_embeddings_make_positions_weigh_more() -> Finding:
-    """A norm of positions, against that of the untrained embeddings of words, that √d makes
-    smaller."""
+    """A norm of positions, relative to that of untrained words, that √d makes smaller."""
     embedding: Any = build_model(compose([])).embedding
     words = embedding.words.detach()
     d_model = words.shape[1]
     positions = sinusoidal_table(80, d_model)
-    norms = [table.norm(dim=1).mean() for table in (positions, words, words * d_model**0.5)]
-    ratio, scaled_ratio = [float(norms[0] / norm) for norm in norms[1:]]
+    norm = positions.norm(dim=1).mean()
+    ratio = float(norm / words.norm(dim=1).mean())
+    scaled_words = words * d_model**0.5
+    scaled_ratio = float(norm / scaled_words.norm(dim=1).mean())
     measured = (
         f"scaling and a step's own PE hold by construction; positions have {ratio:.1f} times the "
         f"norm of words without √d, {scaled_ratio:.1f} with it"
@@ -87,15 +88,15 @@ def softmax_saturates_without_scaling() -> Finding:
     for d_key in (4, 16, 64):
         unscaled = measure_softmax(d_key, scale=False)
         scaled = measure_softmax(d_key, scale=True)
-        _, peak, norm = (unscaled / scaled).tolist()
-        peaks.append(f"×{peak:.2g}")
-        norms.append(f"×{norm:.2g}")
+        _, peak_ratio, norm_ratio = (unscaled / scaled).tolist()
+        peaks.append(f"×{peak_ratio:.2g}")
+        norms.append(f"×{norm_ratio:.2g}")
         errors = abs(unscaled[0] / d_key - 1), abs(scaled[0] - 1)
         if max(errors) > 0.05:
             wrong["variance"].append(d_key)
-        if peak <= 1:
+        if peak_ratio <= 1:
             wrong["saturation"].append(d_key)
-        if norm >= 1:
+        if norm_ratio >= 1:
             wrong["gradient"].append(d_key)
     failures = [f"{what} at d_k = {d_key}" for what in wrong for d_key in wrong[what]]
     measured = f"does not hold: {', '.join(failures) or 'nothing'}; "

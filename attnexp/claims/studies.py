@@ -220,8 +220,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
 
 @claim("C32", "own", "PE gives more accuracy with embeddings times √d", "position_x_embedding")
 def scaling_keeps_positions_from_drowning_words(study: Path) -> Finding:
-    """An interval below 0, over data sets, of what PE gives with embeddings times √d minus what it
-    gives without."""
+    """An interval below 0, over data sets, of PE's gain with words times √d minus that without."""
     means = compare(load_groups([study]), ACCURACY).means
     interactions = [row for row in means if row.contrast.variant == "pe_scaled − none_scaled"]
     parts = [Evidence(row.endpoint.name, row.interval) for row in interactions]

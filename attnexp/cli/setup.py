@@ -109,7 +109,7 @@ def _describe(config: "DataConfig") -> dict[str, Any]:
     splits = {"train": dataset.train, "test": dataset.test}
     if dataset.val is not None:
         splits["val"] = dataset.val
-    classes: dict[str, dict[str, int]] = {}
+    classes = {}
     for label, name in enumerate(dataset.classes):
         classes[name] = {split: int((part.labels == label).sum()) for split, part in splits.items()}
     return {

@@ -57,7 +57,7 @@ def sweep(
             progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return
     executors.warm_up(study.executor, study.jobs)
-    of_search: list[SweepEntry] = []
+    of_search = []
     if search:
         of_search = _run(assign_folder(search.search), None, any_code)
         study, lines = tuning.choose_settings(search, of_search)

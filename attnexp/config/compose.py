@@ -34,15 +34,14 @@ OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
-    """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError` for
-    wrong words."""
+    """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
     from attnexp.config.choose import check_run
 
     flat: list[str] = []
     for part in words:
         flat += [part] if isinstance(part, str) else part
-    pairs: list[tuple[str, Any]] = []
-    experiments: list[str] = []
+    pairs = []
+    experiments = []
     for word in flat:
         if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")

@@ -45,8 +45,8 @@ def groups() -> Groups:
 
 @cache
 def _groups(*folders: Path) -> Groups:
-    """Options of all folders, in groups of the first. One that another of its name hides is
-    noted."""
+    """Options of all folders, in the groups that the first has. Of two with one name the first
+    counts, and the other is noted if it differs."""
     options: Groups = {}
     for folder in folders:
         for path in sorted(folder.glob("*/**/*.yaml")):
@@ -113,7 +113,7 @@ def describe() -> dict[str, dict[str, str]]:
 
 @cache
 def names_of_kinds() -> dict[str, str]:
-    """Name of each class of our options: of several that with the fewest settings, then letters."""
+    """Name of each class of ours: of its options that with the fewest settings, then letters."""
     ranked = []
     for group, options in _groups(conf_dir()).items():
         for name in options:
@@ -131,7 +131,7 @@ def name_of(kind: str | None) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """` Did you mean 'x'?`: of names those that end in a name, else the nearest; or nothing."""
+    """` Did you mean 'x'?`: up to two that end in `.NAME`, else the nearest; or nothing."""
     names = [*dict.fromkeys(names)]
     near = [key for key in names if key.endswith(f".{name}")]
     near = near or difflib.get_close_matches(name, names, n=1)

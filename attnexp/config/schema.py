@@ -294,8 +294,7 @@ def flatten(tree: Tree, prefix: str = "") -> Tree:
 
 
 def foreign_code(config: Tree) -> list[str]:
-    """Code that is not attnexp's in a config as `to_dict` gives it, as `module:name`: pieces,
-    tokenizer and loss."""
+    """Pieces, tokenizer and loss that are not attnexp's in a config of `to_dict`: `module:name`."""
     names = []
     for key, value in flatten(config).items():
         is_foreign_piece = key.startswith(PIECES) and not is_ours(str(value))

@@ -94,7 +94,7 @@ def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: i
     rows_in_group = others.same.value_counts()
     distinct = others.drop_duplicates(unit)
     random = np.random.default_rng(seed)
-    drawn: list[int] = []
+    drawn = []
     for label in np.unique(label_of_group):
         shuffled = random.permutation(distinct.same[distinct.label == label])
         groups = pd.unique(shuffled)  # This keeps the shuffled order.
@@ -110,9 +110,8 @@ def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: i
 
 
 def load_corpus(config: DataConfig) -> Corpus:
-    """The data set that a config names, to train on and to test with, tokenized: where it has no
-    test split, a share of train is drawn. Raises `UserError` as `read_corpus` does, or for too few
-    classes."""
+    """The data set that a config names, tokenized: where it has no test split, a share of train is
+    drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
     corpus = read_corpus(config)
     texts = progress.track(list(corpus.rows.text), "encoding")
     tokens, words = text.number_words(texts, text.tokenizer_of(config))
@@ -165,7 +164,7 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     names = list(frames[0])
     for rows in frames[1:]:
         names = [name for name in names if name in rows]
-    columns: list[str] = []
+    columns = []
     for key, setting in (("text", data.text), ("label", data.label)):
         column = setting or _find_common(key, names)
         if column not in names:

@@ -79,8 +79,7 @@ class Reading:
         return [token if is_known else f"{token}?" for token, is_known in pairs]
 
     def attention(self, head: int | None = None) -> Attention:
-        """Attention of the first layer, or of one of its heads, from 1. Raises `UserError` without
-        it."""
+        """Attention of the first layer, or of a head of it, from 1. Raises `UserError` if none."""
         if not self.layers:
             raise UserError("The model has no attention.")
         attention = self.layers[0]
@@ -103,8 +102,7 @@ class TrainedModel:
     config: RunConfig
 
     def encode(self, texts: Sequence[str]) -> Tensor:
-        """Ids of texts as the model takes them: (n, T). Raises `UserError` for anything but texts
-        in a list."""
+        """Ids of texts as the model takes them: (n, T). Raises `UserError` for other things."""
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise UserError("encode and predict_proba take a list of texts, as [text].")
         data = self.config.data
@@ -176,7 +174,7 @@ def to_probabilities(logits: Tensor) -> Tensor:
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
     """Logits; the attention of every layer, (B, H, T queries, T keys); and which tokens are no
     padding, (B, T). T includes a summary token in front, if the model has one."""
-    maps: list[Tensor] = []
+    maps = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:
         maps.append(layer.weights(*args))

@@ -99,8 +99,7 @@ def permute_positions(ids: Tensor, model: Module) -> Context:
 
 def uniform(ids: Tensor, model: Module) -> Context:
     """The same weight for every key that a query may see. Wiegreffe and Pinter 2019 (arXiv
-    1908.04626), section 3.2, train with it, as `score=uniform` does; this asks what a trained model
-    would miss."""
+    1908.04626), section 3.2, train with it, as `score=uniform` does; here it comes afterwards."""
     return _with_scores(model, torch.zeros_like)
 
 
@@ -143,7 +142,7 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
     """The interventions that words ask for; `no_head` alone is one for each head. Raises
     `UserError` as `load_intervention`."""
-    chosen: list[str] = []
+    chosen = []
     for word in words:
         if word != ATTENTION:
             load_intervention(word)

@@ -67,9 +67,9 @@ def probe_studies(
     the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
     fails, and a run that cannot be evaluated."""
     words = words or DEFAULT
-    rows: list[Row] = []
-    notes: list[str] = []
-    folders: list[Path] = []
+    rows = []
+    notes = []
+    folders = []
     for path in paths:
         name = str(path).removesuffix(".parquet").removesuffix(".probe")
         file = Path(f"{name}.probe.parquet")

@@ -172,8 +172,7 @@ class RelativeBias(ScoreBias):
 class AlibiBias(ScoreBias):
     """Minus a slope times the distance; nothing learned (Press et al. 2022, section 3). Head h of
     H, counted from 1, has slope 2^(-8h / H). For H that is no power of two this is the paper's
-    formula; its code interleaves the slopes of two powers of two. It acts to both sides; the paper
-    is causal."""
+    formula; its code interleaves the slopes of two powers of two. The paper's looks back only."""
 
     slopes: Tensor
 

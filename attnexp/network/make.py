@@ -67,7 +67,7 @@ def _settings_of(piece: Piece, seed: int) -> Tree:
 
 def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Copies of ids, masks and positions, so that a user's piece may change them in place."""
-    copies: list[Any] = []
+    copies = []
     for value in inputs:
         is_whole = isinstance(value, Tensor) and not value.is_floating_point()
         copies.append(value.clone() if is_whole else value)

@@ -58,7 +58,7 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, cut where a difference can be no larger: at
     ±100 points of two variants, ±200 of an interaction. None where there are no finite ends."""
     largest = _largest_size(row)
-    intervals: list[Bounds | None] = []
+    intervals = []
     for low, high in _whole_intervals(row):
         is_finite = math.isfinite(low) and math.isfinite(high)
         intervals.append((max(low, -largest), min(high, largest)) if is_finite else None)

@@ -64,6 +64,7 @@ def tabulate_means(answer: Answer) -> Table:
     """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them. Of
     other trainers, and of `probe`, every metric."""
     rows = _select_means(answer)
+    # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
     headings = rows["at"] + " " + rows["metric"]
     headings = headings.str.removeprefix(f"{RESULT.label} ")
@@ -180,8 +181,8 @@ def _pivot(
         keys = [key for key in keys if key != "variant"]
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows.to_dict("records"):
-        cells = {key: str(row[key]) for key in keys}
-        line = lines.setdefault(tuple(cells.values()), cells)
+        key = tuple(str(row[name]) for name in keys)
+        line = lines.setdefault(key, dict(zip(keys, key, strict=True)))
         metric = metrics.get(row["metric"], UNKNOWN)
         line[row[heading]] = format_mean(row, metric)
     frame = rows.drop(columns="at", errors="ignore")

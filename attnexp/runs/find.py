@@ -16,7 +16,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     """The finished runs of a study, under its variants' names, or those below another folder.
     left_out: called with a message for each run and study that cannot be read. Raises `UserError`
     where there is no folder, and for a damaged study."""
-    runs: list[Run] = []
+    runs = []
     for path, label, sequential in _list_runs(check_folder(folder), left_out):
         with store.leaving_out(path, left_out):
             if store.has_finished(path):

@@ -44,8 +44,7 @@ def default_label(config: Tree) -> str:
 
 def departures(config: Tree) -> list[str]:
     """Keys of the choices that differ from those of `attnexp train data=NAME`, and of the settings
-    that differ from the defaults of what is chosen. A user's piece is not imported for this: all
-    its settings count."""
+    that differ from the defaults of what is chosen; of a user's piece, not imported here, all."""
     data = data_of(config)
     values = settings(config)
     words = [f"data={data.name}"]
@@ -66,17 +65,19 @@ def data_of(config: Tree) -> DataConfig:
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 
-known_defaults: dict[tuple[str, ...], Tree] = {}  # by words; a sweep hands them to its processes
+known_defaults: dict[tuple[str, ...], Tree] = {}
+"""Default settings so far, by the words of a run; a sweep hands them to its processes."""
 
 
 def default_settings(*words: str) -> Tree:
-    """Settings of a run of these words, or of as many of the first as compose."""
+    """Settings of a run of these words, or of as many of the first as compose: a choice may ask for
+    a setting that is not among them."""
     from attnexp.config.compose import compose
 
     if words not in known_defaults:
         try:
             known_defaults[words] = settings(to_dict(compose(words)))
-        except UserError:  # A choice may ask for a setting that is not among the words.
+        except UserError:  # Without the last word, and so on until they compose.
             known_defaults[words] = default_settings(*words[:-1])
     return known_defaults[words]
 

@@ -33,7 +33,7 @@ def random_effects(
     k = len(y)
 
     def excess(tau2: float) -> float:
-        """Weighted squares about the weighted mean, less the k - 1 that are expected."""
+        """Q - (k - 1), where Q are the weighted squares about the weighted mean."""
         weights = 1 / (variances + tau2)
         mean = np.average(y, weights=weights)
         squares = weights * (y - mean) ** 2
@@ -43,7 +43,7 @@ def random_effects(
     if excess(0.0) > 0:
         from scipy.optimize import brentq  # A report of one data set need not wait for it.
 
-        largest = k * float(np.ptp(y)) ** 2
+        largest = k * float(np.ptp(y)) ** 2  # Q is below 1 there, so the root lies before it.
         tau2 = float(brentq(excess, 0.0, largest))
     weights = 1 / (variances + tau2)
     mean = float(np.average(y, weights=weights))

@@ -28,10 +28,14 @@ class MetricSpec:
     margin: float = MARGIN  # smallest difference that matters, in the metric's own unit
 
     @property
+    def unit(self) -> int:
+        """The metric's own unit in that of the tables: a share of 1 is 100 points."""
+        return 100 if self.is_share else 1
+
+    @property
     def margin_text(self) -> str:
         """The margin in the unit of the tables: `0.25`."""
-        margin = 100 * self.margin if self.is_share else self.margin
-        return f"{margin:.4g}"
+        return f"{self.margin * self.unit:.4g}"
 
     def __str__(self) -> str:
         """The metric with its margin: `accuracy ±0.25`."""

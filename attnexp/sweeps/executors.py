@@ -159,7 +159,8 @@ class SideBySide(Executor):
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
         pipe, end_of_worker = CONTEXT.Pipe(duplex=False)
         departures(to_dict(job.config))  # fills `known_defaults`, once for all processes
-        arguments = (pickle.dumps(job), end_of_worker, environment, last_read, known_defaults)
+        caches = (last_read, known_defaults)
+        arguments = (pickle.dumps(job), end_of_worker, environment, caches)
         process = CONTEXT.Process(target=_work, args=arguments)
         future = Future[Outcome]()
         with _blocked_signals():  # A Ctrl-C meanwhile comes when `close` knows the process.
@@ -190,11 +191,12 @@ class SideBySide(Executor):
 
 
 def _work(
-    job: bytes, pipe: Connection, environment: dict[str, str], datasets: Any, defaults: Any
+    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
 ) -> None:
-    """Train a pickled job in a process of its own, which need not read and compose them again."""
+    """Train a pickled job in a process of its own. caches: of data and default settings."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked may have others.
+    datasets, defaults = caches
     last_read.update(datasets)
     known_defaults.update(defaults)
     progress.console.quiet = True  # The parent displays progress.

@@ -23,7 +23,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep, [])
     folder = sweep.directory
-    reasons: list[str] = []
+    reasons = []
     while stored := manifest.load_manifest(folder):
         reason = manifest.describe_other_plan(folder, stored, planned)
         if not reason:
@@ -40,7 +40,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
 
 def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
-    fingerprints: dict[str, str] = {}
+    fingerprints = {}
     for job in jobs:
         if job.inputs not in fingerprints:
             fingerprints[job.inputs] = read_inputs(job.config).fingerprint
@@ -82,16 +82,21 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
 def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
     """Keys of the seeds that differ between jobs; where none does, of those in `seeds.*`."""
     first = _seeds(jobs[0].config)
-    varied = {key for job in jobs for key, _ in _seeds(job.config).items() ^ first.items()}
+    varied: set[str] = set()
+    for job in jobs:
+        differing = _seeds(job.config).items() ^ first.items()
+        varied |= {key for key, _ in differing}
     separate = [key for key in first if key != "seed"]
     return sorted(varied) or separate or ["seed"]
 
 
 def _seeds(config: RunConfig) -> dict[str, int]:
     """The seeds that are given to a run, by key."""
-    separate = {f"seeds.{source}": number for source, number in asdict(config.seeds).items()}
-    seeds = {"seed": config.seed} | separate
-    return {key: number for key, number in seeds.items() if number is not None}
+    seeds = {"seed": config.seed}
+    for source, number in asdict(config.seeds).items():
+        if number is not None:
+            seeds[f"seeds.{source}"] = number
+    return seeds
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, dict[str, Any]]:

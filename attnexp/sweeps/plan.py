@@ -66,8 +66,8 @@ class Sweep:
 
 def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
-    executor_words: list[str] = []
-    run_words: list[str] = []
+    executor_words = []
+    run_words = []
     chosen: dict[str, str] = {}  # study and name
     for word in words:
         key, _, value = word.partition("=")
@@ -128,14 +128,15 @@ def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     seeds = list(filter(is_seed, _varied_keys(shared)))
     if len(seeds) > 1:
-        raise UserError(f"Crossed {' and '.join(seeds)} are not independent. Vary one of them.")
+        crossed = " and ".join(seeds)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 def _plan_jobs(
     study: Study, shared: Sequence[str], title: str
 ) -> tuple[dict[str, dict[str, str]], list[Job]]:
     """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two are the same."""
-    variants: dict[str, dict[str, str]] = {}
+    variants = {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
     labels: dict[str, str] = {}  # by everything that acts in a first run
     for label, factors, configs in _expand_variants(study, shared, title):

@@ -44,7 +44,7 @@ def scan(
 ) -> list[SweepEntry]:
     """Identify runs and find those that have finished. jobs: those of the sweep that count, else
     all. any_code: where none has finished with the code of today, take the newest of other code."""
-    entries: list[SweepEntry] = []
+    entries = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     finished = store.newest_finished(sweep.directory.parent)
@@ -132,7 +132,7 @@ def _start_runs(
     """Fill the free slots, load what other sweeps have done; return which runs are awaited."""
     num_free = executor.slots - len(running)
     starting: list[SweepEntry] = []
-    awaited: list[SweepEntry] = []
+    awaited = []
     for entry in entries:
         if len(starting) == num_free:
             break

@@ -39,7 +39,8 @@ def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> S
     if "seed" not in map(key_of, words):
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
-    comparisons = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
+    configs = [job.config for job in sweep.jobs]
+    comparisons = {repr((config.data, config.train.protocol)) for config in configs}
     if len(comparisons) > 1 or len(sweep.variants) < 2:
         raise UserError("--until decided compares variants on one data set with one protocol.")
     return replace(sweep, command=f"{sweep.command} --until decided", sequential=True)

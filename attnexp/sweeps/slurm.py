@@ -84,7 +84,7 @@ class SlurmQueue(Executor):
     def wait(self, running: Futures) -> None:
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
-        failed: dict[str, str] = {}
+        failed = {}
         if time.monotonic() >= self.next_query:
             self.next_query = time.monotonic() + SECONDS_BETWEEN_QUERIES
             failed = self._find_failed()

@@ -17,7 +17,7 @@ from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.words import expand, key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.plan import Job, Sweep, command_of, plan
+from attnexp.sweeps.plan import Sweep, command_of, plan
 from attnexp.sweeps.schedule import SweepEntry
 
 
@@ -52,16 +52,18 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = command_of(words, metric)
-    folder = study.directory
-    search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
-    study = replace(study, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
+    name = study.directory.name
+    search_folder = study.directory.with_name(f"{name}_tuning")
+    study_folder = study.directory.with_name(f"{name}_tuned")
+    search = replace(search, directory=search_folder, command=command)
+    study = replace(study, directory=study_folder, command=command)
     return Tuning(search=search, study=study, candidates=candidates)
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
-    run_words: list[str] = []
-    grid: list[str] = []
-    seed_words: list[str] = []
+    run_words = []
+    grid = []
+    seed_words = []
     for word in words:
         if word.startswith("tune="):
             grid.append(word.removeprefix("tune="))
@@ -83,8 +85,8 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     means = _held_out_accuracies(entries, "final" if is_last else "own_best")
     in_order = [*means.values()]  # every setting of the first variant, then of the next
     num_settings = len(tuning.candidates)
-    variants: dict[str, dict[str, str]] = {}
-    jobs: list[Job] = []
+    variants = {}
+    jobs = []
     for index, (variant, factors) in enumerate(study.variants.items()):
         own_means = in_order[index * num_settings :][:num_settings]
         tried = dict(zip(tuning.candidates, own_means, strict=True))
@@ -97,7 +99,7 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         label = list(chosen.variants)[index]  # Without axes it names the setting, too.
         jobs += [replace(job, label=tuned_label) for job in chosen.jobs if job.label == label]
     jobs.sort(key=lambda job: job.config.seed)
-    lines: list[str] = []
+    lines = []
     for search_label, mean in means.items():
         outcome = f"held-out accuracy {mean:.2f} %" if mean >= 0 else "a run failed"
         lines.append(f"{search_label}: {outcome}")

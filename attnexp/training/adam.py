@@ -27,7 +27,8 @@ from torch import Tensor, nn
 
 from attnexp.config.schema import ADAM_BETAS, Optimizer, TrainConfig
 
-MOST_STEPS = 1023  # after which all rows are brought to date
+MOST_STEPS = 1023
+"""Steps after which all rows are brought to date."""
 
 
 class EagerAdam(torch.optim.Adam):
@@ -46,7 +47,8 @@ class EagerAdam(torch.optim.Adam):
 
     def weights(self) -> list[Tensor]:
         """All that the next step changes."""
-        return list(self.param_groups[0]["params"])
+        (group,) = self.param_groups
+        return [*group["params"]]
 
 
 class KerasAdam(EagerAdam):
@@ -121,7 +123,8 @@ class TouchedRows:
         self.beta1, self.beta2 = betas
         self.eps = eps
         self.num_steps = 0  # since all rows were to date
-        self.row_steps = torch.zeros(len(tables[0]), dtype=torch.int64)  # to which each has come
+        num_rows = len(tables[0])
+        self.row_steps = torch.zeros(num_rows, dtype=torch.int64)  # to which each row has come
         # Column j of `sums` is A, B, C of the rows that have come to step j. A step adds the last
         # columns of `terms` to them: the third step those of i = 3, 2, 1 to columns 0, 1, 2.
         i = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
@@ -146,8 +149,11 @@ class TouchedRows:
         assert gradient is not None
         m.lerp_(gradient, 1 - self.beta1)
         v.mul_(self.beta2).addcmul_(gradient, gradient, value=1 - self.beta2)
-        rate = lr * math.sqrt(1 - self.beta2**t) / (1 - self.beta1**t)  # α_t
-        weight.addcdiv_(m, v.sqrt() + self.eps, value=-rate)
+        correction_of_m = 1 - self.beta1**t
+        correction_of_v = 1 - self.beta2**t
+        rate = lr * math.sqrt(correction_of_v) / correction_of_m  # α_t
+        denominator = v.sqrt().add_(self.eps)
+        weight.addcdiv_(m, denominator, value=-rate)
         self.num_steps += 1
         self._write(self.words, self.batch)
         terms = self.terms[:, -self.num_steps :]
@@ -176,7 +182,8 @@ class TouchedRows:
         u = s / denominator
         inner = torch.addcmul(b, c, u)
         bracket = torch.addcmul(a, inner, u)  # A + (B + C u) u
-        weight.addcmul_(bracket, m / denominator, value=-1)
+        ratio = m / denominator
+        weight.addcmul_(bracket, ratio, value=-1)
         num_missed = (self.num_steps - row_steps)[:, None].float()
         m.mul_(self.beta1**num_missed)
         v.mul_(self.beta2**num_missed)

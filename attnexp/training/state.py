@@ -80,7 +80,8 @@ class RunLog:
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
         """Show the user the last epoch, and write all to `metrics.jsonl`."""
         lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
-        (self.folder / store.METRICS).write_text("".join(lines), encoding="utf-8", newline="\n")
+        metrics = self.folder / store.METRICS
+        metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
         row = epochs[-1]
         line = f"epoch {row.epoch}/{self.num_epochs}"
         line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
