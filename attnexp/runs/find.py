@@ -27,14 +27,14 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
     """The runs that `run_folders` finds, in the order of their studies: folder, variant in the
-    study of this folder (or nothing), and whether a study that has it is sequential."""
+    study of this folder, if it is one, and whether a study that has the run is sequential."""
     paths = run_folders(folder)
     study = load_manifest(folder)
     if study is not None:
-        planned = zip(paths, study.runs, strict=True)
+        planned = zip(paths, study.runs, strict=True)  # `run_folders` keeps this order.
         return [(path, run.variant, study.sequential) for path, run in planned]
-    sequential: dict[str, bool] = {}  # by run id
-    # Studies lie beside the folder of runs. A later one counts.
+    sequential: dict[str, bool] = {}  # by run id, of the last study that has it
+    # Studies lie beside the folder of runs.
     for out in (folder.absolute().parent, folder):
         for file in sorted(out.glob(f"*/{FILE}")):
             with store.leaving_out(file, left_out):

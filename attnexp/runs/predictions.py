@@ -44,11 +44,11 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
 def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Bits (n,) as bytes: eight each by `numpy.packbits`, then compressed by zlib."""
     content = zlib.compress(np.packbits(bits).tobytes())
-    return np.frombuffer(bytearray(content), np.uint8)  # which torch may write, as it wants to
+    return np.frombuffer(bytearray(content), np.uint8)  # Torch warns of memory that is read-only.
 
 
 def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
-    """The bits (n,) that `numpy.packbits` made bytes of."""
+    """The bits (n,) of `numpy.packbits`, once zlib has decompressed them."""
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
     return bits.astype(bool)
 

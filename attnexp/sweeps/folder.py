@@ -18,8 +18,8 @@ NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
 
 
 def assign_folder(sweep: Sweep) -> Sweep:
-    """The sweep with its folder and the seeds added there: the first of NAME, NAME-2, ... that is
-    free or holds this plan. Raises `UserError` where a given name's folder holds another plan."""
+    """The sweep in its folder, the first of NAME, NAME-2, ... that is free or holds this plan: then
+    it goes on with the study there. Raises `UserError` where a given NAME holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep, [])
     folder = sweep.directory
@@ -27,7 +27,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
     while stored := manifest.load_manifest(folder):
         reason = manifest.describe_other_plan(folder, stored, planned)
         if not reason:
-            break
+            break  # It holds this plan.
         if sweep.is_named:
             raise UserError(f"{reason} Give another name=NAME.")
         reasons.append(reason)
@@ -48,8 +48,8 @@ def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep of a study's plan, sequential where the study is. Seeds that are new to a study which
-    had its answer, or had such seeds before, are seeds added after it."""
+    """A sweep that goes on with a study, sequential if either is. Once a study of fixed seeds is
+    complete, each seed that is new to it counts as added, now and in later sweeps."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
     has_answer = not stored.sequential and all(map(store.has_finished, paths))
     added_seeds = dict.fromkeys(stored.added_seeds)

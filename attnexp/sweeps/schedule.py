@@ -65,8 +65,8 @@ def scan(
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
-    """The executor of a config, for those of the planned jobs that are missing. With user code in
-    the plan, this process, which has imported it, trains none. Raises `UserError` without it."""
+    """The executor for the jobs, those of the planned that are missing. This process trains no plan
+    with user code, which it keeps imported. Raises `UserError` where the executor is missing."""
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
     is_single = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
     if not jobs or (is_single and not has_user_code):

@@ -51,10 +51,10 @@ def run_until_decided(
 ) -> list[SweepEntry]:
     """Run the first seeds, then more, until all variants are decided or no seed is left; after each
     round the verdicts are printed. The baseline gets seeds while any variant is open, and a variant
-    with a failed run gets no more. Later rounds have as many seeds as fill the executor."""
+    with a failed run gets no more. Later rounds have as many seeds as fit, at most as the first."""
     baseline, *undecided = sweep.variants
     seeds = list(dict.fromkeys(job.config.seed for job in sweep.jobs))
-    fewest = 2  # seeds with a finite interval
+    fewest = 2  # grows to the first number of seeds with a finite interval
     while math.isinf(anytime_factor(fewest, len(undecided))):
         fewest += 1
     size = fewest

@@ -1,7 +1,7 @@
 """oneDNN in place of MKL for products of fp32 matrices on the CPU.
 
-On AMD it takes 0.9 of MKL's time in a single pooled layer, 1.2 of it by hand on two threads and 1.6
-to 4 in fused attention; on Intel a tenth more in all (benchmarks/LOG.md).
+Its time relative to MKL's on AMD: 0.9 on the path `pooled` with one layer, but 1.2 on the path
+`words` (two threads) and 1.6 to 4 in fused attention; on Intel 1.1 (benchmarks/LOG.md).
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 def take() -> bool:
-    """Let oneDNN multiply, on AMD where it keeps fp32; whether it does. torch asks it only if bf16
-    is allowed: with bf16 instructions but no AMX it keeps fp32 all the same."""
+    """Let oneDNN multiply, on AMD where it keeps fp32; whether it does. It gets fp32 products only
+    where bf16 is allowed; a CPU without AMX computes them in fp32 nevertheless."""
     cpu = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(cpu.get("cpu_name"))
     if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):

@@ -132,8 +132,8 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     dataset, vectors, _ = inputs
     num_classes = len(dataset.classes)
-    # Dropout draws after the weights of `data.vocab_size` words, however many the data have. So the
-    # draws of the model itself are undone, and one of that size is built for its draws alone.
+    # Dropout must draw the same however many words the data have. So the model is built without
+    # moving torch's stream, and then one of `data.vocab_size` words, for its draws alone.
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
     build_model(config, num_classes)
@@ -159,7 +159,7 @@ def _train_network(
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            # Else this epoch was trained before the run was stopped, and is only measured now.
+            # An epoch that was trained before the run was stopped is only measured now.
             if state.epoch == len(history.epochs):
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)
