@@ -54,7 +54,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     settings = _by_key(pairs)
     # Experiments given by path lie under the words; Hydra composes those given by name.
     for name in filter(is_file, reversed(experiments)):
-        settings = _put_over(_by_key(read("experiment", name).items()), settings)
+        settings = _override(_by_key(read("experiment", name).items()), settings)
     by_name = [name for name in experiments if not is_file(name)]
     tree = _compose_tree(settings, by_name)
     return check_run(_resolve(tree))
@@ -66,7 +66,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
     settings = _by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
-    tree = _lay_over({"executor": read("executor", option)}, settings)
+    tree = _set_values({"executor": read("executor", option)}, settings)
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
     refuse_idle(config, "executor.")
     return config
@@ -78,7 +78,7 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     may come from anyone, and composing imports that code."""
     from attnexp.config.choose import check_run
 
-    laid = _lay_over(tree, _by_key(map(setting_of, words)))
+    laid = _set_values(tree, _by_key(map(setting_of, words)))
     with nullcontext() if trust_code else pieces.refusing_foreign_code():
         return check_run(laid)
 
@@ -92,7 +92,7 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
     return settings
 
 
-def _put_over(settings: Tree, later: Tree) -> Tree:
+def _override(settings: Tree, later: Tree) -> Tree:
     """Settings with later ones over them. A choice that is made again takes its settings along."""
     chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
     kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
@@ -122,7 +122,7 @@ def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
         raise UserError(
             "An experiment's file begins with '# @package _global_', so that its keys are a run's."
         )
-    return _lay_over(tree, values)
+    return _set_values(tree, values)
 
 
 def _call_hydra(words: tuple[str, ...], users: tuple[Path, ...]) -> Tree:
@@ -144,7 +144,7 @@ def _call_hydra(words: tuple[str, ...], users: tuple[Path, ...]) -> Tree:
 _call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
 
 
-def _lay_over(tree: Tree, values: Tree) -> Tree:
+def _set_values(tree: Tree, values: Tree) -> Tree:
     """A copy of a tree with values put in by their keys, those of a section before those in it."""
     tree = copy.deepcopy(tree)
     for key in sorted(values, key=lambda key: key.count(".")):

@@ -16,7 +16,6 @@ from torch import nn
 
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
-from attnexp.config.options import Tree
 from attnexp.config.schema import PIECES, Protocol, RunConfig, flatten, foreign_code, to_dict
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
@@ -39,12 +38,12 @@ from attnexp.training.state import History, RunLog, State, best_epoch, resume, s
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on.
+
     Random streams, threads and grad mode of the process stay as they were; what a user's module
     changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
     process does this run, `RunFailed` for a loss that is not finite.
     """
-    tree = to_dict(config)
-    user_code = foreign_code(tree)
+    user_code = foreign_code(to_dict(config))
     reads.begin_run()
     with device.restore_process():
         try_to_build(config)
@@ -64,7 +63,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
             store.create(path, config)
             log = RunLog(folder=path, num_epochs=config.train.epochs if config.is_network else 1)
             try:
-                _note_named_files(tree)
+                _note_named_files(config)
                 result = _train(config, inputs, identity, processor, log)
             except BaseException:
                 with suppress(OSError):  # The log may be what cannot be written.
@@ -120,9 +119,9 @@ def _train(
     )
 
 
-def _note_named_files(tree: Tree) -> None:
+def _note_named_files(config: RunConfig) -> None:
     """Note the files that settings of pieces name, since Python sees none that C or Rust opens."""
-    for key, value in flatten(tree).items():
+    for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
             reads.note(value)

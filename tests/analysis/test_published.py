@@ -78,6 +78,14 @@ def test_results_have_a_column_for_every_setting_that_varies() -> None:
         assert "train.lr" not in frame
 
 
+@pytest.mark.parametrize("file", sorted(PUBLISHED.glob("*[!e].parquet")), ids=lambda f: f.stem)
+def test_every_published_study_is_complete_and_says_when_its_runs_started(file: Path) -> None:
+    for group in load_groups([file]):
+        assert not group.missing()
+        assert len(group.variants) > 1
+    assert pd.read_parquet(file, columns=["started"])["started"].notna().all()
+
+
 def test_ks_values_are_counted_for_each_set_of_settings_that_differ_from_his() -> None:
     (group,) = load_groups([PUBLISHED / "blog_cells"])
     found = agreements_with_k(group)

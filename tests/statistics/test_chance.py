@@ -38,3 +38,17 @@ def test_variances_of_seeds_and_texts_add_up() -> None:
 def test_the_guess_has_the_f1_of_one_class() -> None:
     """Precision 0.6 and recall 1 give the largest class of three an F1 of 0.75, the others 0."""
     assert guesses(0.6, 3) == pytest.approx({"accuracy": 0.6, "macro_f1": 0.25})
+
+
+@pytest.mark.parametrize("share", [0.1, 0.35, 0.6])
+def test_a_worthless_model_passes_in_at_most_six_of_a_hundred(share: float) -> None:
+    """It answers with the smaller class, right in half of the texts, in this share of them."""
+    rng = np.random.default_rng(0)
+    by_answers = by_means = 0
+    for _ in range(1_000):
+        answers = rng.random((4, 784)) < share
+        d = answers * rng.choice([-1.0, 1.0], 784)
+        guess = 0.5 - d.mean()
+        by_answers += bound_by_answers(d) > 0
+        by_means += bound_by_means(d.mean(axis=1) + guess, guess, 784) > 0
+    assert by_means <= by_answers <= 60

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any
 
 import pytest
@@ -152,14 +151,15 @@ def node(tmp_path: Path) -> Iterator[Environment]:
         pytest.skip("no Slurm here (Debian: slurm-wlm)")
     environment = {**os.environ, "SLURM_CONF": str(configure(folder))}
     with ExitStack() as stack:
+        log = stack.enter_context((folder / "log").open("w"))
         for program in programs:
-            daemon = subprocess.Popen([str(program), "-D"], env=environment, stderr=DEVNULL)
+            daemon = subprocess.Popen([str(program), "-D"], env=environment, stderr=log)
             stack.callback(daemon.wait, 60)
             stack.callback(daemon.terminate)
         try:
             wait_for(lambda: ask(environment, "sinfo", "--noheader", "--format=%T") == "idle")
         except AssertionError:
-            pytest.skip("Slurm does not begin here")
+            pytest.skip(f"Slurm does not begin here: {(folder / 'log').read_text()[-500:]}")
         yield environment
         ask(environment, "scancel", "--me")
 
