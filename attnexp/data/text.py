@@ -112,22 +112,6 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[
     return rows, list(number_of)
 
 
-def rank_by_frequency(rows: Texts, num_train: int, words: list[str]) -> tuple[Texts, list[str]]:
-    """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
-    first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
-    first, which is the order of Keras; 0 stays the unknown word."""
-    words_of_train = np.concatenate(rows[:num_train])
-    counts = np.bincount(words_of_train, minlength=len(words) + 1)
-    counts[0] = 0  # The unknown word has no rank.
-    num_ranks = np.count_nonzero(counts)
-    by_frequency = np.argsort(-counts, kind="stable")[:num_ranks]
-    rank_of = np.zeros(len(counts), np.int32)
-    rank_of[by_frequency] = np.arange(1, num_ranks + 1)
-    ranks = [rank_of[row] for row in rows]
-    words_by_rank = [words[number - 1] for number in by_frequency]
-    return ranks, words_by_rank
-
-
 def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) -> Texts:
     """Ranks of texts under a vocabulary made before: `words`, most frequent first."""
     rank_of = {word: rank for rank, word in enumerate(words, start=1)}
