@@ -215,12 +215,12 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     for rows in frames[1:]:
         names = names[names.isin(rows.columns)]
     in_lower_case = names.map(str.lower)
-    columns: list[str] = []
+    columns: list[Any] = []
     for key, setting in (("text", data.text), ("label", data.label)):
         is_key = in_lower_case == key
         is_common = in_lower_case.isin(COMMON[key])
         candidates = names[is_key if is_key.any() else is_common]
-        column = setting or (candidates[0] if len(candidates) == 1 else "")
+        column = setting or (candidates[0] if len(candidates) == 1 else None)
         if column not in names:
             raise UserError(
                 f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
