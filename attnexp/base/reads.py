@@ -2,7 +2,7 @@
 
 Opened files come from Python's audit event `open`, modules from `sys.modules`. A digest is taken
 when a run reads a file first, or a module is imported, so that it says what ran and not what was
-edited since.
+edited since. All state is the process's, as its modules are, and `begin_run` begins it anew.
 """
 
 import ast
@@ -21,7 +21,7 @@ INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 NEVER_COUNTED = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
-"""Folders whose files no run counts."""
+"""Folders whose files count in no run, unless `_packages` has them."""
 
 # Files are known by their absolute paths here; `name_of` is what others see.
 _digests: dict[str, str] = {}  # of each file that this run read, as it was then
