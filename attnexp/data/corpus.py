@@ -49,7 +49,7 @@ def locate_source(data: DataConfig) -> Source:
     """The source that a config means: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the folder of this
     name in `$ATTNEXP_DATA`; or else a data set of the hub."""
     if data.name is DataName.contrast:
-        return Source("attnexp", "generated")
+        return Source("attnexp", "generated")  # for people; there is no such file
     if data.name is DataName.hub:
         return Source(data.path or "")
     if data.path is not None:
@@ -62,8 +62,9 @@ def locate_source(data: DataConfig) -> Source:
         folder = Path(home, data.name).expanduser()
         if folder.exists():
             return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
-    # The others are named sets of the hub: without a path, data=files is refused by the config.
-    return Source("stanfordnlp/imdb" if data.name is DataName.imdb else data.hub or "")
+    if data.name is DataName.imdb:
+        return Source("stanfordnlp/imdb")
+    return Source(data.hub or "")  # The config has refused data=files without a path.
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
@@ -193,12 +194,12 @@ def read_corpus(data: DataConfig) -> Corpus:
         tables = read_splits(path, data, is_hub=False)
     files = {}
     notes = []
-    for split, rows_of in tables.items():
-        names = join_names(rows_of)
-        num_texts = sum(map(len, rows_of.values()))
+    for split, frames in tables.items():
+        names = join_names(frames)
+        num_texts = sum(map(len, frames.values()))
         if num_texts == 0:
             raise UserError(f"{source}: {names}, the {split} split, holds no texts.")
-        files[split] = {"files": list(rows_of), "texts": num_texts}
+        files[split] = {"files": list(frames), "texts": num_texts}
         notes.append(f"{split}: {names}, {num_texts:,} texts")
     progress.note(f"Read {'; '.join(notes)}.")
     columns = choose_columns(tables, source, data)
@@ -210,10 +211,10 @@ def read_corpus(data: DataConfig) -> Corpus:
 def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels, which all files have: those of the config, or else the one
     with a common name; a note says which. Raises `UserError` where there is none, or several."""
-    frames = [rows for rows_of in tables.values() for rows in rows_of.values()]
-    names = frames[0].columns
-    for rows in frames[1:]:
-        names = names[names.isin(rows.columns)]
+    first, *others = [frame for frames in tables.values() for frame in frames.values()]
+    names = first.columns
+    for frame in others:
+        names = names[names.isin(frame.columns)]
     in_lower_case = names.map(str.lower)
     columns: list[Any] = []
     for key, setting in (("text", data.text), ("label", data.label)):
@@ -242,15 +243,15 @@ def label_rows(
     `UserError` unless each row has a text, and a name or whole number as its label. columns: names
     of those of texts and labels."""
     parts = []
-    for split, rows_of in tables.items():
-        for name, table in rows_of.items():
-            part = table[columns].astype(object).set_axis(["text", "label"], axis=1)
+    for split, frames in tables.items():
+        for name, frame in frames.items():
+            part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
             places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
             parts.append(part.assign(split=split, place=places))
     rows = pd.concat(parts, ignore_index=True)
 
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
-    is_name = rows.label.map(lambda cell: isinstance(cell, int | str))
+    is_name = rows.label.map(lambda cell: isinstance(cell, int | str))  # no fraction, list or None
     names = rows.label.map(str).str.strip()
     whole = names.str.extract(WHOLE_FLOAT, expand=False)  # 1 for 1.0
     labels = whole.fillna(names[is_name & (names != "")])

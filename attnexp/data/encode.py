@@ -74,13 +74,13 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
 
 
 def load_corpus(config: DataConfig) -> Corpus:
-    """The data set that a config names, tokenized: where it has no test split, a share of train is
+    """The data set that a config names, tokenized; where it has no test split, a share of train is
     drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
     corpus = read_corpus(config)
     texts = progress.track(list(corpus.rows.text), "encoding")
     tokens, words = text.number_words(texts, text.tokenizer_of(config))
-    contents = np.array([row.tobytes() for row in tokens], object)
-    same, _ = pd.factorize(contents)
+    contents = np.array([numbers.tobytes() for numbers in tokens], object)
+    same, _ = pd.factorize(contents)  # one number for texts of the same tokens
     corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same), words=words)
     if "test" not in corpus.files:
         corpus = corpus.add_test(config.test_share)
