@@ -24,7 +24,7 @@ class Busy(RunFailed):
 
 def escape_controls(text: str) -> str:
     r"""The text with everything that a terminal would obey as an escape, such as `\x1b`."""
-    return CONTROLS.sub(lambda control: ascii(control[0])[1:-1], text)
+    return CONTROLS.sub(lambda control: ascii(control[0]).strip("'"), text)
 
 
 def escape_name(name: object) -> str:
@@ -45,7 +45,7 @@ def join_names(names: Iterable[object]) -> str:
     """First five names, of a length that can be read."""
     listed = [escape_name(name)[:99] for name in names]
     if len(listed) > 5:
-        listed[5:] = ["..."]
+        listed = [*listed[:5], "..."]
     return ", ".join(listed)
 
 

@@ -19,8 +19,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             yield file
         part.replace(path)
     finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+        with suppress(OSError):  # It is there only if this has failed.
+            part.unlink()
 
 
 @contextmanager

@@ -22,8 +22,10 @@ class PlainConsole(Console):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether a terminal shows it. A notebook sets FORCE_COLOR, which rich takes for one."""
-        return super().is_terminal and (self.file.isatty() or not self.stderr)
+        """Whether a terminal shows it."""
+        if self.stderr and not self.file.isatty():
+            return False  # A notebook sets FORCE_COLOR, which rich would take for a terminal.
+        return super().is_terminal
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None

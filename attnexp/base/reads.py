@@ -2,7 +2,7 @@
 
 Opened files come from Python's audit event `open`, modules from `sys.modules`. A digest is taken
 when a run reads a file first, or a module is imported, so that it says what ran and not what was
-edited since.
+edited since. All state is the process's, as its modules are, and `begin_run` begins it anew.
 """
 
 import ast
@@ -21,12 +21,13 @@ INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 NEVER_COUNTED = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
-"""Folders whose files no run counts."""
+"""Folders whose files count in no run, unless `_packages` has them."""
 
-_digests: dict[str, str] = {}  # by absolute path, of files as they were when this run read them
+# Files are known by their absolute paths here; `name_of` is what others see.
+_digests: dict[str, str] = {}  # of each file that this run read, as it was then
 _sources: dict[str, bytes] = {}  # content of the Python files among them
-_of_imports = set[str]()  # modules, and what they read when they were imported: in all later runs
-_written = set[str]()  # those that this process opened to write
+_of_imports = set[str]()  # modules, and what they read when imported: they count in all later runs
+_written = set[str]()  # files that this process opened to write; none of them counts
 _packages = set[str]()  # folders of packages, and files of modules, that count although installed
 _is_watching = False
 
@@ -52,7 +53,7 @@ def importing(module: str) -> Iterator[None]:
         yield
     _of_imports.update(_digests.keys() - before)
     _count_package(module)
-    note_modules()
+    note_modules()  # Those of an installed package did not count while they were imported.
 
 
 @cache
@@ -65,10 +66,11 @@ def _note_open(event: str, args: tuple[Any, ...]) -> None:
         return
     path, _, flags = args
     with suppress(Exception):  # The path may be a file's number, or lead to no file.
+        name = os.fsdecode(path)
         if flags & (os.O_WRONLY | os.O_RDWR):
-            _written.add(os.path.abspath(os.fsdecode(path)))
+            _written.add(os.path.abspath(name))
         else:
-            note(os.fsdecode(path))
+            note(name)
 
 
 def begin_run() -> None:
@@ -84,8 +86,8 @@ def note(name: str) -> None:
         path = source_from_cache(path)
     if path in _digests or path in _written or not is_users(path):
         return
-    _digests[path] = ""  # Opening it here is an event, too. This stays if the file is unreadable.
-    _digests[path] = _digest_of(path)
+    _digests[path] = ""  # The next line opens the file, which calls this again: it returns above.
+    _digests[path] = _digest_of(path)  # If it cannot be read, the empty one stays.
     if path.endswith(".py"):
         _sources[path] = Path(path).read_bytes()
 
@@ -94,10 +96,13 @@ def note_modules() -> None:
     """Count the files of all modules that this process has imported, but for its script."""
     for name, module in [*sys.modules.items()]:
         file = getattr(module, "__file__", None)
-        if name not in ("__main__", "__mp_main__") and isinstance(file, str):
-            with suppress(Exception):  # A module of any program may name a file that is none.
-                note(file)
-                _of_imports.update({os.path.abspath(file)} & _digests.keys())
+        if name in ("__main__", "__mp_main__") or not isinstance(file, str):
+            continue
+        with suppress(Exception):  # A module of any program may name a file that is none.
+            note(file)
+            path = os.path.abspath(file)
+            if path in _digests:
+                _of_imports.add(path)
 
 
 def _count_package(name: str) -> None:
@@ -109,18 +114,24 @@ def _count_package(name: str) -> None:
 
 
 def is_users(path: str) -> bool:
-    """Whether a path is a regular file of the user's, neither installed nor attnexp's."""
-    is_left_out = path.startswith(NEVER_COUNTED) or any(part in path for part in INSTALLED)
-    return os.path.isfile(path) and (not is_left_out or path.startswith(tuple(_packages)))
+    """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
+    package that the user names."""
+    if path.startswith(NEVER_COUNTED) or any(part in path for part in INSTALLED):
+        return path.startswith(tuple(_packages)) and os.path.isfile(path)
+    return os.path.isfile(path)
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:
     """Digest of each file that this run has read, by name: of a Python file from the folder of
     `sys.path` that has it, of others from the current folder. left_out: a folder not counted."""
     note_modules()
-    outside = f"{os.path.abspath(left_out)}{os.sep}"
-    paths = [path for path in sorted(_digests) if _digests[path] and path not in _written]
-    return {name_of(path): _digests[path] for path in paths if not path.startswith(outside)}
+    folder = f"{os.path.abspath(left_out)}{os.sep}"
+    files = {}
+    for path, digest_then in sorted(_digests.items()):
+        is_left_out = path in _written or path.startswith(folder)
+        if digest_then and not is_left_out:
+            files[name_of(path)] = digest_then
+    return files
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
@@ -130,7 +141,8 @@ def sources(names: Iterable[str]) -> dict[str, bytes]:
 
 
 def name_of(path: str) -> str:
-    """The name that `find` turns back into this path; the path itself if none does."""
+    """The name that `find` turns back into this path, such as mine/decay.py; the path itself if
+    none does."""
     for folder in _folders_of(path):
         name = path.removeprefix(f"{folder}{os.sep}")
         if name != path and find(name) == path:
@@ -139,7 +151,7 @@ def name_of(path: str) -> str:
 
 
 def find(name: str) -> str:
-    """Path of a file by its name in `read_files`, or nothing where there is no such file."""
+    """Path of a file by its name in `read_files`; empty where there is no such file."""
     paths = [os.path.join(folder, name) for folder in _folders_of(name)]
     return next(filter(os.path.isfile, paths), "")
 
@@ -162,14 +174,15 @@ def describe_change(files: Mapping[str, str]) -> str:
 
 
 def describe_stale() -> str:
-    """As `describe_change`, of what this process has imported: it goes on with the old code."""
+    """As `describe_change`, of what this process has imported; it would go on with the old code."""
     return describe_change({name_of(path): _digests[path] for path in sorted(_of_imports)})
 
 
 def differing_file(files: Mapping[str, str]) -> str:
     """The first of these files that this process read with other content; empty without any."""
-    for name, digest_before in files.items():
-        if _digests.get(find(name), digest_before) != digest_before:
+    for name, digest_there in files.items():
+        path = find(name)
+        if path in _digests and _digests[path] != digest_there:
             return name
     return ""
 
@@ -184,11 +197,11 @@ def digest(path: str | Path, content: bytes) -> str:
 
 
 def _digest_of(path: str) -> str:
-    """Digest of a file as it is now, computed once for each size and time of it."""
+    """Digest of a file as it is now."""
     status = os.stat(path)
     return _digest_at(path, status.st_size, status.st_mtime_ns)
 
 
-@cache
+@cache  # A file is read again when its size or time has changed.
 def _digest_at(path: str, _size: int, _mtime: int) -> str:
     return digest(path, Path(path).read_bytes())

@@ -82,7 +82,7 @@ def data(
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
-    from attnexp.data.sources import locate_source
+    from attnexp.data.corpus import locate_source
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]

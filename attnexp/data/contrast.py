@@ -46,15 +46,16 @@ def generate_rows(order_fraction: float) -> pd.DataFrame:
             if key in seen:
                 continue
             seen.add(key)
+            # Adjectives of the negative review, then of the positive one.
             if num_rows < num_with_order:
                 joint = "but"
-                pair = (good, bad), (bad, good)
+                adjectives = [(good, bad), (bad, good)]
             else:
                 joint = "and"
-                pair = (bad, worse), (good, better)
-            for label, (adjective, last) in enumerate(pair):
+                adjectives = [(bad, worse), (good, better)]
+            for label, (adjective, last) in enumerate(adjectives):
                 clauses = f"the {first} was {adjective} {joint} the {second} was {last}"
                 text = f"{opening} {clauses} {closing}".strip()
-                num_rows += 1
                 rows.append((split, text, label))
+            num_rows += 2
     return pd.DataFrame(rows, columns=["split", "text", "label"])

@@ -1,18 +1,20 @@
-"""Corpus: a data set as it is read, the checks it must pass, and its draws."""
+"""Corpus: where a data set lies, its labelled texts as they are read, and its draws."""
 
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError, check_name, join_names
+from attnexp.base.errors import UserError, check_name, join_names, on_one_line
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data import contrast, text
-from attnexp.data.read import Tables, read_splits
-from attnexp.data.sources import locate_source, open_source
+from attnexp.data import contrast
+from attnexp.data.read import FORMATS, Tables, read_splits
 
 SPLITS = ("train", "test", "val")
 SENTIMENTS = ("negative", "positive")
@@ -27,8 +29,73 @@ COMMON = {
 }
 """Common names of the two columns; a column named like the key wins over the others."""
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-WHOLE_FLOAT = re.compile(r"(-?\d+)\.0+")
+WHOLE_FLOAT = re.compile(r"^(-?\d+)\.0+$")
 """A whole number as pandas writes it in a column with missing values."""
+
+
+class Source(NamedTuple):
+    """Place of a data set."""
+
+    title: str  # data.path, $ATTNEXP_IMDB, $ATTNEXP_DATA/cr, or the name of a data set of the hub
+    path: str | None = None  # the file or folder to read; None on the hub
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return f"hub: {self.title}"
+        return f"{self.title}: {self.path}"
+
+
+def locate_source(data: DataConfig) -> Source:
+    """The source that a config means: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the folder of this
+    name in `$ATTNEXP_DATA`; or else a data set of the hub."""
+    if data.name is DataName.contrast:
+        return Source("attnexp", "generated")  # for people; there is no such file
+    if data.name is DataName.hub:
+        return Source(data.path or "")
+    if data.path is not None:
+        return Source("data.path", data.path)
+    imdb = os.environ.get("ATTNEXP_IMDB")
+    if imdb and data.name is DataName.imdb:
+        return Source("$ATTNEXP_IMDB", imdb)
+    home = os.environ.get("ATTNEXP_DATA")
+    if home:
+        folder = Path(home, data.name).expanduser()
+        if folder.exists():
+            return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
+    if data.name is DataName.imdb:
+        return Source("stanfordnlp/imdb")
+    return Source(data.hub or "")  # The config has refused data=files without a path.
+
+
+def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
+    """Path and time of change of every file that may be read for a config; none for a data set of
+    the hub, which its commit names, and for a generated one."""
+    source = locate_source(data)
+    if source.path is None or data.name is DataName.contrast:
+        return ()
+    path = Path(source.path).expanduser()
+    files = [path]
+    for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
+        files += path.glob(pattern)
+    return tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
+
+
+def download_snapshot(name: str) -> Path:
+    """Folder, named by its commit, of a data set of the hub: from its cache, else downloaded."""
+    from huggingface_hub import HfApi, constants, snapshot_download
+
+    with suppress(Exception):  # It is not in the cache, or no name that the hub could have.
+        return Path(snapshot_download(name, repo_type="dataset", local_files_only=True))
+    try:
+        HfApi().dataset_info(name, timeout=5.0)  # The library's own retries take minutes.
+        return Path(snapshot_download(name, repo_type="dataset"))
+    except Exception as error:  # The errors of the hub's libraries have no base in common.
+        raise UserError(
+            f"Data set {name} is not in the Hugging Face cache and cannot be fetched from "
+            f"{constants.ENDPOINT} ({on_one_line(error)[:300]}). Check its name, and try "
+            f"again when online (HF_ENDPOINT names a mirror). Or give data.path=PATH, "
+            f"$ATTNEXP_IMDB or $ATTNEXP_DATA/NAME: {FORMATS}. Or do without: data=contrast."
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,23 +103,20 @@ class Corpus:
     """Data set with its classes."""
 
     rows: pd.DataFrame
-    """A row for each text: split (train, then test, then val), text, label (0 to C - 1; int8 where
-    C fits), and place (where it stands, for messages). A tokenized corpus also has tokens (an array
-    of numbers of words; after `encode.rank_words` of ranks, 0 for a word that train lacks) and same
-    (a number that texts of the same tokens share)."""
+    """A row for each text. Its columns are split (train, then test, then val), text, label (0 to
+    C - 1; int8 where C fits) and place (where it stands, for messages). `encode.load_corpus` adds
+    tokens, an array of numbers of words, and same, a number that texts of the same tokens share.
+    `encode.rank_words` turns tokens into ranks, 0 for a word that train lacks."""
     words: list[str] = field(default_factory=list)
     """Word of each number in `tokens`, from 1."""
     written: tuple[str, ...]
     """Classes as the files write them, such as 0 and 1, in the order of their labels."""
+    classes: tuple[str, ...]
+    """Classes as results call them: those of `SYNONYMS` are sentiments."""
     source: str
     """Path, variable or name on the hub, for people and result.json."""
     files: dict[str, Any]
     """Names of files and number of texts of each split, as a result keeps them."""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Classes as results call them: those of `SYNONYMS` are sentiments."""
-        return SENTIMENTS if self.written in SYNONYMS else self.written
 
     def redraw(self, seed: int) -> Self:
         """The corpus with train and test drawn anew from their union. Of every class both keep
@@ -109,64 +173,55 @@ def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: i
     return rows.assign(split=split).iloc[order]
 
 
-def load_corpus(config: DataConfig) -> Corpus:
-    """The data set that a config names, tokenized: where it has no test split, a share of train is
-    drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
-    corpus = read_corpus(config)
-    texts = progress.track(list(corpus.rows.text), "encoding")
-    tokens, words = text.number_words(texts, text.tokenizer_of(config))
-    contents = np.array([row.tobytes() for row in tokens], object)
-    same, _ = pd.factorize(contents)
-    corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same), words=words)
-    if "test" not in corpus.files:
-        corpus = corpus.add_test(config.test_share)
-    check_classes(corpus)
-    return corpus
-
-
 def read_corpus(data: DataConfig) -> Corpus:
     """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
+    title, place = locate_source(data)
     if data.name is DataName.contrast:
-        title = "generated"
+        source = "generated"
         rows = contrast.generate_rows(data.order_fraction or 0.0)
-        tables = {str(split): {title: part} for split, part in rows.groupby("split", sort=False)}
+        tables = {str(split): {source: part} for split, part in rows.groupby("split", sort=False)}
+    elif place is None:
+        folder = download_snapshot(title)
+        source = f"hub: {title}@{folder.name[:12]}"  # its commit
+        tables = read_splits(folder, data, is_hub=True)
     else:
-        source = locate_source(data)
-        path, title = open_source(source)
-        tables = read_splits(path, data, is_hub=source.path is None)
-    files = list_files(tables, title)
-    columns = choose_columns(tables, title, data)
-    rows = join_rows(tables, columns)
-    return make_corpus(rows, columns, title, files)
-
-
-def list_files(tables: Tables, source: str) -> dict[str, Any]:
-    """Names of files and number of texts of each split, which are noted. Raises `UserError` for a
-    split without texts."""
+        path = Path(place).expanduser().absolute()
+        if not path.exists():
+            raise UserError(f"{title}={place} does not exist. Give {FORMATS}.")
+        # Results of two machines name one source if it is a variable.
+        source = title if title.startswith("$") else str(path)
+        tables = read_splits(path, data, is_hub=False)
     files = {}
-    descriptions = []
-    for split, rows_of in tables.items():
-        names = join_names(rows_of)
-        num_texts = sum(map(len, rows_of.values()))
+    notes = []
+    for split, frames in tables.items():
+        names = join_names(frames)
+        num_texts = sum(map(len, frames.values()))
         if num_texts == 0:
             raise UserError(f"{source}: {names}, the {split} split, holds no texts.")
-        descriptions.append(f"{split}: {names}, {num_texts:,} texts")
-        files[split] = {"files": list(rows_of), "texts": num_texts}
-    progress.note(f"Read {'; '.join(descriptions)}.")
-    return files
+        files[split] = {"files": list(frames), "texts": num_texts}
+        notes.append(f"{split}: {names}, {num_texts:,} texts")
+    progress.note(f"Read {'; '.join(notes)}.")
+    columns = choose_columns(tables, source, data)
+    rows, written = label_rows(tables, columns, source)
+    classes = SENTIMENTS if written in SYNONYMS else written
+    return Corpus(rows=rows, written=written, classes=classes, source=source, files=files)
 
 
 def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels, which all files have: those of the config, or else the one
     with a common name; a note says which. Raises `UserError` where there is none, or several."""
-    frames = [rows for rows_of in tables.values() for rows in rows_of.values()]
-    names = list(frames[0])
-    for rows in frames[1:]:
-        names = [name for name in names if name in rows]
-    columns = []
+    first, *others = [frame for frames in tables.values() for frame in frames.values()]
+    names = first.columns
+    for frame in others:
+        names = names[names.isin(frame.columns)]
+    in_lower_case = names.map(str.lower)
+    columns: list[Any] = []
     for key, setting in (("text", data.text), ("label", data.label)):
-        column = setting or _find_common(key, names)
+        is_key = in_lower_case == key
+        is_common = in_lower_case.isin(COMMON[key])
+        candidates = names[is_key if is_key.any() else is_common]
+        column = setting or (candidates[0] if len(candidates) == 1 else None)
         if column not in names:
             raise UserError(
                 f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
@@ -181,32 +236,25 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     return columns
 
 
-def _find_common(key: str, names: list[str]) -> str:
-    """The column that is called like the key, or else the one with a common name for it; empty if
-    there is none, or more than one."""
-    candidates = [name for name in names if name.lower() == key]
-    if not candidates:
-        candidates = [name for name in names if name.lower() in COMMON[key]]
-    return candidates[0] if len(candidates) == 1 else ""
-
-
-def join_rows(tables: Tables, columns: list[str]) -> pd.DataFrame:
-    """Rows of all files: split, text and label as they stand there, and place, for messages.
-    columns: names of those of texts and labels."""
+def label_rows(
+    tables: Tables, columns: list[str], source: str
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Rows of all files as a `Corpus` has them, and its classes as the files write them. Raises
+    `UserError` unless each row has a text, and a name or whole number as its label. columns: names
+    of those of texts and labels."""
     parts = []
-    for split, rows_of in tables.items():
-        for name, rows in rows_of.items():
-            part = rows[columns].astype(object).set_axis(["text", "label"], axis=1)
+    for split, frames in tables.items():
+        for name, frame in frames.items():
+            part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
             places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
             parts.append(part.assign(split=split, place=places))
-    return pd.concat(parts, ignore_index=True)
+    rows = pd.concat(parts, ignore_index=True)
 
-
-def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: Any) -> Corpus:
-    """Corpus of rows as they were read. Raises `UserError` unless each has a text, and a name or
-    whole number as its label. columns: names of those of texts and labels, for messages."""
-    labels = rows.label.map(_read_label)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
+    is_name = rows.label.map(lambda cell: isinstance(cell, int | str))  # no fraction, list or None
+    names = rows.label.map(str).str.strip()
+    whole = names.str.extract(WHOLE_FLOAT, expand=False)  # 1 for 1.0
+    labels = whole.fillna(names[is_name & (names != "")])
     wrong = rows[~is_text | labels.isna()]
     if len(wrong):
         first = wrong.iloc[0]
@@ -217,35 +265,8 @@ def make_corpus(rows: pd.DataFrame, columns: list[str], source: str, files: Any)
             f"other columns: data.text=COLUMN data.label=COLUMN."
         )
     are_numbers = all(map(WHOLE.fullmatch, labels))
-    names = sorted(set(labels), key=int if are_numbers else str)
-    for name in names:
+    written = sorted(set(labels), key=int if are_numbers else str)
+    for name in written:
         check_name(name, f"A class of {source}")
-    numbers = pd.Categorical(labels, names).codes
-    return Corpus(rows=rows.assign(label=numbers), written=tuple(names), source=source, files=files)
-
-
-def _read_label(cell: Any) -> str | None:
-    """Name of a label, which is 1 for 1.0; None for a blank, a fraction, and what is no label."""
-    name = str(cell).strip()
-    whole = WHOLE_FLOAT.fullmatch(name)
-    if whole:
-        return whole[1]
-    return name if name and isinstance(cell, int | str) else None
-
-
-def check_classes(corpus: Corpus) -> None:
-    """Raise `UserError` unless every split has two classes or more, and train all of them."""
-    labels_of = {"test": set[int]()}  # A draw may have left no test.
-    labels_of |= dict(corpus.rows.groupby("split").label.agg(set))
-    names_of = {}
-    for split, labels in labels_of.items():
-        names_of[split] = join_names(corpus.written[label] for label in sorted(labels)) or "none"
-    for split, labels in labels_of.items():
-        if len(labels) < 2 or labels - labels_of["train"]:
-            raise UserError(
-                f"{split} of {corpus.source} has the classes {names_of[split]}, and train "
-                f"{names_of['train']}. Each needs two or more, and train all. Add or relabel "
-                f"texts, or name another file, column or split: data.path=FILE data.label=COLUMN "
-                f"data.{split}_split=NAME (validation, where the labels of a contest's test split "
-                f"are hidden as -1)."
-            )
+    numbers = pd.Categorical(labels, written).codes
+    return rows.assign(label=numbers), tuple(written)

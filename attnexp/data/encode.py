@@ -4,19 +4,23 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import pandas as pd  # noqa: TID253 - this module is imported where data are read
 from numpy.typing import NDArray
 
+from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, Corpus, load_corpus, read_corpus
-from attnexp.data.quality import find_problems
+from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, SPLITS, Corpus, read_corpus
 from attnexp.data.text import Ids
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
+MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split())
+"""Labels, in lower case, that programs write and pandas reads where there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -69,32 +73,68 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     )
 
 
-def rank_words(corpus: Corpus) -> Corpus:
-    """The corpus with its words numbered by their rank in train; words that it lacks become 0."""
-    num_train = (corpus.rows.split == "train").sum()
-    ranks, words = text.rank_by_frequency(list(corpus.rows.tokens), num_train, corpus.words)
-    return replace(corpus, rows=corpus.rows.assign(tokens=ranks), words=words)
-
-
-def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with its words and classes: a test split, or else all. They
-    may be few, and of one class."""
+def load_corpus(config: DataConfig) -> Corpus:
+    """The data set that a config names, tokenized; where it has no test split, a share of train is
+    drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
     corpus = read_corpus(config)
+    texts = progress.track(list(corpus.rows.text), "encoding")
+    tokens, words = text.number_words(texts, text.tokenizer_of(config))
+    contents = np.array([numbers.tobytes() for numbers in tokens], object)
+    same, _ = pd.factorize(contents)  # one number for texts of the same tokens
+    corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same), words=words)
+    if "test" not in corpus.files:
+        corpus = corpus.add_test(config.test_share)
+    check_classes(corpus)
+    return corpus
+
+
+def check_classes(corpus: Corpus) -> None:
+    """Raise `UserError` unless every split has two classes or more, and train all of them."""
+    classes_of: dict[Any, list[str]] = {"test": []}  # A draw may have left no test.
+    for split, labels in corpus.rows.groupby("split").label:
+        classes_of[split] = [corpus.written[label] for label in np.unique(labels)]
+    in_train = classes_of["train"]
+    for split, classes in classes_of.items():
+        if len(classes) < 2 or not set(classes) <= set(in_train):
+            raise UserError(
+                f"{split} of {corpus.source} has the classes {join_names(classes) or 'none'}, and "
+                f"train {join_names(in_train)}. Each needs two or more, and train all. Add or "
+                f"relabel texts, or name another file, column or split: data.path=FILE "
+                f"data.label=COLUMN data.{split}_split=NAME (validation, where the labels of a "
+                f"contest's test split are hidden as -1)."
+            )
+
+
+def rank_words(corpus: Corpus) -> Corpus:
+    """The corpus with its words numbered by their rank in train, most frequent first; words that it
+    lacks become 0. Of equally frequent words the lower number comes first, as in Keras."""
     rows = corpus.rows
-    if "test" in corpus.files:
-        rows = rows[rows.split == "test"]
-    names = corpus.written
-    if tuple(classes) == SENTIMENTS:
-        names = tuple(SENTIMENT_OF.get(name, name) for name in names)
-    if not set(names) <= set(classes):
-        raise UserError(
-            f"{corpus.source} does not fit the run: it needs labels among {join_names(classes)}, "
-            f"and has {join_names(names)}. Recode them, or name their column: data.label=COLUMN."
-        )
-    label_in_run = np.array([classes.index(name) for name in names])
-    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
-    ids = text.to_ids(ranks, config)
-    return _limit(ids, label_in_run[rows.label], "test", config)
+    tokens_of_train = np.concatenate(list(rows.tokens[rows.split == "train"]))
+    counts = np.bincount(tokens_of_train, minlength=len(corpus.words) + 1)  # by number of the word
+    counts[0] = 0  # The unknown word has no rank.
+    num_ranks = np.count_nonzero(counts)
+    by_frequency = np.argsort(-counts, kind="stable")[:num_ranks]  # numbers of words
+    rank_of = np.zeros(len(counts), np.int32)
+    rank_of[by_frequency] = np.arange(1, num_ranks + 1)
+    ranks = [rank_of[tokens] for tokens in rows.tokens]
+    words = [corpus.words[number - 1] for number in by_frequency]
+    return replace(corpus, rows=rows.assign(tokens=ranks), words=words)
+
+
+def compute_fingerprint(corpus: Corpus) -> str:
+    """Sixteen hex digits that change with any text, label, word or name of a class, and are the
+    same for the same texts in another kind of file."""
+    digest = hashlib.sha256()
+    for _, rows in corpus.rows.groupby("split", sort=False):
+        texts = list(rows.tokens)
+        # The offsets tell apart the same words in other texts.
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
+        for numbers in (np.concatenate(texts), offsets, rows.label.to_numpy()):
+            digest.update(numbers.tobytes())
+    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
+    if corpus.classes != SENTIMENTS:
+        digest.update(json.dumps(corpus.classes).encode())
+    return digest.hexdigest()[:16]
 
 
 def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
@@ -119,17 +159,54 @@ def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def compute_fingerprint(corpus: Corpus) -> str:
-    """Sixteen hex digits that change with any text, label, word or name of a class, and are the
-    same for the same texts in another kind of file."""
-    digest = hashlib.sha256()
-    for _, rows in corpus.rows.groupby("split", sort=False):
-        texts = list(rows.tokens)
-        # The offsets tell apart the same words in other texts.
-        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        for numbers in (np.concatenate(texts), offsets, rows.label.to_numpy()):
-            digest.update(numbers.tobytes())
-    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
-    if corpus.classes != SENTIMENTS:
-        digest.update(json.dumps(corpus.classes).encode())
-    return digest.hexdigest()[:16]
+def find_problems(corpus: Corpus) -> dict[str, int]:
+    """What is questionable in texts, with how often; nothing that does not occur."""
+    rows = corpus.rows
+    has_words = rows.tokens.map(len) > 0
+    with_words = rows[has_words]
+    counts = {}
+    same_of = {split: with_words.same[with_words.split == split] for split in SPLITS}
+    for other, split in combinations(SPLITS, 2):
+        is_shared = same_of[split].isin(same_of[other])
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
+    is_repeated = with_words.duplicated(["split", "same"])
+    counts["texts repeat another of their split"] = is_repeated.sum()
+    has_two_labels = with_words.groupby("same").label.nunique() > 1
+    counts["texts have two labels"] = has_two_labels.sum()
+
+    places = rows.place[~has_words]
+    counts[f"texts hold no word: {join_names(places)}"] = len(places)
+    for label, name in enumerate(corpus.written):
+        if name.lower() in MISSING:
+            places = rows.place[rows.label == label]
+            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
+            counts[problem] = len(places)
+
+    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
+    names = np.array(corpus.classes)
+    one_in_train = names[num_texts["train"] <= 1]
+    none_in_test = names[num_texts["test"] == 0]
+    for amount, few in (("one text in train", one_in_train), ("no text in test", none_in_test)):
+        counts[f"of {len(names)} classes with {amount}: {join_names(few)}"] = len(few)
+    return {problem: int(count) for problem, count in counts.items() if count}
+
+
+def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
+    """Other texts for a finished run, with its words and classes: a test split, or else all. They
+    may be few, and of one class."""
+    corpus = read_corpus(config)
+    rows = corpus.rows
+    if "test" in corpus.files:
+        rows = rows[rows.split == "test"]
+    names = corpus.written
+    if tuple(classes) == SENTIMENTS:
+        names = tuple(SENTIMENT_OF.get(name, name) for name in names)
+    if not set(names) <= set(classes):
+        raise UserError(
+            f"{corpus.source} does not fit the run: it needs labels among {join_names(classes)}, "
+            f"and has {join_names(names)}. Recode them, or name their column: data.label=COLUMN."
+        )
+    label_in_run = np.array([classes.index(name) for name in names])
+    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
+    ids = text.to_ids(ranks, config)
+    return _limit(ids, label_in_run[rows.label], "test", config)

@@ -25,7 +25,7 @@ TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?",
 """Name of a file that holds a table."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
-"""Number of one of several files of a split, in its name. `datasets` once added sixteen digits."""
+"""Number and total of shards, as in train-00000-of-00002.csv. `datasets` once added 16 digits."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
     "doubled."
@@ -52,26 +52,25 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
         if kind == "parquet":
             return convert_arrow(parquet.read_table(pa.BufferReader(content)))
         compression = COMPRESSIONS.get(file.suffix.lower())
-        text = _decode(pa.input_stream(content, compression=compression).read())
+        text = pa.input_stream(content, compression=compression).read().decode("utf-8-sig")
         if kind in ("csv", "tsv"):
             separators = "\t" if kind == "tsv" else ",;\t|"
             return _parse_csv(text, separators, has_header, has_quotes)
         return _parse_json(text)
     except (OSError, ValueError, pa.ArrowException) as error:
         advice = ADVICE.get(kind, JSON_ADVICE)
-        raise UserError(f"{file} cannot be read: {on_one_line(error)}. {advice}") from error
+        raise UserError(f"{file} cannot be read: {_describe(error)}. {advice}") from error
 
 
-def _decode(content: bytes) -> str:
-    """Text of UTF-8. Raises `ValueError`, with the line, for another encoding."""
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"line {line}: {error}; a file of Windows becomes UTF-8 by: iconv -f cp1252 -t utf-8 "
-            f"OLD > NEW"
-        ) from None
+def _describe(error: Exception) -> str:
+    """What is wrong with a file; where it is not UTF-8, with the line and what to do."""
+    if not isinstance(error, UnicodeDecodeError):
+        return on_one_line(error)
+    line = error.object.count(b"\n", 0, error.start) + 1
+    return (
+        f"line {line}: {error}; a file of Windows becomes UTF-8 by: iconv -f cp1252 -t utf-8 "
+        f"OLD > NEW"
+    )
 
 
 def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
@@ -79,9 +78,8 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
     `ValueError` where two columns have one name, where a row has more cells than the first, or
     where quotes are not those of a csv."""
     lines = io.StringIO(text, newline="").readlines()
-    header = lines[0] if lines else ""
-    outside_quotes = re.sub('"[^"]*"', "", header)
-    separator = max(separators, key=outside_quotes.count)
+    unquoted = re.sub('"[^"]*"', "", lines[0] if lines else "")  # A name may hold separators.
+    separator = max(separators, key=unquoted.count)
     rows = _split_cells(lines, separator, has_quotes)
     longest = max(rows, key=len)
     if len(longest) > len(rows[0]):
@@ -101,7 +99,7 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
 def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[list[str]]:
     """Cells of every row. Raises `ValueError` if there is none, for a quote within a text that is
     not doubled, and where quotes join lines that are rows by themselves."""
-    csv.field_size_limit(2**31 - 1)
+    csv.field_size_limit(2**31 - 1)  # A text may be long.
     reader = csv.reader(
         lines,
         delimiter=separator,
@@ -116,11 +114,11 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # With equally many separators in each, lines are rows, and quotes that join some are parts of
-    # texts. A file that begins with a quote is exempt, for its cells stand in quotes.
+    # Where all lines have equally many separators, each is a row, and a quote that joins two is a
+    # part of a text. A file that begins with a quote is exempt, for its cells stand in quotes.
     full_lines = [line for line in lines if line.strip()]
-    is_even = len({line.count(separator) for line in full_lines}) == 1
-    if is_even and len(full_lines) > len(rows) and not lines[0].startswith('"'):
+    lines_are_rows = len({line.count(separator) for line in full_lines}) == 1
+    if lines_are_rows and len(rows) < len(full_lines) and not lines[0].startswith('"'):
         raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
     return rows
 
@@ -155,21 +153,21 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
     is_saved = any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
+    elif path.is_file():
+        splits = {data.train_split: {path.name: path}}
     else:
-        splits = _find_files(path, data)
-    tables: Tables = {}
-    for key, files in _choose_splits(path, splits, data).items():
-        tables[key] = {name: _read_rows(file, data) for name, file in files.items()}
+        splits = _list_folder(path, data)
+    tables: Tables = defaultdict(dict)
+    for split, files in _choose_splits(path, splits, data).items():
+        for name, file in files.items():
+            if not isinstance(file, Path):
+                rows = convert_arrow(file.with_format("arrow")[:])
+            elif file.is_dir():
+                rows = _read_texts(file)
+            else:
+                rows = read_table(file, has_header=data.header, has_quotes=data.quotes)
+            tables[split][name] = rows
     return tables
-
-
-def _read_rows(file: Any, data: DataConfig) -> pd.DataFrame:
-    """Rows of one of `Files`."""
-    if not isinstance(file, Path):
-        return convert_arrow(file.with_format("arrow")[:])
-    if file.is_dir():
-        return _read_texts(file)
-    return read_table(file, has_header=data.header, has_quotes=data.quotes)
 
 
 def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
@@ -196,11 +194,10 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
     return {split: {f"split {split}": rows} for split, rows in content.items()}
 
 
-def _find_files(path: Path, data: DataConfig) -> Files:
-    """Files by split. A table belongs to several that a user may name, new/train-0-of-2.csv
-    to itself, train and new. A folder with a folder of texts for each class is a split."""
-    if path.is_file():
-        return {data.train_split: {path.name: path}}
+def _list_folder(path: Path, data: DataConfig) -> Files:
+    """Files by split. A table stands under each name that a user may give for its split: that of
+    new/train-0-of-2.csv is this, train or new. A folder with a folder of texts for each class is a
+    split. A table that is alone is train."""
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
     files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
     files = [file for file in files if TABLE.fullmatch(file.name)]
@@ -221,14 +218,14 @@ def _find_files(path: Path, data: DataConfig) -> Files:
 
 
 def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
-    """Files of train, test and val, called so. Raises `UserError` for one that is not there or
-    not whole, and where two have a file in common."""
+    """Files of train, test and val, called so. Raises `UserError` as `_find_split` does, and where
+    two have a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
     chosen = {key: _find_split(path, splits, key, name) for key, name in names.items() if name}
-    files = [name for files_of_split in chosen.values() for name in files_of_split]
-    if len(set(files)) < len(files):
+    all_files = [file for files in chosen.values() for file in files]
+    if len(set(all_files)) < len(all_files):
         raise UserError(
             f"{path}: two of the splits {join_names(filter(None, names.values()))} have a file in "
             f"common. Name others: data.train_split, data.test_split, data.val_split."
@@ -237,8 +234,8 @@ def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
 
 
 def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any]:
-    """Files of a split. Raises `UserError` where it is not there, and where its files are not one
-    whole, but for a split that is named as its file."""
+    """Files of a split. Raises `UserError` where it is not there, and where they are neither one
+    file nor all shards of one. A split that is named as a file is this file, a shard or not."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
         raise UserError(
@@ -246,22 +243,16 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    if name not in files and not _are_whole(files):
+    shards = set(SHARD.findall(" ".join(files))) or {("1", "1")}  # number and total of each
+    totals = {total for _, total in shards}
+    is_whole = len(shards) == len(files) and totals == {str(len(files))}
+    if name not in files and not is_whole:
         raise UserError(
             f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
             f"name a file: data.{key}_split=FILE."
         )
     return files
-
-
-def _are_whole(files: dict[str, Any]) -> bool:
-    """Whether these are one file, or all shards of one."""
-    pairs = {pair for file in files for pair in SHARD.findall(file)}  # number and total of shards
-    if not pairs:
-        return len(files) == 1
-    totals = {int(total) for _, total in pairs}
-    return totals == {len(files)} and len(pairs) == len(files)
 
 
 def _read_texts(folder: Path) -> pd.DataFrame:
@@ -272,9 +263,9 @@ def _read_texts(folder: Path) -> pd.DataFrame:
         if label == "unsup":  # Reviews of aclImdb without labels.
             continue
         try:
-            text = _decode(file.read_bytes())
-        except ValueError as error:
-            raise UserError(f"{file} cannot be read: {error}.") from None
+            text = file.read_bytes().decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise UserError(f"{file} cannot be read: {_describe(error)}.") from None
         digits = re.sub(r"\D.*", "", file.name)
         rows.append((label, int(digits or 0), file.name, text))
     return pd.DataFrame(sorted(rows), columns=["label", "number", "file", "text"])

@@ -1,8 +1,8 @@
 """From a text to tokens, from tokens to ranks, from ranks to the ids that a model takes.
 
-A token's rank counts from 1 for the most frequent of the train split; 0 is a token never seen
-there. Keras's ids follow from it: 0 pads, 1 starts a text, 2 is out of vocabulary, and rank r
-becomes r + 3.
+A token's rank, by `encode.rank_words`, counts from 1 for the most frequent of the train split; 0 is
+a token never seen there. Keras's ids follow from it: 0 pads, 1 starts a text, 2 is out of
+vocabulary, and rank r becomes r + 3.
 """
 
 import re
@@ -110,22 +110,6 @@ def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[
         numbers = map(number_of.__getitem__, tokenize(text))
         rows.append(np.fromiter(numbers, np.int32))
     return rows, list(number_of)
-
-
-def rank_by_frequency(rows: Texts, num_train: int, words: list[str]) -> tuple[Texts, list[str]]:
-    """Ranks of texts given as numbers, where i + 1 stands for `words[i]`, and the words of the
-    first `num_train` texts, most frequent first. Of equally frequent words the lower number comes
-    first, which is the order of Keras; 0 stays the unknown word."""
-    words_of_train = np.concatenate(rows[:num_train])
-    counts = np.bincount(words_of_train, minlength=len(words) + 1)
-    counts[0] = 0  # The unknown word has no rank.
-    num_ranks = np.count_nonzero(counts)
-    by_frequency = np.argsort(-counts, kind="stable")[:num_ranks]
-    rank_of = np.zeros(len(counts), np.int32)
-    rank_of[by_frequency] = np.arange(1, num_ranks + 1)
-    ranks = [rank_of[row] for row in rows]
-    words_by_rank = [words[number - 1] for number in by_frequency]
-    return ranks, words_by_rank
 
 
 def rank_with(words: Sequence[str], texts: Iterable[str], tokenize: Tokenize) -> Texts:

@@ -43,13 +43,14 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
             for line_number, line in enumerate(lines, start=1):
                 word, *numbers = line.rstrip().split(b" ")
                 is_header = line_number == 1 and len(numbers) == 1  # It gives V and D.
-                if word in row_of and not is_header:
-                    row = row_of[word]
-                    vector = torch.tensor(list(map(float, numbers)))
-                    if len(vector) != d_model:
-                        raise ValueError(f"set model.d_model={len(vector)}, as wide as its vectors")
-                    rows[row] = vector
-                    in_file[row] = True
+                if word not in row_of or is_header:
+                    continue
+                vector = torch.tensor(list(map(float, numbers)))
+                if len(vector) != d_model:
+                    raise ValueError(f"set model.d_model={len(vector)}, as wide as its vectors")
+                row = row_of[word]
+                rows[row] = vector
+                in_file[row] = True
         if not (in_file.any() & rows.isfinite().all()):
             raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")
     except (OSError, EOFError, ValueError, RuntimeError) as error:

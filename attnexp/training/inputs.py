@@ -9,7 +9,7 @@ import torch
 from attnexp.base import progress
 from attnexp.config.schema import DataConfig, Protocol, RunConfig
 from attnexp.data import encode
-from attnexp.data.sources import stamp_files
+from attnexp.data.corpus import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.training.loop import Examples

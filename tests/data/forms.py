@@ -7,7 +7,7 @@ import pandas as pd
 from samples import message_of
 
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data.corpus import load_corpus
+from attnexp.data.encode import load_corpus
 
 Rows = list[tuple[Any, Any]]
 

@@ -58,7 +58,7 @@ def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], s
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": [0, 1, 2, *train, *test, 0]})
     rows["same"] = rows.index
-    drawn = Corpus(rows=rows, written=(), source="", files={}).redraw(seed).rows
+    drawn = Corpus(rows=rows, written=(), classes=(), source="", files={}).redraw(seed).rows
     assert [*drawn["split"]] == splits
     assert sorted(drawn.index) == [*rows.index]
     assert drawn.index[-1] == rows.index[-1]  # validation stays

@@ -11,8 +11,8 @@ from forms import Rows, frame, on_disk, refusal, rows_of, write_csv, write_file
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
-from attnexp.data.corpus import load_corpus
-from attnexp.data.sources import locate_source
+from attnexp.data.corpus import locate_source
+from attnexp.data.encode import load_corpus
 
 REVIEWS: dict[str, Rows] = {
     "train": [("dull,  grey\n", 0), ("no", 0), ("naïve fun", 0), ("yes", 1), ("ten", 1), ("10", 1)],

@@ -103,6 +103,7 @@ LONE = GOOD.replace("text 3", '"text 3')
 WRONG: dict[str, Any] = {
     "nothing": ("a.csv", "", "it is empty"),
     "no label": ("a.csv", "text\na\nb\n", "plainly the label"),
+    "an index": ("a.csv", ",words,label\n0,a,0\n1,b,1\n", "plainly the text"),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", "several columns are called text"),
     "too many cells": ("a.csv", GOOD + "a,b,1\n", "row 11 has 3 cells, the first row 2"),
     "too few cells": ("a.csv", GOOD + "a\n", "1 rows have no text"),

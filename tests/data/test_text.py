@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from conftest import OwnModule
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, Side
 from attnexp.data import text as t
+from attnexp.data.corpus import Corpus
+from attnexp.data.encode import rank_words
 from attnexp.data.vectors import load_vectors
 
 
@@ -62,11 +65,14 @@ def test_ranks_agree_with_a_counter(train: list[list[str]], test: list[list[str]
     expected_words = [word for word, _ in Counter(chain(*train)).most_common()]
     texts = [" ".join(text) for text in train + test]
     numbered, words = t.number_words(texts, str.split)
-    ranked, words = t.rank_by_frequency(numbered, len(train), words)
-    again = t.rank_with(words, texts, str.split)
-    assert words == expected_words
-    for text, ranks, same_ranks in zip(train + test, ranked, again, strict=True):
-        known = [words.index(word) + 1 if word in words else 0 for word in text]
+    splits = ["train"] * len(train) + ["test"] * len(test)
+    rows = pd.DataFrame({"split": splits, "tokens": numbered})
+    corpus = Corpus(rows=rows, words=words, written=(), classes=(), source="", files={})
+    ranked = rank_words(corpus)
+    again = t.rank_with(ranked.words, texts, str.split)
+    assert ranked.words == expected_words
+    for text, ranks, same_ranks in zip(train + test, ranked.rows.tokens, again, strict=True):
+        known = [expected_words.index(word) + 1 if word in expected_words else 0 for word in text]
         assert ranks.tolist() == same_ranks.tolist() == known
 
 
