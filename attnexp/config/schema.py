@@ -17,7 +17,7 @@ from pydantic import StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.config.options import Tree, conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, is_ours, setting
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
@@ -65,7 +65,7 @@ class When(NamedTuple):
 
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
-PIECEWISE = When("a model that is a network of pieces", lambda run: run.has_pieces)
+PIECEWISE = When("a model that is a network of pieces", lambda r: isinstance(r.model, ModelConfig))
 ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
 JOINED = When("a position table", lambda run: run.position.fills(_seams().JoinedPosition))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
@@ -126,9 +126,9 @@ class ModelConfig(Piece):
     vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
-    before: Piece = inner_piece(lambda: _seams().Mixer, "Mixer before the rest.")
-    pooling: Piece = inner_piece(
-        lambda: _seams().Pooling, "One vector for a text.", "attnexp.model.mixers:Mean"
+    before: Piece = setting(None, "Mixer before the rest.", seam=lambda: _seams().Mixer)
+    pooling: Piece = setting(
+        "attnexp.model.mixers:Mean", "One vector for a text.", seam=lambda: _seams().Pooling
     )
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
     hidden: Size | None = setting(None, "Width of a ReLU layer between pooling and logit.")
@@ -211,14 +211,9 @@ class RunConfig:
         return not self.model.fills(_seams().Baseline)
 
     @property
-    def has_pieces(self) -> bool:
-        """Whether the model is a network of pieces, rather than the user's whole network."""
-        return isinstance(self.model, ModelConfig)
-
-    @property
     def vectors(self) -> str | None:
         """File of pretrained embeddings, which networks of pieces alone take."""
-        return self.model.vectors if self.has_pieces else None
+        return self.model.vectors if isinstance(self.model, ModelConfig) else None
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
@@ -238,12 +233,6 @@ class ExecutorConfig:
     workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
     gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
     slurm: dict[str, Any] = setting(dict, "Options of sbatch: {time: 120, mem: 8GB}.", SLURM)
-
-
-def acts(f: Field[Any], config: Any) -> bool:
-    """Whether a field of a config has an effect."""
-    when = f.metadata.get("when")
-    return when is None or bool(when.holds(config))
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
@@ -274,7 +263,8 @@ def to_dict(config: Any) -> Tree:
                 value = acting_settings(value)
             elif isinstance(value, StrEnum):
                 value = str(value)
-            if acts(f, config):
+            when = f.metadata.get("when")
+            if when is None or when.holds(config):
                 settings[f.name] = value
         return settings
 
@@ -297,8 +287,9 @@ def foreign_code(config: Tree) -> list[str]:
     """Pieces, tokenizer and loss that are not attnexp's in a config of `to_dict`: `module:name`."""
     names = []
     for key, value in flatten(config).items():
-        is_foreign_piece = key.startswith(PIECES) and not is_ours(str(value))
-        is_function = key.removesuffix(".kind") in ("data.tokenizer", "train.loss")
-        if CLASS.fullmatch(str(value)) and (is_foreign_piece or is_function):
+        if not CLASS.fullmatch(str(value)):
+            continue
+        is_foreign_piece = key.startswith(PIECES) and not is_ours(value)
+        if is_foreign_piece or key.removesuffix(".kind") in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names

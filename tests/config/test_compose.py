@@ -243,7 +243,7 @@ FOREIGN = [
 def test_a_stored_config_runs_nobodys_code_unless_trusted(
     here: Path, tree: dict[str, Any], monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr(pieces, "_import", pieces._import.__wrapped__)
+    monkeypatch.setattr(pieces, "_import_attribute", pieces._import_attribute.__wrapped__)
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
     write(here / "theirs.py", "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean")
     for group in ("position", "model/pooling"):
