@@ -32,14 +32,16 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return REFERENCE
     classifier: Any = model
+    attentions = [block.attention for block in classifier.layers]
     can_fuse = is_dot_product(classifier)
-    if has_narrow_window(classifier):
-        for block in classifier.layers:
-            block.attention.fast = partial(window_attention, radius=classifier.pattern.radius)
+    if can_fuse and has_narrow_window(classifier):
+        for attention in attentions:
+            attention.fast = partial(window_attention, radius=classifier.pattern.radius)
         classifier.pattern = None
         return "window"
-    for block in classifier.layers:
-        block.attention.fast = F.scaled_dot_product_attention if can_fuse else None
+    if can_fuse:
+        for attention in attentions:
+            attention.fast = F.scaled_dot_product_attention
     classifier.pools_early = can_pool_early(classifier)
     if not classifier.pools_early:
         return "fused" if can_fuse else REFERENCE
@@ -49,18 +51,18 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
 
 
 def is_dot_product(classifier: Any) -> bool:
-    """Whether weights are softmax(Q Kᵀ), hidden keys left out."""
+    """Whether attention is torch's own: weights are softmax(Q Kᵀ) of the keys that a query sees."""
     attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
     has_scores = type(attention.score) is DotProduct and attention.bias is None
     return has_scores and attention.mask_mode == "add" and attention.dropout.p == 0
 
 
 def has_narrow_window(classifier: Any) -> bool:
-    """Whether it is a dot product whose keys within a window are fewer than those of the text."""
-    if not is_dot_product(classifier) or type(classifier.pattern) is not Window:
+    """Whether a block of queries has fewer keys in its window than a text has tokens."""
+    if type(classifier.pattern) is not Window:
         return False
     radius = classifier.pattern.radius
-    num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius
+    num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius  # of a block: see `window_attention`
     return bool(num_keys < classifier.layers.num_tokens)
 
 
