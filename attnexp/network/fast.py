@@ -1,10 +1,11 @@
 """Paths of a network that compute the same with less work."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from attnexp.config.schema import Precision
 from attnexp.model.attention import Attention
@@ -32,22 +33,24 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return REFERENCE
     classifier: Any = model
-    attentions = [block.attention for block in classifier.layers]
     can_fuse = is_dot_product(classifier)
     if can_fuse and has_narrow_window(classifier):
-        for attention in attentions:
-            attention.fast = partial(window_attention, radius=classifier.pattern.radius)
+        _attend_by(partial(window_attention, radius=classifier.pattern.radius), classifier)
         classifier.pattern = None
         return "window"
     if can_fuse:
-        for attention in attentions:
-            attention.fast = F.scaled_dot_product_attention
+        _attend_by(F.scaled_dot_product_attention, classifier)
     classifier.pools_early = can_pool_early(classifier)
     if not classifier.pools_early:
         return "fused" if can_fuse else REFERENCE
     in_fp32 = precision is Precision.fp32
     classifier.pools_words = can_fuse and in_fp32 and can_pool_words(classifier)
     return "words" if classifier.pools_words else "pooled"
+
+
+def _attend_by(function: Callable[..., Tensor], classifier: Any) -> None:
+    for block in classifier.layers:
+        block.attention.fast = function
 
 
 def is_dot_product(classifier: Any) -> bool:
