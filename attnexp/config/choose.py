@@ -48,22 +48,17 @@ def check_run(tree: Tree) -> RunConfig:
         chosen["train"] = train | {"loss": _choose_loss(train["loss"])}
     config: RunConfig = validate(RunConfig, tree | chosen)
     refuse_idle(config)
-    data = config.data
-    model = config.model
     position = config.position
     acts_on_attention = position.fills(seams.Rotation, seams.ScoreBias)
-    if acts_on_attention and not model.fills(seams.Layers):
+    if acts_on_attention and not config.model.fills(seams.Layers):
         raise UserError(f"position={position.name} acts on attention, and this model has none.")
+    data = config.data
     if data.name in ("files", "hub") and data.path is None:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
-    if data.tokenizer not in TOKENIZERS:
-        load(data.tokenizer)
-    # Paths from the root, links left as they are.
-    config.out = expanduser(config.out)
     if data.path is not None and data.name != "hub":
         data.path = abspath(expanduser(data.path))
-    if isinstance(model, schema.ModelConfig) and model.vectors is not None:
-        model.vectors = abspath(expanduser(model.vectors))
+    if data.tokenizer not in TOKENIZERS:
+        load(data.tokenizer)
     return config
 
 

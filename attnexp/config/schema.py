@@ -8,12 +8,13 @@ classes, where `pieces` reads them.
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass, replace
 from enum import StrEnum
+from os.path import abspath, expanduser
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.config.options import Tree, conf_dir
@@ -28,6 +29,7 @@ Positive = Annotated[float, Gt(0), FITS_FLOAT32]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
+File = Annotated[str, AfterValidator(expanduser), AfterValidator(abspath)]  # links left as they are
 
 if TYPE_CHECKING:  # a checker of types cannot read the folder; code names these four
     DataName = StrEnum("DataName", "imdb contrast files hub")
@@ -123,7 +125,7 @@ class ModelConfig(Piece):
     """Settings that every network of pieces has besides its own."""
 
     d_model: Size = setting(128, "Width of the embeddings.")
-    vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
+    vectors: File | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
     before: Piece = setting(None, "Mixer before the rest.", seam=lambda: _seams().Mixer)
@@ -198,7 +200,7 @@ class RunConfig:
 
     seed: Natural = setting(0, "Seed of weights, order of texts, split and dropout.")
     seeds: SeedsConfig = setting(SeedsConfig)
-    out: str = setting("outputs", "Root of all results.")
+    out: Annotated[str, AfterValidator(expanduser)] = setting("outputs", "Root of all results.")
     data: DataConfig = setting(DataConfig)
     model: Piece = setting(Piece)
     position: Piece = setting(Piece, when=PIECEWISE)
