@@ -191,6 +191,7 @@ WRONG_FILES = [
     ("mine.yaml", "model: [", "cannot be read: .*line 1"),
     ("mine.yaml", "defaults: [override /model: lstm]", "no key 'defaults'"),
     ("mine.yaml", "1: 2", "no key '1'"),
+    ("mine", "# @package _global_\n1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
     ("mine", "train: {epochs: 8}", "begins with '# @package _global_'"),
