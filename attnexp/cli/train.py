@@ -87,7 +87,7 @@ def note_few_steps(results: "Iterable[RunResult]") -> None:
 
 def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> list[str]:
     """Commands worth trying after a run: predict, a sweep over positions, report."""
-    from attnexp.config.schema import foreign_code, to_dict
+    from attnexp.config.schema import ModelConfig, foreign_code, to_dict
     from attnexp.config.words import key_of
 
     commands = []
@@ -96,7 +96,7 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
         commands.append(["predict", str(run_dir), SENTENCE])
     # Settings of a position are unknown to another one.
     has_settings = any(key_of(word).startswith("position.") for word in words)
-    if config.has_pieces and not has_settings:
+    if isinstance(config.model, ModelConfig) and not has_settings:
         position = config.position
         chosen = position.kind if position.kind in foreign else position.name
         if chosen == "none":

@@ -15,7 +15,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.options import Tree, did_you_mean, groups, name_of, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, acts, walk
+from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, walk
 from attnexp.model import seams
 
 Allowed = Mapping[type, Any]
@@ -29,10 +29,6 @@ PLACES: dict[str, Allowed] = {
         seams.Network: Piece,
         seams.Baseline: Piece,
     },
-    # Places within a model: only `choices_by_key` asks; `choose_piece` has the seam of the field.
-    "model.before": {seams.Mixer: Piece, NoneType: Piece},
-    "model.pooling": {seams.Pooling: Piece},
-    "model.score": {seams.Score: Piece},
     "position": {
         seams.JoinedPosition: schema.PositionConfig,
         seams.Rotation: schema.PositionConfig,
@@ -48,23 +44,10 @@ def check_run(tree: Tree) -> RunConfig:
     Raises `UserError` for anything in it that is wrong."""
     chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
     train = tree.get("train")
-    if isinstance(train, dict):
-        chosen["train"] = {**train, "loss": _choose_loss(train.get("loss"))}
+    if isinstance(train, dict) and train.get("loss") is not None:
+        chosen["train"] = train | {"loss": _choose_loss(train["loss"])}
     config: RunConfig = validate(RunConfig, tree | chosen)
     refuse_idle(config)
-    _check_together(config)
-    config.out = expanduser(config.out)
-    # Paths from the root, links left as they are.
-    if config.data.path is not None and config.data.name != "hub":
-        config.data.path = abspath(expanduser(config.data.path))
-    model: Any = config.model
-    if config.vectors is not None:
-        model.vectors = abspath(expanduser(config.vectors))
-    return config
-
-
-def _check_together(config: RunConfig) -> None:
-    """Raise `UserError` where settings need each other, or the tokenizer cannot be imported."""
     position = config.position
     acts_on_attention = position.fills(seams.Rotation, seams.ScoreBias)
     if acts_on_attention and not config.model.fills(seams.Layers):
@@ -72,8 +55,11 @@ def _check_together(config: RunConfig) -> None:
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
+    if data.path is not None and data.name != "hub":
+        data.path = abspath(expanduser(data.path))
     if data.tokenizer not in TOKENIZERS:
         load(data.tokenizer)
+    return config
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = None) -> Piece:
@@ -92,9 +78,9 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" in f.metadata:  # It holds a piece within this one.
-            inner_default = f.metadata["default_kind"]
             fitting = {f.metadata["seam"](): Piece}
-            if inner_default is None:
+            inner_default = f.metadata["default_kind"]
+            if inner_default is None:  # There may be none.
                 fitting[NoneType] = Piece
             inner = settings.get(f.name)
             settings[f.name] = choose_piece(inner, f"{key}.{f.name}", fitting, inner_default)
@@ -126,7 +112,7 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
     """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
     `UserError` for the first that is wrong."""
     try:
-        return section(**values)
+        return section(**{str(key): value for key, value in values.items()})  # `1: x` is YAML.
     except ValidationError as validation:
         # A key that is unknown says more than a value that is wrong.
         errors = validation.errors()
@@ -163,8 +149,11 @@ def choices_by_key() -> dict[str, list[str]]:
     """Every key, with the choices that have it, such as `position=learned`; none where all do."""
     choices: dict[str, list[str]] = {key: [] for key in groups()}
     choices |= {key: [] for key, _, _ in walk(RunConfig())}
-    for group, allowed in PLACES.items():
-        for option in groups()[group]:
+    for group, options in groups().items():
+        if not group.startswith(PIECES):
+            continue
+        allowed = PLACES.get(group, {object: Piece})  # Pieces within a model share no settings.
+        for option in options:
             with suppress(UserError, AttributeError):  # A user's file may hold anything.
                 section = _spec_in_place(read(group, option).get("kind"), group, allowed)
                 for f in fields(section):
@@ -176,8 +165,9 @@ def refuse_idle(config: Any, prefix: str = "") -> None:
     """Raise `UserError` for a setting of a config, whose keys have a prefix such as `executor.`,
     that has no effect and another value than its default."""
     for key, section, f in walk(config, prefix):
-        if acts(f, config):
+        when = f.metadata.get("when")
+        if when is None or when.holds(config):
             continue
         default = f.default if f.default_factory is MISSING else f.default_factory()
         if getattr(section, f.name) != default:
-            raise UserError(f"{key} would do nothing: it is for {f.metadata['when'].description}.")
+            raise UserError(f"{key} would do nothing: it is for {when.description}.")

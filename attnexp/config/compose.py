@@ -1,9 +1,9 @@
-"""From words on the command line to a checked `RunConfig`.
+"""From words on the command line to a checked `RunConfig`, in four steps:
 
-Hydra composes the options of the groups in the defaults list of `conf/config.yaml`, and experiments
-by name. Classes, options of groups within the model, and values are laid over what it composed, as
-Hydra lays `++key=value`; interpolations are resolved last. `choose` then checks all values; it is
-imported where it is needed, since it imports torch.
+1. Words, and experiments that are given by path, become settings by key, such as `model.heads`.
+2. Hydra composes a tree of the options that are chosen from files, and of experiments by name.
+3. All other settings are put into this tree by their keys, and interpolations are resolved.
+4. `choose` checks the tree. It is imported where it is needed, since it imports torch.
 """
 
 import copy
@@ -52,12 +52,14 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             pairs.append((key, value))
     settings = _by_key(pairs)
-    # Experiments given by path lie under the words; Hydra composes those given by name.
-    for name in filter(is_file, reversed(experiments)):
-        settings = _override(_by_key(read("experiment", name).items()), settings)
+    # From the last experiment to the first, since each gives way to those after it, and to words.
+    for path in filter(is_file, reversed(experiments)):
+        settings = _override(_by_key(read("experiment", path).items()), settings)
     by_name = [name for name in experiments if not is_file(name)]
     tree = _compose_tree(settings, by_name)
-    return check_run(_resolve(tree))
+    if "${" in str(tree):
+        tree = _interpolate(tree)
+    return check_run(tree)
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -84,7 +86,8 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
 
 
 def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
-    """Settings by key, of pairs of which some are sections. A choice has the key of its group."""
+    """Settings by key, of pairs of which some are sections: `{"data": {"name": "imdb"}}` is the
+    choice `{"data": "imdb"}`."""
     settings: Tree = {}
     for section, content in pairs:
         for key, value in flatten({section: content}).items():
@@ -93,7 +96,8 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
 
 
 def _override(settings: Tree, later: Tree) -> Tree:
-    """Settings with later ones over them. A choice that is made again takes its settings along."""
+    """Settings with later ones over them. Where a choice is made again, the settings of what was
+    chosen before go: `position.base` with `position=rotary`."""
     chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
     kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
     return kept | later
@@ -101,34 +105,31 @@ def _override(settings: Tree, later: Tree) -> Tree:
 
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, and of experiments by name."""
-    words = [f"experiment=[{','.join(experiments)}]"]
-    values: Tree = {}
+    options = groups()
+    words = [f"experiment=[{','.join(experiments)}]"]  # for Hydra
+    values: Tree = {}  # laid over what Hydra composes of them
     for key, value in settings.items():
         option = "none" if value is None else str(value)
-        if key not in groups():
+        if key not in options:  # a value, such as `model.heads=4`
             values[key] = value
-        elif key in LISTED and option in groups()[key]:
+        elif key in LISTED and option in options[key]:  # an option, such as `position=rotary`
             words.append(f"{key}={option}")
-        elif key.partition(".")[0] in PIECES:
-            if key in LISTED:  # Hydra leaves out its option, and keeps values of experiments.
-                words.append(f"~{key}")
+        elif key.startswith(PIECES):  # a class, or an option within the model: `choose` reads them
             values[f"{key}.kind"] = option
+            if key in LISTED:  # Hydra's default goes; what experiments set in its place stays.
+                words.append(f"~{key}")
         else:
             raise no_such(key, option)
-    users = tuple(folders()[1:])
-    call = _call_hydra if users else _call_hydra_once
-    tree = call(tuple(words), users)
-    if "experiment" in tree:
-        raise UserError(
-            "An experiment's file begins with '# @package _global_', so that its keys are a run's."
-        )
-    return _set_values(tree, values)
+    users_folders = tuple(folders()[1:])
+    call = _call_hydra if users_folders else _call_hydra_once
+    return _set_values(call(tuple(words), users_folders), values)
 
 
-def _call_hydra(words: tuple[str, ...], users: tuple[Path, ...]) -> Tree:
-    """What Hydra composes of words, with the user's folders beside `conf/`."""
-    places = [QuotedString(f"file://{folder}", Quote.single).with_quotes() for folder in users]
-    search_path = f"hydra.searchpath=[{','.join(places)}]"
+def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree:
+    """What Hydra composes of words, with the user's folders of options beside `conf/`."""
+    places = [f"file://{folder}" for folder in users_folders]
+    quoted = [QuotedString(place, Quote.single).with_quotes() for place in places]
+    search_path = f"hydra.searchpath=[{','.join(quoted)}]"
     try:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
             config = hydra.compose("config", [search_path, *words])
@@ -138,6 +139,10 @@ def _call_hydra(words: tuple[str, ...], users: tuple[Path, ...]) -> Tree:
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
         raise UserError(f"Hydra cannot compose this: {on_one_line(error)}") from error
     tree: Any = OmegaConf.to_container(config)
+    if "experiment" in tree:
+        raise UserError(
+            "An experiment's file begins with '# @package _global_', so that its keys are a run's."
+        )
     return dict(tree)
 
 
@@ -151,19 +156,15 @@ def _set_values(tree: Tree, values: Tree) -> Tree:
         *sections, name = key.split(".")
         branch = tree
         for section in sections:
-            inner = branch.get(section, {})
-            if not isinstance(inner, dict):  # an option, as in `before: cnn`
-                inner = {"kind": inner}
-            branch[section] = inner
-            branch = inner
+            if not isinstance(branch.setdefault(section, {}), dict):
+                branch[section] = {"kind": branch[section]}  # an option, as in `before: cnn`
+            branch = branch[section]
         branch[name] = values[key]
     return tree
 
 
-def _resolve(tree: Tree) -> Tree:
-    """The tree with its interpolations resolved."""
-    if "${" not in str(tree):
-        return tree
+def _interpolate(tree: Tree) -> Tree:
+    """The tree with interpolations such as `${seed}` replaced by what they stand for."""
     try:
         known = OmegaConf.merge(asdict(RunConfig()), tree)  # Most files name few of the keys.
         resolved: Any = OmegaConf.to_container(known, resolve=True)

@@ -119,8 +119,10 @@ def names_of_kinds() -> dict[str, str]:
         for name in options:
             tree = read(group, name)
             ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
-    ranked.sort(reverse=True)
-    return {kind: name for *_, name, kind in ranked}  # The best of a kind comes last, and stays.
+    names: dict[str, str] = {}
+    for *_, name, kind in sorted(ranked):
+        names.setdefault(kind, name)
+    return names
 
 
 def name_of(kind: str | None) -> str:

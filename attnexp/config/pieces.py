@@ -14,12 +14,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import MISSING, field, fields
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
@@ -71,19 +70,23 @@ def _restore(base_spec: Any, values: Tree) -> Any:
     return spec(values["kind"], base_spec)(**values)
 
 
-def setting(default: Any = MISSING, meaning: str = "", when: Any = None) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts."""
-    metadata = {"meaning": meaning, "when": when}
+def setting(
+    default: Any = MISSING,
+    meaning: str = "",
+    when: Any = None,
+    *,
+    seam: Callable[[], type] | None = None,
+) -> Any:
+    """A field of a config, with its meaning and the condition under which it acts. seam: for a
+    piece within a piece, gives the base class once torch is imported; default is then
+    `module:Class`, or None where there may be no piece."""
+    metadata: Tree = {"meaning": meaning, "when": when}
+    if seam is not None:
+        metadata |= {"seam": seam, "default_kind": default}
+        default = Piece
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-def inner_piece(seam: Callable[[], type], meaning: str, default_kind: str | None = None) -> Any:
-    """A field for a piece within a piece. seam: called for the base class once torch is imported.
-    default_kind: `module:Class`, or None where there may be no piece."""
-    metadata = {"meaning": meaning, "seam": seam, "default_kind": default_kind}
-    return field(default_factory=Piece, metadata=metadata)
 
 
 @cache
@@ -116,15 +119,13 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
     default = MISSING if argument.default is argument.empty else argument.default
-    plain, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    plain_type, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
-    if get_origin(plain) is not type:
+    if get_origin(plain_type) is not type:
         return hint, setting(default, meaning)
-    (seam,) = get_args(plain)
-    default_kind = None
-    if isinstance(default, type):
-        default_kind = f"{default.__module__}:{default.__name__}"
-    return Piece, inner_piece(lambda: seam, meaning, default_kind)
+    (seam,) = get_args(plain_type)
+    default_kind = f"{default.__module__}:{default.__name__}" if isinstance(default, type) else None
+    return Piece, setting(default_kind, meaning, seam=lambda: seam)
 
 
 @contextmanager
@@ -150,14 +151,21 @@ def load(kind: str) -> Any:
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
-    return _import(kind)
+    return _import_attribute(kind)
 
 
 @cache
-def _import(kind: str) -> Any:
+def _import_attribute(kind: str) -> Any:
+    """What `module:name` names, imported once. The files that a user's module reads are noted."""
     module_name, _, name = kind.partition(":")
+    is_users = module_name.partition(".")[0] not in ("attnexp", "torch")
+    importlib.invalidate_caches()  # The file may just have been written.
     try:
-        module = _import_module(module_name)
+        if is_users and os.getcwd() not in sys.path:
+            # Last, and after attnexp's own folder: the current one may hold an attnexp, too.
+            sys.path += [str(Path(__file__).parents[2]), os.getcwd()]
+        with reads.importing(module_name) if is_users else nullcontext():
+            module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(
             f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
@@ -170,15 +178,3 @@ def _import(kind: str) -> Any:
     if "__main__" in (module_name, getattr(loaded, "__module__", "")):
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     return loaded
-
-
-def _import_module(name: str) -> ModuleType:
-    """A module, the user's from the current folder, too, with a note of what its import reads."""
-    importlib.invalidate_caches()  # The file may just have been written.
-    if name.partition(".")[0] in ("attnexp", "torch"):
-        return importlib.import_module(name)
-    if os.getcwd() not in sys.path:
-        attnexp_folder = str(Path(__file__).parents[2])
-        sys.path += [attnexp_folder, os.getcwd()]  # The current folder may hold an attnexp, too.
-    with reads.importing(name):
-        return importlib.import_module(name)

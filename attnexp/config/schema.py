@@ -8,16 +8,17 @@ classes, where `pieces` reads them.
 from collections.abc import Callable, Iterator
 from dataclasses import Field, fields, is_dataclass, replace
 from enum import StrEnum
+from os.path import abspath, expanduser
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from annotated_types import Ge, Gt, Le, Lt
-from pydantic import StringConstraints
+from pydantic import AfterValidator, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.config.options import Tree, conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, is_ours, setting
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
@@ -28,6 +29,7 @@ Positive = Annotated[float, Gt(0), FITS_FLOAT32]
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
+File = Annotated[str, AfterValidator(expanduser), AfterValidator(abspath)]  # links left as they are
 
 if TYPE_CHECKING:  # a checker of types cannot read the folder; code names these four
     DataName = StrEnum("DataName", "imdb contrast files hub")
@@ -65,18 +67,18 @@ class When(NamedTuple):
 
 
 NETWORK = When("a model that is a network", lambda run: run.is_network)
-PIECEWISE = When("a model that is a network of pieces", lambda run: run.has_pieces)
+PIECEWISE = When("a model that is a network of pieces", lambda r: isinstance(r.model, ModelConfig))
 ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
 JOINED = When("a position table", lambda run: run.position.fills(_seams().JoinedPosition))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
 ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
 HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")
 CONTRAST = When("data=contrast", lambda run: run.data.name == "contrast")
-FILES = When("any data but contrast", lambda run: run.data.name != "contrast")
-USERS_FILES = When("data=files", lambda run: run.data.name == "files")
+READ = When("any data but contrast", lambda run: run.data.name != "contrast")
+FILES = When("data=files", lambda run: run.data.name == "files")
 PRESET = When("a preset, such as data=trec", lambda run: run.data.name in PRESETS)
-USERS = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
-SPLIT = When("train=holdout, your or hub data", lambda run: HOLDOUT.holds(run) and USERS.holds(run))
+TABLE = When("data=files, hub and presets", lambda run: run.data.name not in ("imdb", "contrast"))
+SPLIT = When("train=holdout, your or hub data", lambda run: HOLDOUT.holds(run) and TABLE.holds(run))
 PART = When("train=holdout, no data.val_split", lambda r: HOLDOUT.holds(r) and not r.data.val_split)
 SLURM = When("executor=slurm", lambda executor: executor.kind == "slurm")
 
@@ -86,17 +88,17 @@ class DataConfig:
     """Settings of the texts, and of how a text becomes `max_len` token ids."""
 
     name: DataName = setting(DataName.imdb, "Data set, chosen as data=NAME.")
-    path: str | None = setting(None, "Folder or file to read; with data=hub a name there.", FILES)
+    path: str | None = setting(None, "Folder or file to read; with data=hub a name there.", READ)
     hub: str | None = setting(None, "Name of the preset's data set on the hub.", PRESET)
-    config: str | None = setting(None, "Configuration of a data set that has several.", USERS)
-    header: bool = setting(True, "false: a csv names no columns; they count from 0.", USERS_FILES)
-    quotes: bool = setting(True, "false: quotes in a csv are part of its texts.", USERS_FILES)
-    text: str | None = setting(None, "Column of the texts; null for one with a common name.", USERS)
-    label: str | None = setting(None, "Column of the classes; null likewise.", USERS)
-    train_split: str = setting("train", "Split to train on, or the file or folder of it.", USERS)
-    test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", USERS)
+    config: str | None = setting(None, "Configuration of a data set that has several.", TABLE)
+    header: bool = setting(True, "false: a csv names no columns; they count from 0.", FILES)
+    quotes: bool = setting(True, "false: quotes in a csv are part of its texts.", FILES)
+    text: str | None = setting(None, "Column of the texts; null for one with a common name.", TABLE)
+    label: str | None = setting(None, "Column of the classes; null likewise.", TABLE)
+    train_split: str = setting("train", "Split to train on, or the file or folder of it.", TABLE)
+    test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", TABLE)
     val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
-    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", USERS)
+    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", TABLE)
     max_len: Size = setting(80, "Number of tokens of a text.")
     vocab_size: Annotated[Size, Ge(4)] = setting(20_000, "At most, with pad, start and unknown.")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
@@ -123,12 +125,12 @@ class ModelConfig(Piece):
     """Settings that every network of pieces has besides its own."""
 
     d_model: Size = setting(128, "Width of the embeddings.")
-    vectors: str | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
+    vectors: File | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
-    before: Piece = inner_piece(lambda: _seams().Mixer, "Mixer before the rest.")
-    pooling: Piece = inner_piece(
-        lambda: _seams().Pooling, "One vector for a text.", "attnexp.model.mixers:Mean"
+    before: Piece = setting(None, "Mixer before the rest.", seam=lambda: _seams().Mixer)
+    pooling: Piece = setting(
+        "attnexp.model.mixers:Mean", "One vector for a text.", seam=lambda: _seams().Pooling
     )
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
     hidden: Size | None = setting(None, "Width of a ReLU layer between pooling and logit.")
@@ -198,7 +200,7 @@ class RunConfig:
 
     seed: Natural = setting(0, "Seed of weights, order of texts, split and dropout.")
     seeds: SeedsConfig = setting(SeedsConfig)
-    out: str = setting("outputs", "Root of all results.")
+    out: Annotated[str, AfterValidator(expanduser)] = setting("outputs", "Root of all results.")
     data: DataConfig = setting(DataConfig)
     model: Piece = setting(Piece)
     position: Piece = setting(Piece, when=PIECEWISE)
@@ -211,14 +213,9 @@ class RunConfig:
         return not self.model.fills(_seams().Baseline)
 
     @property
-    def has_pieces(self) -> bool:
-        """Whether the model is a network of pieces, rather than the user's whole network."""
-        return isinstance(self.model, ModelConfig)
-
-    @property
     def vectors(self) -> str | None:
         """File of pretrained embeddings, which networks of pieces alone take."""
-        return self.model.vectors if self.has_pieces else None
+        return self.model.vectors if isinstance(self.model, ModelConfig) else None
 
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
@@ -238,12 +235,6 @@ class ExecutorConfig:
     workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
     gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
     slurm: dict[str, Any] = setting(dict, "Options of sbatch: {time: 120, mem: 8GB}.", SLURM)
-
-
-def acts(f: Field[Any], config: Any) -> bool:
-    """Whether a field of a config has an effect."""
-    when = f.metadata.get("when")
-    return when is None or bool(when.holds(config))
 
 
 def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]:
@@ -274,7 +265,8 @@ def to_dict(config: Any) -> Tree:
                 value = acting_settings(value)
             elif isinstance(value, StrEnum):
                 value = str(value)
-            if acts(f, config):
+            when = f.metadata.get("when")
+            if when is None or when.holds(config):
                 settings[f.name] = value
         return settings
 
@@ -297,8 +289,9 @@ def foreign_code(config: Tree) -> list[str]:
     """Pieces, tokenizer and loss that are not attnexp's in a config of `to_dict`: `module:name`."""
     names = []
     for key, value in flatten(config).items():
-        is_foreign_piece = key.startswith(PIECES) and not is_ours(str(value))
-        is_function = key.removesuffix(".kind") in ("data.tokenizer", "train.loss")
-        if CLASS.fullmatch(str(value)) and (is_foreign_piece or is_function):
+        if not CLASS.fullmatch(str(value)):
+            continue
+        is_foreign_piece = key.startswith(PIECES) and not is_ours(value)
+        if is_foreign_piece or key.removesuffix(".kind") in ("data.tokenizer", "train.loss"):
             names.append(value)
     return names

@@ -19,8 +19,10 @@ CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 
 
 @lru_cache(maxsize=MAX_VALUES)
-def parse(word: str) -> Override:
-    """Hydra's override. Raises `UserError` for a word that is none, or that names two columns."""
+def parse(word: str) -> tuple[str, Override]:
+    """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`, and
+    `position` for `position.kind=rotary`), and Hydra's override. Raises `UserError` for a word that
+    is none, or that names two columns."""
     try:
         override = OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
@@ -30,7 +32,10 @@ def parse(word: str) -> Override:
         ) from error
     if override.is_sweep_override() and override.key_or_group in ("data.text", "data.label"):
         raise UserError(f"{word}: one column is read; pairs of texts are not. Join the two first.")
-    return override
+    key = group_of(override.key_or_group.replace("/", "."))
+    if override.package:
+        key += f"@{override.package}"
+    return key, override
 
 
 def group_of(key: str) -> str:
@@ -39,20 +44,17 @@ def group_of(key: str) -> str:
 
 
 def key_of(word: str) -> str:
-    """Key of a word as `attnexp config` has it: `model.pooling` for `+model/pooling=max`, and
-    `position` for `position.kind=rotary`."""
-    override = parse(word)
-    key = group_of(override.key_or_group.replace("/", "."))
-    return f"{key}@{override.package}" if override.package else key
+    """Key of a word as `attnexp config` has it: see `parse`."""
+    key, _ = parse(word)
+    return key
 
 
 def setting_of(word: str) -> tuple[str, Any]:
     """Key and value of a word, None for `~position`. Raises `UserError` for a word with several
     values, or with none."""
-    override = parse(word)
+    key, override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
-    key = key_of(word)
     value = override.value()
     if word.endswith("="):
         raise UserError(f"{word} names no value. Write {key}=VALUE, or {key}=null for none.")
@@ -75,7 +77,7 @@ def expand(words: Sequence[str]) -> list[list[str]]:
 
 def _values(word: str) -> list[str]:
     """Values of a word, as they would be typed one by one."""
-    override = parse(word)
+    _, override = parse(word)
     if override.is_delete():
         return ["null"]
     if not override.is_sweep_override():

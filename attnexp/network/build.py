@@ -51,11 +51,11 @@ def try_to_build(config: RunConfig) -> None:
     small = replace(config.sized(vocab_size), seed=0, seeds=SeedsConfig())
     if repr(small) in _tried:
         return
-    code = foreign_code(to_dict(config))
-    with kept_streams(), guard(code):
+    user_code = foreign_code(to_dict(config))
+    with kept_streams(), guard(user_code):
         torch.manual_seed(0)  # What user code draws here and keeps is the same in every process.
         model = build_model(small)
-        if code:
+        if user_code:
             fresh = build_model(small)
             check_start(model, fresh)
             if config.is_network:  # A baseline has no logits before it is fitted.

@@ -30,8 +30,8 @@ class Classifier(nn.Module):
     pools_words = False  # whether `pool_words` takes the place of all between ids and dropout
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
-        """The pieces, in the order in which a text meets them. `config.model` is one of them: an
-        embedding, a mixer or layers; where it is no embedding, words have plain vectors."""
+        """The pieces, in the order in which a text meets them, each for vectors of the width that
+        the one before it gives. `config.model` is an embedding, a mixer or layers."""
         super().__init__()
         model = config.model
         position = config.position
@@ -112,22 +112,23 @@ class Classifier(nn.Module):
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        for layer in layers[:-1] if self.pools_early else layers:
+        pooled_layer = layers.pop() if self.pools_early else None
+        for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if self.pools_early:
-            return pool_layer(layers[-1], self.pool, x, key_padding_mask, allowed, positions)
+        if pooled_layer is not None:
+            return pool_layer(pooled_layer, self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
-        real = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
+        not_padding = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
         if self.pattern is None:
-            return real
+            return not_padding
         num_tokens = key_padding_mask.shape[-1]
         query, key = grid(num_tokens, key_padding_mask.device)
-        seen = self.pattern(query, key)[None, None]
-        return seen if real is None else seen & real
+        in_pattern = self.pattern(query, key)[None, None]
+        return in_pattern if not_padding is None else in_pattern & not_padding
 
 
 def _context(config: RunConfig, num_tokens: int) -> seams.LayerContext:

@@ -1,10 +1,11 @@
 """Paths of a network that compute the same with less work."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from attnexp.config.schema import Precision
 from attnexp.model.attention import Attention
@@ -33,13 +34,12 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
         return REFERENCE
     classifier: Any = model
     can_fuse = is_dot_product(classifier)
-    if has_narrow_window(classifier):
-        for block in classifier.layers:
-            block.attention.fast = partial(window_attention, radius=classifier.pattern.radius)
+    if can_fuse and has_narrow_window(classifier):
+        _attend_by(partial(window_attention, radius=classifier.pattern.radius), classifier)
         classifier.pattern = None
         return "window"
-    for block in classifier.layers:
-        block.attention.fast = F.scaled_dot_product_attention if can_fuse else None
+    if can_fuse:
+        _attend_by(F.scaled_dot_product_attention, classifier)
     classifier.pools_early = can_pool_early(classifier)
     if not classifier.pools_early:
         return "fused" if can_fuse else REFERENCE
@@ -48,19 +48,24 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     return "words" if classifier.pools_words else "pooled"
 
 
+def _attend_by(function: Callable[..., Tensor], classifier: Any) -> None:
+    for block in classifier.layers:
+        block.attention.fast = function
+
+
 def is_dot_product(classifier: Any) -> bool:
-    """Whether weights are softmax(Q Kᵀ), hidden keys left out."""
+    """Whether attention is torch's own: weights are softmax(Q Kᵀ) of the keys that a query sees."""
     attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
     has_scores = type(attention.score) is DotProduct and attention.bias is None
     return has_scores and attention.mask_mode == "add" and attention.dropout.p == 0
 
 
 def has_narrow_window(classifier: Any) -> bool:
-    """Whether it is a dot product whose keys within a window are fewer than those of the text."""
-    if not is_dot_product(classifier) or type(classifier.pattern) is not Window:
+    """Whether a block of queries has fewer keys in its window than a text has tokens."""
+    if type(classifier.pattern) is not Window:
         return False
     radius = classifier.pattern.radius
-    num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius
+    num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius  # of a block: see `window_attention`
     return bool(num_keys < classifier.layers.num_tokens)
 
 

@@ -33,18 +33,18 @@ def build_piece(piece: Piece, *surroundings: Any, seed: int) -> Any:
 
 
 def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed: int) -> Any:
-    """A user's piece, which draws its weights by the seed (ours start by `init_weights`), and gets
-    copies of ids, masks and positions."""
-    draws = named_seed(seed, kind)
+    """A user's piece. Its constructor draws weights by the piece's own seed (ours get theirs by
+    `init_weights`), and whenever it is called it is given copies of ids, masks and positions."""
+    own_seed = named_seed(seed, kind)
     with guard([kind]), kept_streams():
-        torch.manual_seed(draws)
-        seed_beside_torch(draws)
+        torch.manual_seed(own_seed)
+        seed_beside_torch(own_seed)
         module = pieces.load(kind)(*surroundings, **settings)
-        if torch.initial_seed() != draws:
+        if torch.initial_seed() != own_seed:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
     module.surroundings = surroundings  # read by `check`
-    if not isinstance(module, nn.Module):
-        return module  # A mask is given positions that are made for it alone.
+    if not isinstance(module, nn.Module):  # a mask, whose positions are made for it alone
+        return module
     for name, weight in module.named_parameters():
         if weight.dtype not in (torch.float32, torch.float64):
             raise UserError(f"{kind}: parameter '{name}' is {weight.dtype}, not torch.float32.")
@@ -55,8 +55,8 @@ def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed:
 
 
 def _settings_of(piece: Piece, seed: int) -> Tree:
-    """Settings of the piece alone, without those that every piece in its place has; for a piece
-    within it a function that builds that one."""
+    """Arguments of the piece's constructor: its settings, but for those that every piece in its
+    place has. For a piece within it, it is given a function that builds that one."""
     shared = {f.name for f in fields(piece.base_spec)}
     settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
     for name, value in settings.items():
@@ -66,9 +66,10 @@ def _settings_of(piece: Piece, seed: int) -> Tree:
 
 
 def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Copies of ids, masks and positions, so that a user's piece may change them in place."""
+    """Inputs with ids, masks and positions copied: other pieces get these tensors, too, and a
+    user's piece may change its own in place."""
     copies = []
     for value in inputs:
-        is_whole = isinstance(value, Tensor) and not value.is_floating_point()
-        copies.append(value.clone() if is_whole else value)
+        is_shared = isinstance(value, Tensor) and not value.is_floating_point()
+        copies.append(value.clone() if is_shared else value)
     return tuple(copies)

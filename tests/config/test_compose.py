@@ -191,6 +191,7 @@ WRONG_FILES = [
     ("mine.yaml", "model: [", "cannot be read: .*line 1"),
     ("mine.yaml", "defaults: [override /model: lstm]", "no key 'defaults'"),
     ("mine.yaml", "1: 2", "no key '1'"),
+    ("mine", "# @package _global_\n1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
     ("mine", "train: {epochs: 8}", "begins with '# @package _global_'"),
@@ -243,7 +244,7 @@ FOREIGN = [
 def test_a_stored_config_runs_nobodys_code_unless_trusted(
     here: Path, tree: dict[str, Any], monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr(pieces, "_import", pieces._import.__wrapped__)
+    monkeypatch.setattr(pieces, "_import_attribute", pieces._import_attribute.__wrapped__)
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
     write(here / "theirs.py", "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean")
     for group in ("position", "model/pooling"):
