@@ -15,7 +15,7 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
 from attnexp.data import text
-from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, SPLITS, Corpus, read_corpus
+from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, SPLITS, Corpus, read_corpus, stamp_files
 from attnexp.data.text import Ids
 
 Labels = NDArray[np.integer]  # (n,), 0 to C - 1
@@ -45,6 +45,24 @@ class Dataset:
     files: dict[str, Any]  # `Corpus.files`
     fingerprint: str
     quality: dict[str, int]  # as from `find_problems`
+
+
+last_read: dict[Any, Dataset] = {}
+"""The data set that was read last, by its config and the stamps of its files: the runs of a sweep
+mostly share it, and a sweep hands it to its processes."""
+
+
+def load_once(config: DataConfig, resample: int | None = None) -> Dataset:
+    """Data set of a config, read anew when a file of it has changed, and its problems noted."""
+    key = (config, resample, stamp_files(config))
+    if key not in last_read:
+        dataset = load_dataset(config, resample)
+        problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
+        if problems:
+            progress.note(f"Warning: {'; '.join(problems)}.")
+        last_read.clear()
+        last_read[key] = dataset
+    return last_read[key]
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:

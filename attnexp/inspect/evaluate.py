@@ -21,7 +21,7 @@ from attnexp.runs import predictions, store
 from attnexp.runs.find import load_run
 from attnexp.runs.result import Evaluation, Run
 from attnexp.training import device
-from attnexp.training.inputs import load_data, on_device
+from attnexp.training.inputs import on_device
 from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import log_probabilities, measure
 
@@ -102,7 +102,7 @@ def load_trained(
     if _has_other_texts(words):
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
     else:
-        dataset = load_data(config.data, config.seeds.resample)
+        dataset = encode.load_once(config.data, config.seeds.resample)
         test = dataset.test
         if dataset.fingerprint != run.result.data["fingerprint"]:
             changed = f"{dataset.source} has changed since this run."

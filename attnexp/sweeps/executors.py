@@ -21,10 +21,10 @@ import torch
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
+from attnexp.data.encode import last_read
 from attnexp.runs.labels import departures, known_defaults
 from attnexp.runs.result import Run
 from attnexp.sweeps.plan import Job
-from attnexp.training.inputs import last_read
 from attnexp.training.run import train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed

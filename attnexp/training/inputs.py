@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from attnexp.base import progress
-from attnexp.config.schema import DataConfig, Protocol, RunConfig
+from attnexp.config.schema import Protocol, RunConfig
 from attnexp.data import encode
-from attnexp.data.corpus import stamp_files
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed
 from attnexp.training.loop import Examples
@@ -33,29 +31,11 @@ class Splits(NamedTuple):
 
 def read_inputs(config: RunConfig) -> Inputs:
     """Read the inputs of a run. Raises `UserError` if they are missing."""
-    dataset = load_data(config.data, config.seeds.resample)
+    dataset = encode.load_once(config.data, config.seeds.resample)
     if config.vectors is None:
         return Inputs(dataset, None, dataset.fingerprint)
     vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
     return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
-
-
-last_read: dict[Any, encode.Dataset] = {}
-"""The data set that was read last, by its config and the stamps of its files: the runs of a sweep
-mostly share it, and a sweep hands it to its processes."""
-
-
-def load_data(config: DataConfig, resample: int | None = None) -> encode.Dataset:
-    """Data set of a config, read anew when a file of it has changed, and its problems noted."""
-    key = (config, resample, stamp_files(config))
-    if key not in last_read:
-        dataset = encode.load_dataset(config, resample)
-        problems = [f"{count:,} {problem}" for problem, count in dataset.quality.items()]
-        if problems:
-            progress.note(f"Warning: {'; '.join(problems)}.")
-        last_read.clear()
-        last_read[key] = dataset
-    return last_read[key]
 
 
 @functools.lru_cache(maxsize=2)  # It keeps the two splits that were used last.

@@ -17,9 +17,9 @@ from attnexp.config.compose import compose, overlay
 from attnexp.config.options import describe, groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, to_dict, walk
 from attnexp.config.study import load_study
+from attnexp.data.encode import load_once
 from attnexp.network.build import build_model, try_to_build
 from attnexp.sweeps.plan import plan
-from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
 PLACES = {"out", "data.path", "data.config", "data.header", "data.quotes", "data.text",
@@ -105,7 +105,7 @@ def test_every_setting_of_a_piece_changes_the_model(words: str) -> None:
 
 def outcome(config: RunConfig) -> tuple[Any, ...]:
     """Ids of the texts, and figures of a run."""
-    data = load_data(config.data)
+    data = load_once(config.data)
     _, result = train_run(config)
     rows = [(row.train_loss, row.train_loss_after, row.val_loss) for row in result.epochs]
     return data.train.ids.tolist(), data.test.ids.tolist(), rows, result.test, result.parameters

@@ -15,12 +15,12 @@ from scipy.special import expit
 import attnexp
 from attnexp.base import SENTENCE
 from attnexp.config.compose import compose
+from attnexp.data.encode import load_once
 from attnexp.data.text import to_text
 from attnexp.inspect import insight
 from attnexp.report.reading import as_line
 from attnexp.runs import predictions
 from attnexp.runs.result import Run
-from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
 TEXT = "The plot was superb, frabjous!"
@@ -47,7 +47,7 @@ def test_the_example_and_its_mirror_have_opposite_labels(run: Run) -> None:
 
 def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
     model = attnexp.load_model(run.path)
-    data = load_data(model.config.data)
+    data = load_once(model.config.data)
     reviews = [to_text(ids, data.words) for ids in data.test.ids[:50]]
     logits = predictions.load_arrays(run, predictions.FILE)["final"][:50]
     probabilities = model.predict_proba(reviews)

@@ -8,12 +8,12 @@ from samples import stored_study
 from sweeping import SMOKE, Pretend, small
 
 from attnexp.base.errors import UserError
+from attnexp.data.encode import last_read
 from attnexp.runs.manifest import Manifest
 from attnexp.sweeps.folder import assign_folder, manifest_of
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
-from attnexp.training.inputs import last_read
 
 AXIS = "position=none,sinusoidal"
 THREE = "seed=range(3)"

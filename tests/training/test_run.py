@@ -19,12 +19,13 @@ from torch import Tensor
 
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
+from attnexp.data.encode import load_once
 from attnexp.inspect.evaluate import list_errors, measure_again
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
 from attnexp.training import loop, run
-from attnexp.training.inputs import load_data, make_splits
+from attnexp.training.inputs import make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
 
@@ -93,7 +94,7 @@ def test_holdout_touches_the_test_set_once(tmp_path: Path, monkeypatch: Patch) -
 
 def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     """Weights, batches, held-out rows: each follows its own seed, and all of them `seed`."""
-    whole = load_data(config_in(tmp_path).data)
+    whole = load_once(config_in(tmp_path).data)
 
     def draws(*words: str) -> dict[str, Any]:
         config = config_in(tmp_path, "train=holdout", "train.epochs=1", "model.dropout=0", *words)
@@ -134,7 +135,7 @@ def test_a_finished_run_is_repeated_only_when_asked(finished: Run, monkeypatch: 
 def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
     """Words of the file have its vectors, the others their own start; coverage is reported. As many
     threads as the run asks for are set back after it."""
-    words = load_data(config_in(tmp_path).data).words
+    words = load_once(config_in(tmp_path).data).words
     known = words[::2]
     file = tmp_path / "vectors.txt"
     file.write_text("".join(f"{word} {i}.5 1 2 3\n" for i, word in enumerate(known)))

@@ -13,11 +13,11 @@ from small import examples, fit, without_clock
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
+from attnexp.data.encode import load_once
 from attnexp.inspect.evaluate import measure_again
 from attnexp.network.build import build_model
 from attnexp.runs import find, store
 from attnexp.training import loop
-from attnexp.training.inputs import load_data
 from attnexp.training.run import train_run
 
 MODULE = """
@@ -78,7 +78,7 @@ def own(tmp_path: Path, own_module: OwnModule) -> Make:
 
 def test_a_baseline_is_fitted_and_what_it_changes_in_place_is_its_own(own: Make) -> None:
     config = own("model=own:Signs")
-    data = load_data(config.data)
+    data = load_once(config.data)
     arrays = [data.train.ids, data.train.labels, data.test.ids]
     copies = [array.copy() for array in arrays]
     path, result = train_run(config)
