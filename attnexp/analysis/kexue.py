@@ -23,7 +23,6 @@ from attnexp.statistics.intervals import count_inside
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 DEPARTURES = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
-
 FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
 
 

@@ -57,7 +57,7 @@ def _name_data(setups: "pd.Series[Any]", *, has_namesake: bool) -> str:
 def _make_group(
     records: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
-    """The group of all these records, which have a variant now. planned: of `_list_planned`."""
+    """The group of all these records, which have a variant now. planned: from `_list_planned`."""
     runs = records.drop_duplicates("run_id")
     variants = runs.drop_duplicates("variant").set_index("variant")  # the first run of each
     setups: dict[str, Setup] = variants["setup"].to_dict()
@@ -121,8 +121,8 @@ def _list_planned(
 
 
 def _planned_by(study: Manifest, records: pd.DataFrame, finished: Set[str]) -> Iterator[Any]:
-    """Variant, seed and levels of what a study planned for the group of its records: not runs on
-    other data sets, or that finished in another group, as on another content of the data."""
+    """Variant, seed and levels of each run that a study planned for the group of its records: none
+    on other data sets, none that finished in another group, as on other contents of the data."""
     variant_of_run = records.set_index("run_id")["variant"].to_dict()
     variant_of_label = records.set_index("label")["variant"].to_dict()
     source = records["source"].iloc[0]

@@ -37,9 +37,9 @@ def _where_several(runs: pd.DataFrame, column: str, *, within: list[str]) -> "pd
 
 
 def _name_identities(variants: pd.DataFrame) -> dict[str, str]:
-    """Names by identity: the label, and settings in which variants of this, or no, label differ."""
+    """Names by identity: the label, and the settings in which variants of equal label differ."""
     names: dict[str, str] = {}
-    # Of variants with the same name those that vary `seed` keep it, and come before other kinds.
+    # Of variants with the same name those that vary `seed` keep it, so they come first.
     for run in sorted(variants.itertuples(), key=lambda run: run.seed_kind != "seed"):
         namesakes = variants.loc[variants["label"] == run.label, "setup"]
         words = [run.label] if run.label else []

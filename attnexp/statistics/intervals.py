@@ -86,11 +86,11 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
     the form of Wang and Ramdas (arXiv 2310.03722). With scale = 1 + n G, alpha = 0.05 / m and
     k = (scale / alpha²)^(1/n) the interval
 
-        mean ± √((n - 1) (k - 1) / (1 - k / scale)) sd / √n,  infinite where k ≥ scale
+        mean ± √((n - 1) (k - 1) / (1 - k / scale)) · sd / √n,  infinite where k ≥ scale
 
-    holds the true mean at all n together with probability 1 - alpha, if differences are normal. A
-    larger G > 0 narrows it for few seeds and large effects. d, m, step: as in `t_interval`.
-    `docs/statistics.md` has simulated error rates.
+    holds the true mean at all n together with probability 1 - alpha, if differences are normal;
+    `docs/statistics.md` has simulated error rates. A larger G > 0 narrows it for few seeds and
+    large effects. d, m, step: as in `t_interval`.
     """
     return _around_mean(d, step, anytime_factor(np.size(d), m))
 

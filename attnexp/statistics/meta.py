@@ -2,13 +2,14 @@
 
 Random effects: data set i of k has a true difference θ_i ~ N(µ, τ²), and a measured one y_i ~
 N(θ_i, se_i²). The mean has the weights w_i = 1 / (se_i² + τ²), and the standard error 1 / √Σ w_i.
-About it Q = Σ w_i (y_i - mean)². τ² is that at which Q = k - 1, or 0 where Q is smaller with τ² = 0
-(Paule and Mandel, "Consensus Values and Weighting Factors", Journal of Research of the NBS 87,
-1982). The interval of µ is Hartung's and Knapp's, and Sidik's and Jonkman's: k - 1 degrees of
-freedom, and the standard error times √(Q / (k - 1)), which is 1 by the choice of τ², and not let
-below 1 where τ² is 0 (Röver, Knapp and Friede, BMC Medical Research Methodology 15:99, 2015). The
-prediction interval has k - 2 degrees of freedom (Higgins, Thompson and Spiegelhalter, Journal of
-the Royal Statistical Society A 172, 2009).
+About it Q = Σ w_i (y_i - mean)².
+
+τ² is that at which Q = k - 1, or 0 where Q is smaller at τ² = 0 (Paule and Mandel, "Consensus
+Values and Weighting Factors", Journal of Research of the NBS 87, 1982). The interval of µ is
+Hartung's and Knapp's, and Sidik's and Jonkman's: k - 1 degrees of freedom, and the standard error
+times √(Q / (k - 1)), which is 1 by that choice, and not let below 1 where τ² is 0 (Röver, Knapp and
+Friede, BMC Medical Research Methodology 15:99, 2015). The prediction interval has k - 2 degrees of
+freedom (Higgins, Thompson and Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009).
 """
 
 import math
