@@ -103,8 +103,8 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
             notes=[*_describe_what_is_missing(group, metric), *group.notes],
         )
         comparisons.append(comparison)
-    answer = Answer(comparisons=comparisons, metric=metric, means=[])
-    return replace(answer, means=_average_over_data(answer.measured))
+    differences = [row for comparison in comparisons for row in comparison.differences]
+    return Answer(comparisons=comparisons, metric=metric, means=_average_over_data(differences))
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:

@@ -199,6 +199,8 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
     m = max(row.m for row in rows)
     means = [row.interval.mean for row in rows]
     interval, next_bounds = random_effects(means, [row.error for row in rows], m)
+    # Data sets are drawn with their texts, so no second interval can say otherwise.
+    verdict = judge_interval(interval, first.metric, interval.bounds, counted="data sets")
     return Difference(
         data=f"mean over {len(rows)}",
         source=first.source,
@@ -209,10 +211,7 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
         interval=interval,
         next=next_bounds,
         m=m,
-        # Data sets are drawn with their texts, so no second interval can say otherwise.
-        interval_verdict=judge_interval(
-            interval, first.metric, interval.bounds, counted="data sets"
-        ),
+        interval_verdict=verdict,
     )
 
 

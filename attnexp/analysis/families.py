@@ -49,46 +49,47 @@ def differences_from(baseline: str, variants: Sequence[str]) -> Family:
 def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     """The contrasts of a study: simple effects and interactions where two factors are crossed, else
     every variant minus the baseline. variants: levels by factor, by name; the baseline first."""
-    first, *_ = variants
+    baseline, *_ = variants
     variant_at = {tuple(levels.values()): name for name, levels in variants.items()}
     has_two_factors = all(len(levels) == 2 for levels in variant_at)
     crossed: Family = []
     if has_two_factors and len(variant_at) == len(variants):  # No two have the same levels.
-        crossed = _cross_factors(variant_at, list(variants[first]))
-    return crossed or differences_from(first, list(variants))
+        _, second_factor = variants[baseline]
+        crossed = _cross_factors(variant_at, second_factor)
+    return crossed or differences_from(baseline, list(variants))
 
 
-def _cross_factors(variants: Mapping[tuple[str, ...], str], factors: Sequence[str]) -> Family:
-    """Levels of the first factor minus its baseline level, at each level of the second; then what
-    they add there, beyond what they add at the baseline level of the second. variants: by levels of
-    both; the first has the baseline levels."""
-    (base_first, base_second), origin = next(iter(variants.items()))
-    # Beside `data.limit_train=3000` the other level is `10000`.
-    base_second_in_short = base_second.removeprefix(f"{factors[1]}=")
-    effects = []
-    interactions = []
+def _cross_factors(variants: Mapping[tuple[str, ...], str], second_factor: str) -> Family:
+    """Simple effects: a level of the first factor minus its baseline level, at one level of the
+    second. Interactions: a simple effect minus that at the baseline level of the second factor.
+    variants: by levels of both factors; the first has the baseline levels."""
+    base_first, base_second = next(iter(variants))
+    effects: dict[tuple[str, str], Contrast] = {}
     for (first, second), variant in variants.items():
-        at_base_first = variants.get((base_first, second))
-        if first == base_first or at_base_first is None:
+        baseline = variants.get((base_first, second))
+        if first == base_first or baseline is None:
             continue
-        effect = replace(
-            difference(variant, at_base_first),
+        effects[first, second] = replace(
+            difference(variant, baseline),
             within=second,
             variant_level=first,
             baseline_level=base_first,
             suffix=f" within {second}",
         )
-        effects.append(effect)
-        at_base_second = variants.get((first, base_second))
-        if second == base_second or at_base_second is None:
+    # Beside `data.limit_train=3000` the other level is `10000`.
+    base_second_in_short = base_second.removeprefix(f"{second_factor}=")
+    interactions = []
+    for (first, second), effect in effects.items():
+        at_base = effects.get((first, base_second))
+        if second == base_second or at_base is None:
             continue
         interaction = replace(
             effect,
-            weights={variant: 1.0, at_base_first: -1.0, at_base_second: -1.0, origin: 1.0},
-            variant=f"{variant} − {at_base_first}",
-            baseline=f"{at_base_second} − {origin}",
+            weights=effect.weights | {at_base.variant: -1.0, at_base.baseline: 1.0},
+            variant=f"{effect.variant} − {effect.baseline}",
+            baseline=f"{at_base.variant} − {at_base.baseline}",
             within="",
             suffix=f", {second} − {base_second_in_short}",
         )
         interactions.append(interaction)
-    return effects + interactions
+    return [*effects.values(), *interactions]

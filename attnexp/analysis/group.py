@@ -5,7 +5,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -76,7 +75,7 @@ class Group:
         """The group with differences from another variant, in each family that has it."""
         families = []
         for family in self.families:
-            compared = dict.fromkeys(chain.from_iterable(contrast.weights for contrast in family))
+            compared = dict.fromkeys(key for contrast in family for key in contrast.weights)
             families.append(differences_from(name, [*compared]) if name in compared else family)
         notes = self.notes
         if name in self.variants[1:]:

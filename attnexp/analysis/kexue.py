@@ -21,10 +21,8 @@ from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import count_inside
 
 METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
-
 DEPARTURES = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
-
 FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
 
 
@@ -52,7 +50,7 @@ class Agreement:
 
 @cache
 def _read_k_runs() -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-    """K's table, and the settings of his runs by position, with our defaults for `DEPARTURES`."""
+    """K's table, and the settings of K's run by position, with our defaults for `DEPARTURES`."""
     folder = Path(__file__).parent
     settings = json.loads((folder / "kexue.json").read_bytes())
     return pd.read_csv(folder / "kexue.csv"), settings
@@ -60,24 +58,24 @@ def _read_k_runs() -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
 
 def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
-    `METRICS`; no rows for any other run. The number of epochs may differ."""
+    `METRICS`; no rows for any other run. Settings of `FREE` may differ."""
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
+    # K's own values of `DEPARTURES` fit as well as the defaults that are stored.
     compared = {
         key: value
         for key, value in settings.items()
-        if key not in FREE and (key, value) not in DEPARTURES.items()  # K's own values fit as well
+        if key not in FREE and (key, value) not in DEPARTURES.items()
     }
-    alike = [name for name, stored in k_settings.items() if compared.items() <= stored.items()]
-    return table[table["position"].isin(alike)]
+    positions = [name for name, stored in k_settings.items() if compared.items() <= stored.items()]
+    return table[table["position"].isin(positions)]
 
 
 def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
     """Settings among `DEPARTURES` in which a run differs from K's, as `key=value`."""
     values = setup.settings
-    differing = [key for key, k_value in DEPARTURES.items() if values[key] != k_value]
-    return tuple(as_word(key, values[key]) for key in differing)
+    return tuple(as_word(key, values[key]) for key in DEPARTURES if values[key] != DEPARTURES[key])
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
@@ -92,16 +90,20 @@ def agreements_with_k(group: Group) -> list[Agreement]:
     published = published.assign(unlike=setups.map(settings_unlike_k)).set_index(keys)
     published = published[published.index.isin(ours.columns)]
     agreements = []
-    for words, rows in published.groupby("unlike", sort=False):
-        runs = ours[rows.index].dropna().to_numpy()
-        if len(runs) >= FEWEST_SEEDS:
-            others = [np.delete(runs, index, axis=0) for index in range(len(runs))]
-            agreement = Agreement(
-                n=len(runs),
-                unlike=words,
-                num_inside=count_inside(rows["value"].to_numpy(), runs),
-                num_values=len(rows),
-                ours=list(map(count_inside, runs, others)) if len(runs) > FEWEST_SEEDS else [],
-            )
-            agreements.append(agreement)
+    for unlike, rows in published.groupby("unlike", sort=False):
+        seeds = ours[rows.index].dropna().to_numpy()
+        if len(seeds) < FEWEST_SEEDS:
+            continue
+        counts = []
+        if len(seeds) > FEWEST_SEEDS:
+            others = [np.delete(seeds, index, axis=0) for index in range(len(seeds))]
+            counts = list(map(count_inside, seeds, others))
+        agreement = Agreement(
+            n=len(seeds),
+            unlike=unlike,
+            num_inside=count_inside(rows["value"].to_numpy(), seeds),
+            num_values=len(rows),
+            ours=counts,
+        )
+        agreements.append(agreement)
     return agreements

@@ -1,7 +1,6 @@
 """From the rows of runs to groups: runs that may be compared, with the names of their variants."""
 
-from collections.abc import Mapping, Sequence, Set
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import pandas as pd
@@ -24,18 +23,19 @@ ABOUT = ["data", "protocol", *RUN, "run_id", "resample"]
 
 def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> list[Group]:
     """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
-    manifests by the `study` of runs. Rows of the table here are `RunRows.record`."""
-    table = pd.DataFrame([run.record for run in runs])
-    table = table.drop_duplicates(["run_id", "study", "label"])
+    manifests by the `study` of runs. A record is a run as one study has it: `RunRows.record`."""
+    records = pd.DataFrame([run.record for run in runs])
+    records = records.drop_duplicates(["run_id", "study", "label"])
     for key, study in studies.items():
         if study.settings:  # A study knows its kind of seeds, which `seeds.init=0` may hide.
-            table.loc[table["study"] == key, "seed_kind"] = study.seed_kind
-    table["num_contents"] = table.groupby("source")["fingerprint"].transform("nunique")
+            records.loc[records["study"] == key, "seed_kind"] = study.seed_kind
+    num_contents = records.groupby("source")["fingerprint"].nunique()
+    finished = set(records["run_id"])
     groups = []
-    for _, records in table.groupby(["fingerprint", "n_test", "protocol"], sort=False):
-        data = _name_data(records["setup"], has_namesake=records["num_contents"].iloc[0] > 1)
-        named = name_variants(records).assign(data=data)
-        planned = _list_planned(named, studies, set(table["run_id"]))
+    for _, own in records.groupby(["fingerprint", "n_test", "protocol"], sort=False):
+        data = _name_data(own["setup"], has_namesake=num_contents[own["source"].iloc[0]] > 1)
+        named = name_variants(own).assign(data=data)
+        planned = _list_planned(named, studies, finished)
         groups.append(_make_group(named, planned, studies))
     return groups
 
@@ -55,14 +55,13 @@ def _name_data(setups: "pd.Series[Any]", *, has_namesake: bool) -> str:
 
 
 def _make_group(
-    named: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
+    records: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
 ) -> Group:
-    """The group of runs. named: records with variant and data, one for each study that has the run.
-    planned: as `_list_planned` gives them."""
-    runs = named.drop_duplicates("run_id")  # which several studies may have
-    firsts = runs.drop_duplicates("variant").set_index("variant")
-    setups: dict[str, Setup] = firsts["setup"].to_dict()
-    first = firsts.iloc[0]
+    """The group of all these records, which have a variant now. planned: from `_list_planned`."""
+    runs = records.drop_duplicates("run_id")
+    variants = runs.drop_duplicates("variant").set_index("variant")  # the first run of each
+    setups: dict[str, Setup] = variants["setup"].to_dict()
+    first = runs.iloc[0]
     facts = first["setup"].facts  # of the data: all variants share those that are read here
     epochs = pd.concat([*runs["epochs"]], keys=runs["run_id"], names=["run_id"])
     epochs = runs[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
@@ -71,7 +70,7 @@ def _make_group(
     points, measured = _measure_endpoints(epochs, ENDPOINTS[first["protocol"]])
     largest_classes = [bits for bits in runs["largest_class"] if bits]
     guess = unpack_bits(largest_classes[0], facts["n_test"]) if largest_classes else None
-    versions = {str(made): made for made in chain.from_iterable(runs["made_by"])}
+    versions = {str(made): made for made_by in runs["made_by"] for made in made_by}
     return Group(
         data=first["data"],
         source=first["source"],
@@ -80,7 +79,7 @@ def _make_group(
         points=points,
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
         epochs=pd.concat([by_epoch[by_epoch["variant"] == variant] for variant in setups]),
-        families=_make_families(planned, firsts["seed_kind"]),
+        families=_make_families(planned, variants["seed_kind"]),
         published=pd.concat(
             k_rows_like(setup.settings, facts).assign(variant=name)
             for name, setup in setups.items()
@@ -89,11 +88,11 @@ def _make_group(
         right=_unpack_answers(measured, points, facts["n_test"]),
         runs=runs[["variant", "seed", "run_id", "folder", "command"]],
         made_by=list(versions.values()),
-        studies=[studies[key] for key in named["study"].unique() if key in studies],
+        studies=[studies[key] for key in records["study"].unique() if key in studies],
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=guesses(facts.get("largest_class"), len(facts["classes"])),
         guess=guess,
-        sequential=frozenset(named.loc[named["sequential"], "variant"]),
+        sequential=frozenset(records.loc[records["sequential"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
 
@@ -105,37 +104,44 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
 
 
 def _list_planned(
-    named: pd.DataFrame, studies: Mapping[str, Manifest], finished: Set[str]
+    records: pd.DataFrame, studies: Mapping[str, Manifest], finished: Set[str]
 ) -> pd.DataFrame:
-    """Runs that the studies of these records planned on their data set, but those that finished in
-    another group, such as one of another content of the data. Columns study, variant, seed, and
-    levels of two crossed factors, if any; the baselines first. finished: ids, of all groups."""
-    kinds = named.groupby("variant")["seed_kind"].transform("first")
+    """What the studies of these records planned for their group, finished or not: study, variant,
+    seed, and levels of two crossed factors, if any; the baselines first. finished: ids of the runs
+    of all groups."""
+    kinds = records.groupby("variant")["seed_kind"].transform("first")
     # A run that two studies have, of different kinds of seeds, counts in the first.
-    counted = named[named["seed_kind"] == kinds]
+    counted = records[records["seed_kind"] == kinds]
     planned = []
-    for key, records in counted.groupby("study", sort=False):
+    for key, own in counted.groupby("study", sort=False):
         study = studies.get(str(key))
-        if study is None:
-            continue
-        variant_of_run = records.set_index("run_id")["variant"].to_dict()
-        variant_of_label = records.set_index("label")["variant"].to_dict()
-        in_other_groups = finished - variant_of_run.keys()
-        source = records["source"].iloc[0]
-        for run in study.runs:
-            label = run.variant
-            data_sets = study.settings.get(label)  # Older studies do not say.
-            if run.run_id in in_other_groups or (data_sets and source not in data_sets):
-                continue
-            # A run that has not finished has the variant of its label, or is called so.
-            variant = variant_of_label.get(label, label)
-            variant = variant_of_run.get(run.run_id, variant)
-            planned.append((key, variant, run.seed, study.variants[label]))
+        if study is not None:
+            planned += [(key, *row) for row in _planned_by(study, own, finished)]
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
 
 
+def _planned_by(study: Manifest, records: pd.DataFrame, finished: Set[str]) -> Iterator[Any]:
+    """Variant, seed and levels of each run that a study planned for the group of its records: none
+    on other data sets, none that finished in another group, as on other contents of the data."""
+    variant_of_run = records.set_index("run_id")["variant"].to_dict()
+    variant_of_label = records.set_index("label")["variant"].to_dict()
+    source = records["source"].iloc[0]
+    for run in study.runs:
+        label = run.variant
+        data_sets = study.settings.get(label)  # Older studies do not say.
+        if data_sets and source not in data_sets:
+            continue
+        variant = variant_of_run.get(run.run_id)
+        if variant is None:
+            if run.run_id in finished:
+                continue
+            variant = variant_of_label.get(label, label)  # of other runs of its label, if any
+        yield variant, run.seed, study.variants[label]
+
+
 def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[Family]:
-    """The family of each study, and one of what none has planned, by kind of seeds of variants."""
+    """The family of each study; then, for each kind of seeds, one of the variants that no study
+    planned, compared with the first variant of this kind. seed_kinds: by variant."""
     families = []
     planned_variants = planned.drop_duplicates(["study", "variant"])
     for _, plan in planned_variants.groupby("study", sort=False):
@@ -149,26 +155,29 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
 
 
 def _measure_endpoints(
-    epochs: pd.DataFrame, points: Sequence[Endpoint]
+    epochs: pd.DataFrame, candidates: Sequence[Endpoint]
 ) -> tuple[list[Endpoint], pd.DataFrame]:
-    """The endpoints of a protocol, and a row for each run there, with its metrics and correct. An
-    endpoint at the same epochs as the one before it, on the same texts, is left out."""
-    parts = {}
+    """Endpoints, and a row for each run there, with its metrics and correct. candidates: of the
+    protocol; one at the same epochs and on the same texts as another before it is left out."""
+    points = []
     selections = []
-    for point in points:
+    parts = []
+    for point in candidates:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
         selection = (point.measured, chosen.to_dict())
         if selection in selections:
             continue
+        points.append(point)
         selections.append(selection)
         at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
+        # `val_accuracy` becomes accuracy, and so on; gap is made of two others.
         names = {f"{point.measured}_{name}": name for name in BY_NAME if name != "gap"}
         columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
         at_point = at_point.reindex(columns=columns).rename(columns=names)
         gap = at_point["train_accuracy_after"] - at_point["accuracy"]
-        parts[point] = at_point.assign(point=point.name, gap=gap)
-    return list(parts), pd.concat(parts.values())
+        parts.append(at_point.assign(point=point.name, gap=gap))
+    return points, pd.concat(parts)
 
 
 def _unpack_answers(

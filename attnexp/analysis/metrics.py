@@ -22,13 +22,12 @@ METRICS = (
 """Metrics at an endpoint. Results that lack one are shown without it."""
 
 ACCURACY = METRICS[0]
-
 BY_NAME = {metric.name: metric for metric in METRICS}
 
 METRIC_OF_COLUMN = {
     f"{prefix}{metric.name}": metric for prefix in ("", "train_", "val_") for metric in METRICS
 }
-"""How columns of endpoints and epochs are shown."""
+"""The metric of each column of endpoints and epochs, such as loss of `val_loss`."""
 
 
 def planned_metric(study: Manifest) -> MetricSpec:
@@ -59,4 +58,6 @@ def choose_metric(
         raise UserError(
             f"Give --margin, the smallest difference of {name} that matters, in its unit."
         )
-    return replace(metric, margin=plan.margin) if plan.is_share else metric
+    if plan.is_share:  # A margin in points is one of any share.
+        return replace(metric, margin=plan.margin)
+    return metric

@@ -16,30 +16,30 @@ def name_variants(runs: pd.DataFrame) -> pd.DataFrame:
     # A run takes its label from the first study that has it; runs without a label come last.
     has_label = runs["label"] != ""
     unlabelled = runs[~has_label].sort_values("num_departures", kind="stable")
-    firsts = pd.concat([runs[has_label], unlabelled]).drop_duplicates("run_id")
+    once = pd.concat([runs[has_label], unlabelled]).drop_duplicates("run_id")
 
-    firsts["identity"] = firsts["key"] + firsts["seed_kind"]
+    once["identity"] = once["key"] + once["seed_kind"]  # Runs of one identity are one variant.
     # Variants of a study may differ by `seeds.*` alone.
-    firsts["identity"] += _tell_apart(firsts, "label", within=["identity", "study"])
+    once["identity"] += _where_several(once, "label", within=["identity", "study"])
     # Two results for one seed differ by something that no setting names.
-    firsts["identity"] += _tell_apart(firsts, "run_id", within=["identity", "seed"])
+    once["identity"] += _where_several(once, "run_id", within=["identity", "seed"])
 
-    names = _name_identities(firsts.drop_duplicates("identity"))
-    firsts["variant"] = firsts["identity"].map(names)
-    return firsts[["run_id", "variant"]].merge(runs, on="run_id")
+    names = _name_identities(once.drop_duplicates("identity"))
+    once["variant"] = once["identity"].map(names)
+    return once[["run_id", "variant"]].merge(runs, on="run_id")
 
 
-def _tell_apart(runs: pd.DataFrame, column: str, *, within: list[str]) -> "pd.Series[str]":
-    """The texts of a column where runs that are equal in others differ in it, else empty texts:
-    added to an identity, they split it."""
+def _where_several(runs: pd.DataFrame, column: str, *, within: list[str]) -> "pd.Series[str]":
+    """The texts of a column where runs that are equal in the columns `within` have several of them,
+    else empty texts."""
     num_values = runs.groupby(within)[column].transform("nunique")
     return runs[column].where(num_values > 1, "")
 
 
 def _name_identities(variants: pd.DataFrame) -> dict[str, str]:
-    """Names by identity: the label, and the settings in which variants of this label differ."""
+    """Names by identity: the label, and the settings in which variants of equal label differ."""
     names: dict[str, str] = {}
-    # Variants that vary `seed` take a name before those of other kinds that have the same.
+    # Of variants with the same name those that vary `seed` keep it, so they come first.
     for run in sorted(variants.itertuples(), key=lambda run: run.seed_kind != "seed"):
         namesakes = variants.loc[variants["label"] == run.label, "setup"]
         words = [run.label] if run.label else []

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.options import did_you_mean
 from attnexp.data.read import read_table
-from attnexp.statistics.defaults import MARGIN
 from attnexp.statistics.verdict import MetricSpec
 
 SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
@@ -52,16 +52,16 @@ def read_results(
     rows = _choose_columns(cells, columns)
     unused = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
-    listed = _list_differing(unused, keys)
-    _refuse_rows(rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {listed}")
+    in_run = _list_differing(unused, keys)
+    _refuse_rows(rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {in_run}")
     rows, spec = _make_spec(metric, rows, lower, margin)
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)
     groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
     notes = groups[0].notes
-    listed = _list_differing(unused, rows[["data", "variant"]])
-    if listed:
-        notes.append(f"Not used: {listed}. A column dataset separates data sets.")
+    in_variant = _list_differing(unused, rows[["data", "variant"]])
+    if in_variant:
+        notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
     if len(rows) < len(cells):
         notes.append(f"Left out: {len(cells) - len(rows):,} rows with an empty {metric}.")
     if spec.higher_is_better and metric not in METRIC_OF_COLUMN:
@@ -122,27 +122,27 @@ def _make_spec(
 ) -> tuple[pd.DataFrame, MetricSpec]:
     """The rows, with shares in place of per cent, and how their metric is judged. If more is
     better, values in 0 to 1 are shares, and those of `accuracy` and `macro_f1` above 1 are per
-    cent: they are shown in %, and their margin is in points, `MARGIN` if None. Others have a unit
-    of their own. Raises `UserError`."""
+    cent: they are shown in %, and their margin is in points, 0.25 if None. Others need a margin, in
+    their own unit. Raises `UserError`."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     more_is_better = known.higher_is_better and not lower
     values = rows["value"]
-    is_share = more_is_better and bool(values.between(0, 1).all())
-    if more_is_better and known.is_share and not is_share:
+    has_shares = bool(values.between(0, 1).all())
+    is_share = more_is_better and (has_shares or known.is_share)
+    if is_share and not has_shares:
         is_wrong = ~values.between(1, 100)
         _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
         rows = rows.assign(value=values / 100)
-        is_share = True
+    spec = MetricSpec(name=name, is_share=is_share, higher_is_better=more_is_better)
     request = f"Give --margin, the smallest difference of {name} that matters, in"
     if is_share:
-        points = 100 * MARGIN if margin is None else margin
-        if points <= SMALLEST_MARGIN:
+        if margin is None:
+            return rows, spec
+        if margin <= SMALLEST_MARGIN:
             raise UserError(f"{request} points (half a point is 0.5).")
-        margin = points / 100
     elif margin is None or margin <= 0:
         raise UserError(f"{request} its unit.")
-    spec = MetricSpec(name=name, is_share=is_share, higher_is_better=more_is_better, margin=margin)
-    return rows, spec
+    return rows, replace(spec, margin=margin / spec.unit)
 
 
 def _make_group(

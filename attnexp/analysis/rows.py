@@ -37,16 +37,20 @@ class Setup:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """What `make_groups` tells groups apart by, and variants (key, seed_kind)."""
+        """What `make_groups` tells groups apart by, and variants: key, and seed_kind, the source of
+        chance that differs between runs, `seed` or those of `seeds.` that a config sets, such as
+        `seeds.init`. Runs of different kinds are never pooled."""
         vectors = self.facts.get("vectors")
+        seeds = self.config["seeds"]
+        seed_kinds = [f"seeds.{name}" for name, number in seeds.items() if number is not None]
         return {
             "protocol": self.protocol,
             "source": self.facts["name"],
             "fingerprint": self.facts["fingerprint"],
             "n_test": self.facts["n_test"],
             "key": json.dumps([self.settings, self.code, vectors], sort_keys=True),
-            "seed_kind": kind_of_seeds(self.config),
-            "resample": self.config["seeds"].get("resample"),
+            "seed_kind": " ".join(seed_kinds) or "seed",
+            "resample": seeds.get("resample"),
         }
 
 
@@ -106,10 +110,3 @@ def as_rows(run: Run, study: str = "") -> RunRows:
         folder=run.path,
         command=shlex.join(result.provenance.get("argv", ())),
     )
-
-
-def kind_of_seeds(config: dict[str, Any]) -> str:
-    """The source of chance that differs between runs: `seed`, or those of `seeds.` that a config
-    sets, such as `seeds.init`. Runs of different kinds are never pooled."""
-    sources = [f"seeds.{name}" for name, number in config["seeds"].items() if number is not None]
-    return " ".join(sources) or "seed"

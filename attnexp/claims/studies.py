@@ -9,7 +9,6 @@ claims, both are judged.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,11 +79,11 @@ def find_group(
     """The study's group on IMDB in which all variants of these families have `min_seeds` seeds;
     these families are judged, in place of the study's own. as_k_ran: variants with K's settings
     alone count. Raises `UserError` where there is none."""
-    names = [name for contrast in chain(*families) for name in contrast.weights]
-    variants = list(dict.fromkeys(names))
+    contrasts = [contrast for family in families for contrast in family]
+    variants = list(dict.fromkeys(name for contrast in contrasts for name in contrast.weights))
     for group in load_groups([study]):
-        by_k = group.published["variant"].unique()
-        as_k = {name for name in by_k if not settings_unlike_k(group.setups[name])}
+        k_runs = group.published["variant"].unique()
+        as_k = {name for name in k_runs if not settings_unlike_k(group.setups[name])}
         if group.data != "imdb" or (as_k_ran and not as_k.issuperset(variants)):
             continue
         # Differences are paired, so that only seeds of all variants count.
@@ -95,7 +94,7 @@ def find_group(
 
 
 def compare_at_endpoints(group: Group) -> list[Difference]:
-    """Differences at `best` and then at `final`; at `final` alone where that is the best epoch."""
+    """Differences at `best`, then `final`, as names sort; `final` alone if it is the best epoch."""
     return sorted(compare([group], ACCURACY).differences, key=lambda row: row.endpoint.name)
 
 
@@ -106,12 +105,13 @@ def weigh_differences(
     same epoch. within: as in `Evidence`."""
     rows = compare_at_endpoints(group)
     points = {row.endpoint.name for row in rows}
+    has_several = len(rows) > len(points)  # differences at an endpoint
     parts = []
     for row in rows:
         point = row.endpoint.name
-        name = point if len(rows) == len(points) else f"{point}, {row.contrast.name}"
+        name = f"{point}, {row.contrast.name}" if has_several else point
         decides = point in deciding or "best" not in points
-        parts.append(Evidence(name, row.interval, decides, within))
+        parts.append(Evidence(name, row.interval, decides=decides, within=within))
     return parts
 
 
@@ -119,23 +119,25 @@ def weigh_differences(
 def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     """An interval of learned minus sinusoidal, after the last epoch, beyond 0.25 points and beyond
     a quarter of what sinusoidal gives."""
-    families = [difference("sinusoidal", "none")], [difference("learned", "sinusoidal")]
-    rows = compare_at_endpoints(find_group(study, *families))
-    gains = {row.endpoint: row.interval.mean for row in rows if row.contrast.baseline == "none"}
+    gain = difference("sinusoidal", "none")
+    distance = difference("learned", "sinusoidal")
+    rows = compare_at_endpoints(find_group(study, [gain], [distance]))
+    gains = {row.endpoint: row.interval.mean for row in rows if row.contrast == gain}
     parts = []
     for row in rows:
-        if row.contrast.variant == "learned":
+        if row.contrast == distance:
+            point = row.endpoint.name
             bound = max(MARGIN, CLOSE * abs(gains[row.endpoint]))
-            name = f"{row.endpoint.name} (close: ±{100 * bound:.2f})"
-            parts.append(Evidence(name, row.interval, row.endpoint.name == "final", bound))
+            name = f"{point} (close: ±{100 * bound:.2f})"
+            parts.append(Evidence(name, row.interval, decides=point == "final", within=bound))
     return judge_evidence(parts)
 
 
 @claim("C11", "K", "Adding and concatenating PE both work", "position")
 def adding_and_concatenating_positions_both_work(study: Path) -> Finding:
     """An interval of either minus none, after the last epoch, below 0."""
-    families = [difference("concat", "none")], [difference("sinusoidal", "none")]
-    return judge_evidence(weigh_differences(find_group(study, *families), ["final"]))
+    group = find_group(study, [difference("concat", "none")], [difference("sinusoidal", "none")])
+    return judge_evidence(weigh_differences(group, ["final"]))
 
 
 @claim("C20", "K", "The published table of ten epochs is reproduced", "blog")

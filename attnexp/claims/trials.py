@@ -39,9 +39,9 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     rises = t_interval(validation - running)
     distances = t_interval(after - validation)
     verdict = join_verdicts([judge_above(rises), judge_above(distances, -CLOSE)])
-    names = ("running", "after", "validation")
-    means = 100 * np.mean(rows, axis=0)
-    sds = 100 * np.std(rows, axis=0, ddof=1)
-    columns = zip(names, means, sds, strict=True)
-    texts = [f"{name} {mean:.1f} ± {sd:.1f}" for name, mean, sd in columns]
+    texts = []
+    columns = {"running": running, "after": after, "validation": validation}
+    for name, accuracies in columns.items():
+        percents = 100 * accuracies
+        texts.append(f"{name} {percents.mean():.1f} ± {percents.std(ddof=1):.1f}")
     return Finding(verdict, f"{', '.join(texts)} %", len(SEEDS))

@@ -1,12 +1,13 @@
 """`attnexp probe`: what finished runs do under interventions, as groups of variants.
 
-A model under an intervention is a variant, such as `pe, shuffle`, and so is each of its heads, `pe,
-head 1`: `compare` judges them like any other.
+An intervention is a word, such as `no_head=2`; the empty one, `UNTOUCHED`, changes nothing. A model
+under an intervention is a variant, such as `pe, shuffle`, and so is each of its heads, `pe, head
+1`: `compare` judges them like any other.
 
-A row is the untouched model, the model under an intervention, or a head of its attention, with the
-keys name (`shuffle`, `head 1`; empty for the untouched model), num_texts and either accuracy, flips
-(share of answers that change) and right (1 or 0 of each text) or entropy. Those of a run are kept
-in its folder; beside those of other runs they have data, variant (of the untouched model) and seed.
+A row has name (the word, but `head 1` and so on for `attention`), num_texts, and either accuracy,
+flips (share of answers that change) and right (1 or 0 of each text), or entropy. The rows of a run
+are kept in its folder by word; beside those of other runs they also have data, variant (of the
+untouched model) and seed.
 """
 
 import json
@@ -48,8 +49,7 @@ from attnexp.training.loop import Examples, predict
 METRICS = ["accuracy", "flips", "entropy"]
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
 SCHEMA = 5
-UNTOUCHED = ""  # the intervention that is none
-
+UNTOUCHED = ""
 Row = dict[str, Any]
 
 
@@ -77,7 +77,8 @@ def probe_studies(
             rows += read_published(file, words)
         else:
             folders.append(path)
-    for group in load_groups(folders) if folders else []:
+    groups = load_groups(folders) if folders else []
+    for group in groups:
         for run in group.runs.itertuples():
             if run.folder is None:
                 raise UserError("A published study holds no models. Name folders of your own runs.")
@@ -87,27 +88,26 @@ def probe_studies(
             about = {"data": group.data, "variant": run.variant, "seed": run.seed}
             rows += [about | row for row in measured]
             notes += [f"{run.variant}, {line}" for line in impossible]
-    frame = pd.DataFrame(rows)
-    # The variant of a changed model is named `pe, shuffle`.
-    suffix = frame["name"].radd(", ").where(frame["name"] != UNTOUCHED, "")
-    frame = frame.assign(untouched=frame["variant"], variant=frame["variant"] + suffix)
+    frame = pd.DataFrame(rows).rename(columns={"variant": "untouched"})
+    changed = frame["untouched"] + ", " + frame["name"]
+    frame["variant"] = changed.where(frame["name"] != UNTOUCHED, frame["untouched"])
     notes = list(dict.fromkeys(notes))
     by_data = frame.groupby(["data", "num_texts"], sort=False)
     return [_make_group(source, num_texts, own, notes) for (source, num_texts), own in by_data]
 
 
 def read_published(file: Path, words: Sequence[str]) -> list[Row]:
-    """Rows of the untouched models and of the interventions that words name. The file holds which
-    texts an intervention won and lost: right is 1 and -1 there, and 0 for all texts of the
-    untouched model, so that differences are those of the answers. Raises `UserError` without any.
-    """
+    """Rows of the untouched models and of the interventions that words ask for, `no_head` for each
+    `no_head=NUMBER`. The file holds which texts an intervention won and lost: right is 1 and -1
+    there, and 0 for the untouched model, which keeps their differences. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
         frame = pd.read_parquet(file)
-        names = frame["intervention"]
-        is_named = names.isin(words) | names.str.partition("=")[0].isin(words)
-        if not is_named.any():
+        interventions = frame["intervention"]
+        without_number = interventions.str.partition("=")[0]
+        is_wanted = interventions.isin(words) | without_number.isin(words)
+        if not is_wanted.any():
             raise UserError(f"{file} has none of {', '.join(words)}.")
-        return list(frame[is_named | (names == UNTOUCHED)].to_dict("records"))
+        return list(frame[is_wanted | (interventions == UNTOUCHED)].to_dict("records"))
 
 
 def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str]) -> Group:
@@ -151,58 +151,58 @@ def probe_run(
     is not measured again. trust: options of `load_trained`."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0) * settings.get("layers", 1)  # none without attention
-    names = [UNTOUCHED, *choose_interventions(words, num_heads)]
+    interventions = [UNTOUCHED, *choose_interventions(words, num_heads)]
     num_test = run.result.data["n_test"]
     num_texts = min(limit or num_test, num_test)
 
     file = run.path / f"probe_{num_texts}.json"
     rows = load_rows(file)
-    missing = [name for name in names if name not in rows]
+    missing = [word for word in interventions if word not in rows]
     impossible = []
     if missing:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
         config, model, test = load_trained(run, overrides, **trust)
         untouched = most_probable(predict(model, test, config.train.precision))
-        for name in missing:
+        for word in missing:
             try:
-                measured = _measure(name, model, test, config.train.precision, untouched)
+                measured = _measure(word, model, test, config.train.precision, untouched)
             except UserError:  # A function of the user's has failed.
                 raise
             except ValueError as error:
-                impossible.append(f"{name}: {error}")
+                impossible.append(f"{word}: {error}")
                 continue
-            rows[name] = [{"num_texts": num_texts, **row} for row in measured]
+            rows[word] = [{"num_texts": num_texts, **row} for row in measured]
             with atomic_write(file) as opened:
                 opened.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
-    return [row for name in names for row in rows.get(name, [])], impossible
+    return [row for word in interventions for row in rows.get(word, [])], impossible
 
 
 def load_rows(file: Path) -> dict[str, list[Row]]:
-    """Stored rows by intervention, but for those of functions of the user's own, which may have
-    changed; none if they are of another version."""
+    """Stored rows by intervention, without those of the user's functions, which may have changed;
+    none if they are of another version."""
     if not file.exists():
         return {}
     with reading(file, "Delete it, and it is measured again."):
         document = json.loads(file.read_bytes())
         rows = document["rows"] if document["schema"] == SCHEMA else {}
-        return {name: rows[name] for name in rows if ":" not in name}
+        return {word: rows[word] for word in rows if ":" not in word}
 
 
 def _measure(
-    name: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
+    word: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
 ) -> list[Row]:
-    """Rows of an intervention. `UNTOUCHED` and `ATTENTION`, which has a row a head, change nothing.
-    untouched: the classes (n texts,) of the untouched model. Raises `ValueError` where the model
-    lacks what the intervention acts on."""
-    if name == ATTENTION:
+    """Rows of an intervention: a row for each head of `ATTENTION`, else one. untouched: the classes
+    (n texts,) of the untouched model. Raises `ValueError` where the model lacks what the
+    intervention acts on."""
+    if word == ATTENTION:
         entropies = measure_heads(model, test.ids)
         return [
             {"name": f"head {head}", "entropy": value} for head, value in enumerate(entropies, 1)
         ]
-    answers = untouched if name == UNTOUCHED else _answer(name, model, test, precision)
+    answers = untouched if word == UNTOUCHED else _answer(word, model, test, precision)
     is_right = answers == test.truth
     row = {
-        "name": name,
+        "name": word,
         "accuracy": float(is_right.mean()),
         "flips": float((answers != untouched).mean()),
         "right": is_right.astype(int).tolist(),
@@ -210,11 +210,11 @@ def _measure(
     return [row]
 
 
-def _answer(name: str, model: nn.Module, test: Examples, precision: Precision) -> Any:
+def _answer(word: str, model: nn.Module, test: Examples, precision: Precision) -> Any:
     """The most probable classes (n texts,) under an intervention."""
-    with guard([name] if ":" in name else []):
+    with guard([word] if ":" in word else []):
         # A function of the user's may write into the ids that it gets, hence a copy.
-        change = load_intervention(name)(test.ids.clone(), model)
+        change = load_intervention(word)(test.ids.clone(), model)
         if isinstance(change, Tensor):
             test = Examples(change, test.labels)
             change = nullcontext()
@@ -223,27 +223,25 @@ def _answer(name: str, model: nn.Module, test: Examples, precision: Precision) -
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:
-    """Entropy of attention by head: a mean over the tokens of texts (n, T), of which NUM_READ are
-    read, evenly spaced.
+    """Entropy of attention by head, through all layers: a mean over the tokens of texts (n, T), of
+    which NUM_READ are read, evenly spaced.
 
-    Heads are numbered through all layers. Each token's entropy is divided by its maximum, the
-    logarithm of the number of keys that get any weight, so 1 is uniform attention. Weights that do
-    not sum to 1 (`mask.mode=mul`) are divided by their sum first.
+    Each token's entropy is divided by its maximum, the logarithm of the number of keys that get any
+    weight, so 1 is uniform attention. Weights that do not sum to 1 (`mask.mode=mul`) are divided by
+    their sum first.
     """
-    entropies = []
     num_read = min(NUM_READ, len(ids))
     indices = torch.linspace(0, len(ids) - 1, num_read).long()
     _, maps, is_real = forward(model, ids[indices.to(ids.device)])
     if not maps:
         raise ValueError("the model has no attention")
+    entropies = []
     for weights in maps:  # (B, H, T queries, T keys)
-        is_seen = weights > 0
-        num_keys = is_seen.sum(dim=-1)
-        highest = num_keys.clamp(min=2).log()
+        num_keys = (weights > 0).sum(dim=-1)
+        highest = num_keys.clamp(min=2).log()  # One key has entropy 0, whatever it is divided by.
         shares = F.normalize(weights, p=1, dim=-1)
         entropy = torch.special.entr(shares).sum(dim=-1)  # (B, H, T)
-        relative = (entropy / highest).clamp(0, 1)  # which rounding may leave
-        by_token = relative.transpose(1, 2)  # (B, T, H)
-        of_tokens = by_token[is_real]  # (tokens, H)
+        relative = (entropy / highest).clamp(0, 1)  # Rounding may go beyond.
+        of_tokens = relative.transpose(1, 2)[is_real]  # (tokens, H)
         entropies += of_tokens.mean(dim=0).tolist()
     return entropies

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from itertools import chain
 from typing import Any
 
 from attnexp.analysis.contrasts import NO_BOUNDS, Difference
@@ -67,7 +66,7 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
 
 def is_cut(row: Difference) -> bool:
     """Whether an interval goes beyond what a difference can be."""
-    ends = chain(*_whole_intervals(row))
+    ends = [end for bounds in _whole_intervals(row) for end in bounds]
     return any(_largest_size(row) < abs(end) < math.inf for end in ends)
 
 
@@ -78,14 +77,36 @@ def _largest_size(row: Difference) -> float:
 
 def _whole_intervals(row: Difference) -> list[Bounds]:
     """The interval that decides, and the wider one: for other texts, or for the next data set."""
-    wider = row.next if row.is_mean else row.texts
-    return [row.interval.bounds, wider or NO_BOUNDS]
+    return [row.interval.bounds, row.next or row.texts or NO_BOUNDS]
 
 
 def size_of(row: Difference) -> str:
     """The mean of a difference with the interval that decides."""
     deciding, _ = intervals_of(row)
     return format_size(row.interval.mean, deciding, row.metric)
+
+
+def format_difference(row: Difference) -> dict[str, str]:
+    """Every cell that a table can have of a difference, by heading."""
+    deciding, wider = [format_interval(bounds, row.metric) for bounds in intervals_of(row)]
+    num_stored = f", n = {row.texts_n}" if 0 < row.texts_n < row.interval.n else ""
+    p = "<0.001" if row.p < 0.001 else f"{row.p:.3f}"
+    return {
+        "data": row.data,
+        "protocol": row.protocol,
+        "at": row.endpoint.label,
+        "difference": row.contrast.name,
+        "n": str(row.interval.n),
+        "data sets": str(row.interval.n),
+        "mean": format_number(row.interval.mean, row.metric, "+"),
+        "sd": format_number(row.interval.sd, row.metric),
+        "other seeds": deciding,
+        "95 %": deciding,
+        "other texts too": wider + num_stored,
+        "next data set": wider,
+        "p": NONE if math.isnan(row.p) else p,
+        "verdict": row.words,
+    }
 
 
 def name_of(row: Difference) -> str:

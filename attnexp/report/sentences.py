@@ -40,7 +40,7 @@ def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
     """The settings that all variants of these groups share, by key."""
     variants = [setup.settings.items() for group in groups for setup in group.setups.values()]
     first: Iterable[tuple[str, Any]] = variants[0] if variants else ()
-    return {key: value for key, value in first if all((key, value) in items for items in variants)}
+    return dict(item for item in first if all(item in items for items in variants))
 
 
 def describe_settings(shared: dict[str, Any]) -> str:
@@ -66,7 +66,7 @@ def describe_variants(group: Group) -> dict[str, str]:
 
 
 def describe_comparisons(answer: Answer) -> Iterator[str]:
-    """Epochs of endpoints that differ between variants, of one group; how K's run agrees; notes."""
+    """The epochs of each endpoint that has a remark, of one group; how K's run agrees; notes."""
     if len(answer.groups) == 1:
         rows = answer.endpoints.drop_duplicates(["variant", "point"])
         for point in answer.groups[0].points:
@@ -107,7 +107,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]
         "parameters": {name: setup.facts.get("parameters") for name, setup in group.setups.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
-        "metrics": [metric.name],
+        "metrics": [metric.name],  # This and margins are lists of one in the JSON document.
         "margins": [f"±{metric.margin_text}{unit}"],
         "code": _list_own_code(group),
         "alpha": ALPHA,

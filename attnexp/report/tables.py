@@ -15,15 +15,7 @@ from attnexp.analysis.kexue import settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base.errors import UserError
 from attnexp.report import TableName
-from attnexp.report.cells import (
-    NONE,
-    format_interval,
-    format_mean,
-    format_number,
-    format_span,
-    intervals_of,
-    is_cut,
-)
+from attnexp.report.cells import format_difference, format_mean, format_span, is_cut
 from attnexp.report.table import Table
 from attnexp.runs import predictions
 from attnexp.runs.find import load_run
@@ -38,16 +30,11 @@ UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
 
+# Columns of the default answer, of means over data sets, and of all numbers that a paper quotes.
 ABOUT = ["data", "protocol", "at", "difference"]
-
 VERDICT = [*ABOUT, "n", "mean", "other seeds", "other texts too", "verdict"]
-"""Columns of the default answer."""
-
 OVER_DATA = [*ABOUT[1:], "data sets", "mean", "95 %", "next data set", "verdict"]
-"""Columns of means over data sets."""
-
 QUOTED = [*ABOUT, "n", "mean", "sd", "other seeds", "other texts too", "p"]
-"""Every number of a difference: what a paper quotes."""
 
 
 def make_table(name: TableName, answer: Answer) -> Table:
@@ -66,6 +53,7 @@ def tabulate_means(answer: Answer) -> Table:
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
+    # `final loss`; `loss` of other trainers; `final` where nothing but accuracy is shown.
     headings = rows["at"] + " " + rows["metric"]
     headings = headings.str.removeprefix(f"{RESULT.label} ")
     if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
@@ -175,18 +163,17 @@ def _pivot(
     heading: str = "metric",
 ) -> Table:
     """A table with a line for each combination of keys, and means in columns named by the column
-    `heading`. A variant that is alone is named where other keys do not tell lines apart."""
-    last = keys[-1]  # n, epoch, at or texts: what tells the lines of one variant apart
-    if rows["variant"].nunique() == 1 and rows[last].nunique() > 1:
+    `heading`. A variant that is alone is named where the last key does not tell lines apart."""
+    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows.to_dict("records"):
-        key = tuple(str(row[name]) for name in keys)
-        line = lines.setdefault(key, dict(zip(keys, key, strict=True)))
-        metric = metrics.get(row["metric"], UNKNOWN)
-        line[row[heading]] = format_mean(row, metric)
-    frame = rows.drop(columns="at", errors="ignore")
-    return Table(title=title, frame=frame, lines=[*lines.values()])
+    lines = []
+    for values, means in rows.groupby(keys, sort=False):
+        line = dict(zip(keys, map(str, values), strict=True))
+        for mean in means.to_dict("records"):
+            metric = metrics.get(mean["metric"], UNKNOWN)
+            line[mean[heading]] = format_mean(mean, metric)
+        lines.append(line)
+    return Table(title=title, frame=rows.drop(columns="at", errors="ignore"), lines=lines)
 
 
 def tabulate_classes(answer: Answer) -> Table:
@@ -216,10 +203,11 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     classes = run.result.classes
     measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
     frame = pd.DataFrame(measures, classes)
-    macro = frame.mean()  # before the shares below, which have no mean
+    macro = frame.mean()  # without the shares below, which have no mean
     macro["num_texts"] = frame["num_texts"].sum()
-    confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes).add_prefix("as ")
-    frame = frame.join(confusions.div(frame["num_texts"], axis=0))
+    confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes)
+    shares = confusions.div(frame["num_texts"], axis=0).add_prefix("as ")
+    frame = frame.join(shares)
     frame.loc["macro"] = macro
     frame = frame.rename_axis("class").reset_index().astype({"num_texts": int})
     return frame.melt(["class", "num_texts"], var_name="metric").dropna()
@@ -234,34 +222,12 @@ def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str] = (
     baselines = {row.contrast.baseline_level for row in rows}
     lines = []
     for row in rows:
-        cells = _format_cells(row)
+        cells = format_difference(row)
         if len(baselines) == 1:  # The title names it.
             cells["difference"] = row.contrast.variant_level + row.contrast.suffix
         lines.append({heading: cells[heading] for heading in headings})
     title = _describe_subject(rows, baselines) + _describe_rows(rows)
     return Table(title=title, frame=difference_frame(rows), lines=lines)
-
-
-def _format_cells(row: Difference) -> dict[str, str]:
-    deciding, wider = [format_interval(bounds, row.metric) for bounds in intervals_of(row)]
-    num_stored = f", n = {row.texts_n}" if 0 < row.texts_n < row.interval.n else ""
-    p = "<0.001" if row.p < 0.001 else f"{row.p:.3f}"
-    return {
-        "data": row.data,
-        "protocol": row.protocol,
-        "at": row.endpoint.label,
-        "difference": row.contrast.name,
-        "n": str(row.interval.n),
-        "data sets": str(row.interval.n),
-        "mean": format_number(row.interval.mean, row.metric, "+"),
-        "sd": format_number(row.interval.sd, row.metric),
-        "other seeds": deciding,
-        "95 %": deciding,
-        "other texts too": wider + num_stored,
-        "next data set": wider,
-        "p": NONE if math.isnan(row.p) else p,
-        "verdict": row.words,
-    }
 
 
 def _describe_subject(rows: Sequence[Difference], baselines: set[str]) -> str:
@@ -278,8 +244,8 @@ def _describe_subject(rows: Sequence[Difference], baselines: set[str]) -> str:
 
 
 def _describe_rows(rows: Sequence[Difference]) -> str:
-    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals`; and
-    how many are judged together, of families of different sizes in the largest."""
+    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals, all
+    3 together`, or `up to 3 together` where families differ in size."""
     metric = rows[0].metric
     text = ""
     labels = {row.endpoint.label for row in rows} - {RESULT.label}

@@ -24,17 +24,18 @@ def bound_by_answers(d: NDArray[np.floating]) -> float:
 
 
 def bound_by_means(values: NDArray[np.floating], guess: float, num_texts: int) -> float:
-    """Lower bound of the mean of values, (n,) by seed, minus that of the guess, where no answers
-    are stored.
+    """Lower bound of the mean of values (n seeds,) minus that of the guess, for other seeds and
+    texts, where no answers are stored. The values are accuracies, or are treated like them.
 
-    A text on which exactly one of both is right moves the difference by one text, and at most 2 -
-    mean - guess of them can be such: hence the variance of texts. With that of seeds it is taken
-    together by Satterthwaite's degrees of freedom.
+    The variance of D over texts is the mean of D² minus excess². D² is 1 where exactly one of both
+    is right, so at most where one of them is wrong: in a share 2 - mean - guess of the texts. The
+    degrees of freedom are Satterthwaite's, as in `crossed`; those of texts count as infinite.
     """
     n = len(values)
     mean = float(values.mean())
     excess = mean - guess
-    of_texts = (2 - mean - guess - excess**2) / num_texts
+    most_unequal = 2 - mean - guess
+    of_texts = (most_unequal - excess**2) / num_texts
     of_seeds = values.var(ddof=1) / n if n > 1 else 0.0
     variance = of_texts + of_seeds
     df = variance**2 / (of_seeds**2 / (n - 1)) if of_seeds else math.inf

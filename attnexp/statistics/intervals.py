@@ -46,8 +46,8 @@ def _around_mean(d: ArrayLike, step: float, factor: float) -> Interval:
     n = values.size
     mean = float(values.mean())
     sd = float(values.std(ddof=1)) if n > 1 else math.nan
-    half = math.inf  # Infinity times an error of 0 is no number.
-    if math.isfinite(factor):
+    half = math.inf
+    if math.isfinite(factor):  # Infinity times an error of 0 would be NaN.
         error = assumed_sd(sd, step) / math.sqrt(n)
         half = factor * error
     return Interval(n, mean, sd, mean - half, mean + half)
@@ -83,20 +83,21 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
     """Interval that holds after every seed at once, so that seeds may be added because of results.
 
     The t confidence sequence of Lai ("On Confidence Sequences", Annals of Statistics 4, 1976) in
-    the form of Wang and Ramdas (arXiv 2310.03722). With G = 1 + n g and K = (G / alpha²)^(1/n),
+    the form of Wang and Ramdas (arXiv 2310.03722). With scale = 1 + n G, alpha = 0.05 / m and
+    k = (scale / alpha²)^(1/n) the interval
 
-        interval = m ± s / √n √((n - 1) (K - 1) / (1 - K / G)),  infinite where K ≥ G
+        mean ± √((n - 1) (k - 1) / (1 - k / scale)) · sd / √n,  infinite where k ≥ scale
 
-    holds the true mean at all n together with probability 1 - alpha, if differences are normal. A
-    larger g > 0 narrows the interval for few seeds and large effects. d, m, step: as in
-    `t_interval`; alpha is divided by m. `docs/statistics.md` has simulated error rates.
+    holds the true mean at all n together with probability 1 - alpha, if differences are normal;
+    `docs/statistics.md` has simulated error rates. A larger G > 0 narrows it for few seeds and
+    large effects. d, m, step: as in `t_interval`.
     """
     return _around_mean(d, step, anytime_factor(np.size(d), m))
 
 
 def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
     """p-value of the two-sided paired t test of no difference, times m; NaN where n is 1. It is at
-    most alpha where 0 is outside `t_interval`, and only there."""
+    most alpha where 0 is outside `t_interval`, and only there. d, m, step: as there."""
     values = np.asarray(d, dtype=float)
     n = values.size
     if n == 1:
@@ -132,8 +133,8 @@ def count_inside(values: Floats, runs: Floats) -> int:
 
 
 def smallest_step(values: ArrayLike, is_share: bool = False) -> float:
-    """Smallest difference between two values of a metric, where the number of texts is unknown; of
-    equal values the value itself, or 1. is_share: whether 1 is a value, too."""
+    """Smallest difference between two values of a metric, its step where the number of texts is
+    unknown; of equal values their size, or 1 if that is 0. is_share: 1 counts as a value, too."""
     numbers = np.asarray(values, dtype=float)
     distinct = np.unique(round_to_scale(numbers, numbers))
     if is_share:
@@ -144,7 +145,7 @@ def smallest_step(values: ArrayLike, is_share: bool = False) -> float:
 
 
 def round_to_scale(numbers: Floats, values: Floats) -> Floats:
-    """Numbers rounded twelve digits below the largest of the values from which they were computed,
+    """Numbers rounded to twelve digits of the largest of the values from which they were computed,
     so that equal differences stay equal despite rounding errors."""
     largest = np.abs(values).max(initial=0.0)
     exponent = math.ceil(math.log10(largest)) if largest else 0

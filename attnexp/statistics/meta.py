@@ -1,12 +1,15 @@
 """One difference measured on several data sets: its mean over data sets, and the next data set's.
 
-Random effects: data set i has a true difference θ_i ~ N(µ, τ²), and a measured one y_i ~ N(θ_i,
-se_i²). τ² by Paule and Mandel ("Consensus Values and Weighting Factors", Journal of Research of the
-NBS 87, 1982). The interval of µ is Hartung's and Knapp's, and Sidik's and Jonkman's: k - 1 degrees
-of freedom, and the standard error times the root of Q / (k - 1), which is 1 by the definition of
-that τ², and not let below 1 where τ² is 0 (Röver, Knapp and Friede, BMC Medical Research
-Methodology 15:99, 2015). The prediction interval has k - 2 degrees of freedom (Higgins, Thompson
-and Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009).
+Random effects: data set i of k has a true difference θ_i ~ N(µ, τ²), and a measured one y_i ~
+N(θ_i, se_i²). The mean has the weights w_i = 1 / (se_i² + τ²), and the standard error 1 / √Σ w_i.
+About it Q = Σ w_i (y_i - mean)².
+
+τ² is that at which Q = k - 1, or 0 where Q is smaller at τ² = 0 (Paule and Mandel, "Consensus
+Values and Weighting Factors", Journal of Research of the NBS 87, 1982). The interval of µ is
+Hartung's and Knapp's, and Sidik's and Jonkman's: k - 1 degrees of freedom, and the standard error
+times √(Q / (k - 1)), which is 1 by that choice, and not let below 1 where τ² is 0 (Röver, Knapp and
+Friede, BMC Medical Research Methodology 15:99, 2015). The prediction interval has k - 2 degrees of
+freedom (Higgins, Thompson and Spiegelhalter, Journal of the Royal Statistical Society A 172, 2009).
 """
 
 import math
@@ -22,10 +25,9 @@ def random_effects(
 ) -> tuple[Interval, Bounds]:
     """Combine the differences of k data sets, two or more, with their standard errors.
 
-    Returns the interval of the mean over data sets like these, whose n is k and whose sd is τ, and
-    the prediction interval of the next true difference, NaN below three data sets. m: comparisons
-    that are judged together. Data sets without a verdict should be left out: their differences say
-    nothing of the effect.
+    Returns the interval of µ, whose n is k and whose sd is τ, and the prediction interval of the
+    next data set's θ, NaN below three data sets. m: comparisons that are judged together. Data sets
+    without a verdict should be left out: their differences say nothing of the effect.
     """
     y = np.asarray(differences, dtype=float)
     variances = np.asarray(errors, dtype=float) ** 2
@@ -33,7 +35,7 @@ def random_effects(
     k = len(y)
 
     def excess(tau2: float) -> float:
-        """Q - (k - 1), where Q are the weighted squares about the weighted mean."""
+        """Q - (k - 1), which falls as τ² grows."""
         weights = 1 / (variances + tau2)
         mean = np.average(y, weights=weights)
         squares = weights * (y - mean) ** 2
