@@ -78,7 +78,7 @@ class Difference:
         if self.verdict != UNDECIDED or self.is_mean:
             return self.interval_verdict.words
         seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)
-        return f"{UNDECIDED}, {seeds}" if seeds else UNDECIDED
+        return f"{UNDECIDED}, needs {seeds}" if seeds else UNDECIDED
 
     @property
     def record(self) -> dict[str, Any]:

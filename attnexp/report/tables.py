@@ -27,7 +27,7 @@ CLASS = [*VARIANT, "class"]
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 
-PROTOCOLS = {"blog": ", validated on test", "holdout": ", epoch chosen on held-out data", "": ""}
+PROTOCOLS = {"blog": ", measured on test", "holdout": ", epoch chosen on held-out data", "": ""}
 """What a title says of the protocol."""
 
 # Columns of the default answer, of means over data sets, and of all numbers that a paper quotes.
@@ -110,7 +110,7 @@ def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
 
 
 def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
-    """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, validated on test`."""
+    """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, measured on test`."""
     first = answer.groups[0]
     title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
     if len(answer.groups) == 1:
@@ -127,7 +127,7 @@ def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str)
 
 
 def _describe_protocol(answer: Answer) -> str:
-    """`, validated on test`; empty where protocols differ."""
+    """`, measured on test`; empty where protocols differ."""
     protocols = {group.protocol for group in answer.groups}
     return PROTOCOLS[protocols.pop()] if len(protocols) == 1 else ""
 

@@ -26,7 +26,7 @@ REPORTS = [
     ("--table epochs --json", '"variant": "pe, K"'),
     ("--table epochs", "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62"),
     ("--table study", "no_pe, pe, 5 epochs, 40 seeds (100, 101, "),
-    ("--table study --format markdown", "139), protocol blog, validated on test."),
+    ("--table study --format markdown", "139), protocol blog, measured on test."),
     ("--table study --json", '"n_test": [\n    25000\n   ],'),
     ("--baseline pe", "final no_pe      -2.53 [-2.73, -2.32]"),
     ("--baseline pe --json", '"--baseline pe; these variants'),

@@ -175,7 +175,7 @@ def test_no_name_in_csv_is_a_formula() -> None:
 
 def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
     answer = made_answer(made_group("a", "b", seeds=1))
-    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, validated on test"
+    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, measured on test"
     document = json.dumps(formats.make_document(answer), allow_nan=False)
     (row,) = json.loads(document)["differences"]
     assert (row["n"], row["verdict"]) == (1, "too few seeds")
