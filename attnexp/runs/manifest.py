@@ -84,33 +84,37 @@ def _plan_of(study: Manifest) -> tuple[object, ...]:
     return baseline, study.variants, study.settings, study.seed_kind, study.metric, study.margin
 
 
-def record_runs(folder: Path, planned: Manifest) -> None:
-    """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
-    what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
-    the study cannot be read or written."""
+def record_runs(folder: Path, planned: Manifest, *, keep_all: bool = False) -> None:
+    """Add the runs of one command, which `planned.commands` holds, to the study of a folder. Of
+    what other commands planned, finished runs stay, and with `keep_all`, or while one of them is
+    under way, all. Raises `UserError` for another plan, and where the study cannot be read or
+    written."""
     with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if reason := describe_other_plan(folder, stored, planned):
                 raise UserError(f"{reason} Give another name=NAME.")
-            planned = _merge(stored, planned, folder)
+            planned = _merge(stored, planned, folder, keep_all)
         with atomic_write(folder / FILE) as file:
             file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())
 
 
-def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
+def _merge(stored: Manifest, planned: Manifest, folder: Path, keep_all: bool) -> Manifest:
     """The stored study with the runs of a new command of the same plan."""
     replaced = {run.key for run in planned.runs}
     out = folder.absolute().parent
-    kept = [run for run in stored.runs if run.key not in replaced]
-    if stored.commands[-1:] != planned.commands:  # Sweeps of one command may have begun at once.
-        kept = [run for run in kept if store.has_finished(store.run_dir(out, run.run_id))]
+    others = [run for run in stored.runs if run.key not in replaced]
+    paths = [store.run_dir(out, run.run_id) for run in others]
+    # Sweeps of one command may have begun at once, too.
+    under_way = stored.commands[-1:] == planned.commands or any(map(store.is_locked, paths))
+    if not keep_all and not under_way:
+        others = [run for run, path in zip(others, paths, strict=True) if store.has_finished(path)]
     order = list(planned.variants)
     other_commands = [command for command in stored.commands if command not in planned.commands]
     return replace(
         planned,
         commands=other_commands + planned.commands,
-        runs=sorted(planned.runs + kept, key=lambda run: order.index(run.variant)),
+        runs=sorted(planned.runs + others, key=lambda run: order.index(run.variant)),
         sequential=planned.sequential or stored.sequential,
         added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
     )

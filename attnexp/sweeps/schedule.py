@@ -92,7 +92,7 @@ def run_sweep(
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
         try:
-            _record(sweep, entries)
+            _record(sweep, entries, keep_all=True)  # Another sweep may have begun just now.
             _run_entries(entries, executor, observe)
         finally:
             executor.close()
@@ -100,9 +100,9 @@ def run_sweep(
     return entries
 
 
-def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
+def _record(sweep: Sweep, entries: Sequence[SweepEntry], *, keep_all: bool = False) -> None:
     run_ids = [(entry.job, entry.path.name) for entry in entries]
-    record_runs(sweep.directory, manifest_of(sweep, run_ids))
+    record_runs(sweep.directory, manifest_of(sweep, run_ids), keep_all=keep_all)
 
 
 def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observer) -> None:
