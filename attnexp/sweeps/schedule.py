@@ -65,8 +65,7 @@ def scan(
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
-    """The executor for jobs, those of the planned ones that are missing. Raises `UserError` where
-    the executor is missing."""
+    """The executor for jobs, the missing ones of a plan. Raises `UserError` if it is not here."""
     # User code stays imported in a process, so this one runs none, nor a baseline beside it.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
     one_at_a_time = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
@@ -93,17 +92,17 @@ def run_sweep(
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
         try:
-            _record(sweep, entries, keep_all=True)  # Sweeps of a study may begin at once.
+            _record(sweep, entries, has_ended=False)
             _run_entries(entries, executor, observe)
         finally:
             executor.close()
-            _record(sweep, entries)  # Another one may have taken their place since.
+            _record(sweep, entries, has_ended=True)
     return entries
 
 
-def _record(sweep: Sweep, entries: Sequence[SweepEntry], *, keep_all: bool = False) -> None:
+def _record(sweep: Sweep, entries: Sequence[SweepEntry], *, has_ended: bool) -> None:
     run_ids = [(entry.job, entry.path.name) for entry in entries]
-    record_runs(sweep.directory, manifest_of(sweep, run_ids), keep_all=keep_all)
+    record_runs(sweep.directory, manifest_of(sweep, run_ids), has_ended=has_ended)
 
 
 def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observer) -> None:

@@ -102,17 +102,20 @@ def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_sweeps_under_way_lose_nothing_that_has_not_finished(tmp_path: Path) -> None:
+    """What never ran is missed until another command has ended."""
     study = tmp_path / "study"
     first = study_of(("a", 0, "1-x"), ("a", 1, "2-x"), command="first")
     second = study_of(("a", 2, "3-x"), command="second")
-    manifest.record_runs(study, first, keep_all=True)
-    manifest.record_runs(study, second, keep_all=True)
+    manifest.record_runs(study, first, has_ended=False)
+    manifest.record_runs(study, second, has_ended=False)
     assert len(stored_study(study).runs) == 3
     with store.lock(store.run_dir(tmp_path, "1-x")):
         manifest.record_runs(study, second)
     assert len(stored_study(study).runs) == 3
-    manifest.record_runs(study, replace(second, commands=["third"]))
-    assert len(stored_study(study).runs) == 1
+    manifest.record_runs(study, first)
+    manifest.record_runs(study, second, has_ended=False)
+    manifest.record_runs(study, second)
+    assert [run.run_id for run in stored_study(study).runs] == ["3-x"]
 
 
 def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
