@@ -16,9 +16,8 @@ FILE = "predictions.safetensors"
 WEIGHTS = "model.safetensors"
 
 OWN_BEST, FINAL, TEST = "best", "final", "test"
-"""Logits, (n,) of two classes and (n, C) of more: on the validation set after this run's best epoch
-and after the last, and on the test set. Under `protocol: blog` there is no third, for the two sets
-are one."""
+"""Logits, (n,) of two classes and (n, C) of more: on the validation set after the run's best and
+its last epoch, and on the test set. Under `protocol: blog` there is no third: the sets are one."""
 
 VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""

@@ -81,12 +81,15 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
 
 def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
     """Keys of the seeds that differ between jobs; where none does, of those in `seeds.*`."""
-    trees = [{"seed": job.config.seed, "seeds": asdict(job.config.seeds)} for job in jobs]
-    seeds = [flatten(tree) for tree in trees]  # None where one follows `seed`
-    first = seeds[0]
-    varied = [key for key in first if len({numbers[key] for numbers in seeds}) > 1]
+    first, *others = (_seeds(job.config) for job in jobs)
+    varied = [key for key in first if any(other[key] != first[key] for other in others)]
     separate = [key for key in first if key != "seed" and first[key] is not None]
     return sorted(varied) or separate or ["seed"]
+
+
+def _seeds(config: RunConfig) -> dict[str, int | None]:
+    """All seeds of a run by key, None for one that follows `seed`."""
+    return flatten({"seed": config.seed, "seeds": asdict(config.seeds)})
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -157,10 +157,9 @@ def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
     compared_keys = set(_varied_keys(words)) - {"data"}
     for chosen in itertools.product(*choices):
         compared = [word for word in chosen if key_of(word) in compared_keys]
-        levels = {key_of(word): word for word in compared}
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
         try_to_build(configs[0])  # seeds alone make no other model
-        yield Variant(" ".join(compared), levels, configs)
+        yield Variant(" ".join(compared), {key_of(word): word for word in compared}, configs)
 
 
 def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:

@@ -27,9 +27,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     study: Sweep  # every variant as it would be without a search
-    candidates: dict[str, list[Job]]
-    """Jobs of the study at each setting of the grid, such as `train.lr=0.001`; labels are those of
-    `study`."""
+    candidates: dict[str, list[Job]]  # jobs of the study by setting, such as `train.lr=0.001`
 
 
 def is_tuning(word: str) -> bool:
@@ -53,7 +51,7 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     candidates = {}
     for setting in settings:
         tuned = plan([*run_words, *setting])
-        # Without axes and a study the only label is one of all settings, this one among them.
+        # Labels are those of `study`: one that lists all settings would list this one, too.
         variant_of = dict(zip(tuned.variants, study.variants, strict=True))
         jobs = [replace(job, label=variant_of[job.label]) for job in tuned.jobs]
         candidates[" ".join(setting)] = jobs
