@@ -99,7 +99,8 @@ def _print_answer(study: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:
     """End with code 1, and why, if any run has failed."""
-    failed = [entry for entry in entries if isinstance(entry.outcome, str)]
-    if failed:
-        lines = [f"{entry.job}: {entry.outcome}" for entry in failed]
-        stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *lines]), code=1)
+    failures = [
+        f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
+    ]
+    if failures:
+        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)

@@ -56,8 +56,11 @@ def departures(config: Tree) -> list[str]:
     foreign = foreign_code(config)
     words += [as_word(key, values[key]) for key in other_choices if values[key] not in foreign]
     defaults = default_settings(*words)  # of the pieces that are chosen
-    changed = [key for key in values if key not in defaults or values[key] != defaults[key]]
-    return [key for key in values if key in other_choices or key in changed]
+    return [
+        key
+        for key, value in values.items()
+        if key in other_choices or key not in defaults or value != defaults[key]
+    ]
 
 
 def data_of(config: Tree) -> DataConfig:

@@ -167,17 +167,16 @@ def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], l
     variants = {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
     labels: dict[str, str] = {}  # by all that acts in the first run of a variant
-    for variant in planned:
-        first = variant.configs[0]
-        label = variant.label or default_label(to_dict(first))
+    for name, factors, configs in planned:
+        first = configs[0]
+        label = name or default_label(to_dict(first))
         # Variants may differ in what `settings` leaves out, such as seeds or files.
         acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
         duplicate = labels.setdefault(acting, label)
         if duplicate != label:
             raise UserError(f"'{duplicate}' and '{label}' are the same run. Leave one of them out.")
-        factors = variant.factors
         variants[label] = factors if len(factors) == 2 else {}  # Two factors are crossed.
-        for config in variant.configs:
+        for config in configs:
             job = Job(config=config, label=label)
             jobs[str(job)] = job
     return variants, list(jobs.values())

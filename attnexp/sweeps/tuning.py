@@ -42,19 +42,15 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     study = plan(run_words, metric)
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid_words, *held_out])
-    settings = dict.fromkeys(itertools.product(*expand(grid_words)))  # each once
-    if len(search.variants) != len(study.variants) * len(settings):
+    candidates = {
+        " ".join(setting): plan([*run_words, *setting]).jobs
+        for setting in itertools.product(*expand(grid_words))
+    }
+    if len(search.variants) != len(study.variants) * len(candidates):
         raise UserError("tune= takes settings other than the data, the protocol and seeds.")
     seeds = {job.config.seed for job in study.jobs}
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
-    candidates = {}
-    for setting in settings:
-        tuned = plan([*run_words, *setting])
-        # Labels are those of `study`: one that lists all settings would list this one, too.
-        variant_of = dict(zip(tuned.variants, study.variants, strict=True))
-        jobs = [replace(job, label=variant_of[job.label]) for job in tuned.jobs]
-        candidates[" ".join(setting)] = jobs
     command = command_of(words, metric)
     name = study.directory.name
     search_folder = study.directory.with_name(f"{name}_tuning")
@@ -93,14 +89,15 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     variants = {}
     jobs = []
     for variant, factors in study.variants.items():
-        tried = {setting: means[variant, setting] for setting in tuning.candidates}
-        best = max(tried, key=tried.__getitem__)
-        if tried[best] == -math.inf:
+        best = max(tuning.candidates, key=lambda setting: means[variant, setting])
+        if means[variant, best] == -math.inf:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        label = f"{variant}, {best} (best of {len(tried)})"
+        label = f"{variant}, {best} (best of {len(tuning.candidates)})"
         variants[label] = factors
-        chosen = [job for job in tuning.candidates[best] if job.label == variant]
-        jobs += [replace(job, label=label) for job in chosen]
+        chosen = tuning.candidates[best]
+        # Without axes and a study there is one variant, and all settings are its label.
+        own_jobs = [job for job in chosen if job.label == variant] or chosen
+        jobs += [replace(job, label=label) for job in own_jobs]
     jobs.sort(key=lambda job: job.config.seed)
     lines = []
     for search_label, mean in search_means.items():
