@@ -115,9 +115,9 @@ def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observe
     while any(entry.outcome is None for entry in entries):
         status = _start_runs(entries, running, executor)
         executor.wait(list(running))
-        ended = [future for future in running if future.done()]
-        for future in ended:
-            _take_outcome(running.pop(future), future)
+        for future in list(running):
+            if future.done():
+                _take_outcome(running.pop(future), future)
         observe(entries, status or executor.status)
 
 
