@@ -142,7 +142,7 @@ def make_up(sweep: Sweep) -> None:
         entry.path.mkdir(parents=True)
         labels = np.tile([0, 1], contrast.NUM_TEST // 2).astype(np.uint8)
         logits = rng.normal(2.0 * labels - 1).astype(np.float32)
-        said = dict.fromkeys((predictions.BEST, predictions.FINAL), logits)
+        said = dict.fromkeys((predictions.OWN_BEST, predictions.FINAL), logits)
         predictions.save_arrays(
             entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
         )

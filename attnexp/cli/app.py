@@ -146,9 +146,9 @@ Until = Literal["decided"] | None
 _stdout: TextIO = sys.stdout  # where `emit` writes
 
 
-def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
-    """Keep stdout for the output of the command; with --json, all else that is printed, by user
-    code too, goes to stderr."""
+def _remember_stdout(context: typer.Context, as_json: bool) -> bool:
+    """Let `emit` write to stdout as it is now; with --json, all else that is printed, by user code
+    too, goes to stderr."""
     global _stdout
     _stdout = sys.stdout
     if as_json:
@@ -158,7 +158,7 @@ def _reserve_stdout(context: typer.Context, as_json: bool) -> bool:
 
 AsJson = Annotated[
     bool,
-    typer.Option("--json", callback=_reserve_stdout, help="Print one JSON document on stdout."),
+    typer.Option("--json", callback=_remember_stdout, help="Print one JSON document on stdout."),
 ]
 
 
@@ -184,8 +184,7 @@ def main() -> None:
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as ending:
         # A reader such as `head` has closed the pipe: all is well. Typer makes it a SystemExit.
-        cause = ending.__context__ if isinstance(ending, SystemExit) else ending
-        if not isinstance(cause, BrokenPipeError):
+        if not any(isinstance(error, BrokenPipeError) for error in (ending, ending.__context__)):
             raise
         # Python flushes standard streams on exit; redirect remaining output to devnull.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -41,10 +41,6 @@ def claims(
             num_seeds = str(record["n"] or "")
             table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
         console().print(table)
-    failures = [
-        f"{record['id']} {record['verdict']}"
-        for record in records
-        if record["verdict"] in ("refuted", MISSING)
-    ]
+    failures = [record for record in records if record["verdict"] in ("refuted", MISSING)]
     if failures:
-        stop("; ".join(failures), code=1)
+        stop("; ".join(f"{record['id']} {record['verdict']}" for record in failures), code=1)

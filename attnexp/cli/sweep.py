@@ -40,32 +40,32 @@ def sweep(
 
     words = overrides or []
     spec = choose_metric(metric, margin)
-    search = None
+    plans = None  # of a search and the study that follows it
     if until:
         study = sequential.plan_until_decided(words, spec)
     elif any(map(tuning.is_tuning, words)):
-        search = tuning.plan_tuning(words, spec)
-        study = search.study
+        plans = tuning.plan_tuning(words, spec)
+        study = plans.study
     else:
         study = plan(words, spec)
     display.note_few_seeds(study)
     if dry_run:
-        first = assign_folder(search.search if search else study)
+        first = assign_folder(plans.search if plans else study)
         counts = display.count_runs(first, any_code=any_code)
         emit(counts if as_json else display.describe_counts(first, counts))
-        if search:
+        if plans:
             progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
         return
     executors.warm_up(study.executor, study.jobs)
-    of_search = []
-    if search:
-        of_search = _run(assign_folder(search.search), None, any_code)
-        study, lines = tuning.choose_settings(search, of_search)
+    search_entries = []
+    if plans:
+        search_entries = _run(assign_folder(plans.search), None, any_code)
+        study, lines = tuning.choose_settings(plans, search_entries)
         progress.note("\n".join(lines))
     study = assign_folder(study)
     entries = _run(study, until, any_code)
     _print_answer(study, entries, as_json)
-    _stop_at_failures([*of_search, *entries])
+    _stop_at_failures([*search_entries, *entries])
 
 
 def _run(study: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attnexp.config.schema import RunConfig
     from attnexp.runs.result import RunResult
 
-FEWEST_STEPS = 200  # Few models learn much in fewer.
+ENOUGH_STEPS = 200  # Few models learn much in fewer.
 
 
 @app.command()
@@ -53,34 +53,34 @@ def train(
 
 def _print_epochs(config: "RunConfig", result: "RunResult") -> None:
     """Print a table of the epochs, and on which split they are validated."""
-    measured = "the test set"
-    test = ""
+    val_texts = "the test set"
+    test_line = ""
     if config.train.protocol == "holdout":
-        measured = f"{result.data['n_val']:,} texts held out"
+        val_texts = f"{result.data['n_val']:,} texts held out"
         epoch = result.own_best.epoch
-        test = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
+        test_line = f"On the test set, at epoch {epoch}: {result.test.accuracy:.2%} right.\n"
     lines = ["epoch  train_loss  train_acc  val_loss  val_acc"]
     for row in result.epochs:
         train = f"{row.train_loss:10.4f}  {row.train_accuracy:9.2%}"
         lines.append(f"{row.epoch:5}  {train}  {row.val_loss:8.4f}  {row.val_accuracy:7.2%}")
     title = f"{result.label}, {result.parameters:,} parameters"
-    about = f"train_ is the running mean in training, val_ is on {measured}\n"
-    console().print(title, about, *lines, test, sep="\n")
+    columns = f"train_ is the running mean in training, val_ is on {val_texts}\n"
+    console().print(title, columns, *lines, test_line, sep="\n")
 
 
 def note_few_steps(results: "Iterable[RunResult]") -> None:
     """Print a line if a run has trained for few steps."""
     from attnexp.base import progress
 
-    fewest = FEWEST_STEPS
+    num_steps = ENOUGH_STEPS  # of the run with the fewest
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # A baseline has none.
         if batch_size:
             num_batches = math.ceil(result.data["n_train"] / batch_size)
-            fewest = min(fewest, len(result.epochs) * num_batches)
-    if fewest < FEWEST_STEPS:
+            num_steps = min(num_steps, len(result.epochs) * num_batches)
+    if num_steps < ENOUGH_STEPS:
         progress.note(
-            f"Trained for {fewest} steps. Few models learn much in fewer than {FEWEST_STEPS}: "
+            f"Trained for {num_steps} steps. Few models learn much in fewer than {ENOUGH_STEPS}: "
             "raise train.epochs."
         )
 
@@ -91,17 +91,17 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
     from attnexp.config.words import key_of
 
     commands = []
-    foreign = foreign_code(to_dict(config))
-    if not foreign:  # Such a model would need --trust-code.
+    user_code = foreign_code(to_dict(config))
+    if not user_code:  # With it, predict would need --trust-code.
         commands.append(["predict", str(run_dir), SENTENCE])
-    # Settings of a position are unknown to another one.
+    # The settings of one position are unknown to the other.
     has_settings = any(key_of(word).startswith("position.") for word in words)
     if isinstance(config.model, ModelConfig) and not has_settings:
         position = config.position
-        chosen = position.kind if position.kind in foreign else position.name
-        if chosen == "none":
-            chosen = "sinusoidal"
-        kept = [word for word in words if key_of(word) not in ("position", "seed")]
-        commands.append(["sweep", *kept, f"position=none,{chosen}", "seed=range(6)"])
+        option = position.kind if position.kind in user_code else position.name
+        if option == "none":
+            option = "sinusoidal"
+        other_words = [word for word in words if key_of(word) not in ("position", "seed")]
+        commands.append(["sweep", *other_words, f"position=none,{option}", "seed=range(6)"])
     commands.append(["report", str(run_dir), "--html", "page.html"])
     return [shlex.join(["attnexp", *command]) for command in commands]

@@ -26,37 +26,34 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 
 def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
-    """The runs that `run_folders` finds, in the order of their studies: folder, variant in the
-    study of this folder, if it is one, and whether a study that has the run is sequential."""
+    """The runs that `run_folders` finds: folder, variant, and whether a study that has the run is
+    sequential. Outside of a study they have no variant, and are in the order of all studies."""
     paths = run_folders(folder)
-    study = load_manifest(folder)
-    if study is not None:
-        planned = zip(paths, study.runs, strict=True)  # `run_folders` keeps this order.
+    if study := load_manifest(folder):
+        planned = zip(paths, study.runs, strict=True)
         return [(path, run.variant, study.sequential) for path, run in planned]
-    sequential: dict[str, bool] = {}  # by run id, of the last study that has it
-    # Studies lie beside the folder of runs.
-    for out in (folder.absolute().parent, folder):
+    sequential: dict[str, bool] = {}  # by run id, in the order of the studies
+    for out in (folder.absolute().parent, folder):  # It may be OUT/runs, or OUT.
         for file in sorted(out.glob(f"*/{FILE}")):
             with store.leaving_out(file, left_out):
                 if study := load_manifest(file.parent):
                     sequential |= {run.run_id: study.sequential for run in study.runs}
     order = {run_id: index for index, run_id in enumerate(sequential)}
-    paths.sort(key=lambda path: order.get(path.name, len(order)))
+    paths.sort(key=lambda path: order.get(path.name, len(order)))  # those of no study last
     return [(path, "", sequential.get(path.name, False)) for path in paths]
 
 
 def run_folders(folder: Path) -> list[Path]:
     """Folders of the runs that a study planned, or of those below another folder, finished or not.
     Raises `UserError` for a damaged study."""
-    study = load_manifest(folder)
-    if study is not None:
+    if study := load_manifest(folder):
         return [store.run_dir(folder.parent, run.run_id) for run in study.runs]
 
     def folders_with(name: str) -> set[Path]:
         files = glob.iglob(f"**/{name}", root_dir=folder, recursive=True)
         return {(folder / file).parent for file in files}
 
-    # Other programs have files of the name of `CONFIG`, too.
+    # A run that has begun has no result yet, and other programs have a config.json, too.
     begun = {path for path in folders_with(store.CONFIG) if store.RUN_ID.fullmatch(path.name)}
     return sorted(folders_with(store.RESULT) | begun)
 

@@ -50,14 +50,17 @@ def departures(config: Tree) -> list[str]:
     words = [f"data={data.name}"]
     if data.path:
         words.append("data.path=any")
-    usual = default_settings(*words)
+    default_choices = default_settings(*words)
     choices = [key for key in values if key.endswith((".kind", "train.protocol"))]
-    chosen = [key for key in choices if values[key] != usual.get(key)]
+    other_choices = [key for key in choices if values[key] != default_choices.get(key)]
     foreign = foreign_code(config)
-    words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
-    defaults = default_settings(*words)  # of what is chosen
-    changed = [key for key in values if key not in defaults or values[key] != defaults[key]]
-    return [key for key in values if key in chosen or key in changed]
+    words += [as_word(key, values[key]) for key in other_choices if values[key] not in foreign]
+    defaults = default_settings(*words)  # of the pieces that are chosen
+    return [
+        key
+        for key, value in values.items()
+        if key in other_choices or key not in defaults or value != defaults[key]
+    ]
 
 
 def data_of(config: Tree) -> DataConfig:

@@ -47,7 +47,7 @@ class Manifest:
     """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
     study that was written before plans were recorded."""
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
-    commands: list[str] = field(default_factory=list)  # that planned these runs, the last one last
+    commands: list[str] = field(default_factory=list)  # that planned these runs, by their end
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -84,33 +84,36 @@ def _plan_of(study: Manifest) -> tuple[object, ...]:
     return baseline, study.variants, study.settings, study.seed_kind, study.metric, study.margin
 
 
-def record_runs(folder: Path, planned: Manifest) -> None:
-    """Add the runs of one command, which `planned.commands` holds, to the study of a folder; of
-    what other commands planned, finished runs stay. Raises `UserError` for another plan, and where
-    the study cannot be read or written."""
+def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> None:
+    """Add the runs of one command, that of `planned`, to the study of a folder. Other runs stay
+    until it has ended, then those that have finished, or all while one is under way. Raises
+    `UserError` for another plan, and where the study cannot be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if reason := describe_other_plan(folder, stored, planned):
                 raise UserError(f"{reason} Give another name=NAME.")
-            planned = _merge(stored, planned, folder)
+            planned = _merge(stored, planned, folder, has_ended)
         with atomic_write(folder / FILE) as file:
             file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())
 
 
-def _merge(stored: Manifest, planned: Manifest, folder: Path) -> Manifest:
-    """The stored study with the runs of a new command of the same plan."""
+def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -> Manifest:
+    """The stored study with the runs of a command of the same plan."""
     replaced = {run.key for run in planned.runs}
-    out = folder.absolute().parent
-    kept = [run for run in stored.runs if run.key not in replaced]
-    if stored.commands[-1:] != planned.commands:  # Sweeps of one command may have begun at once.
-        kept = [run for run in kept if store.has_finished(store.run_dir(out, run.run_id))]
+    others = [run for run in stored.runs if run.key not in replaced]
+    commands = stored.commands
+    if has_ended and commands[-1:] != planned.commands:  # Else it goes on, or came twice.
+        commands = [command for command in commands if command not in planned.commands]
+        commands += planned.commands
+        paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
+        if not any(map(store.is_locked, paths.values())):
+            others = [run for run in others if store.has_finished(paths[run])]
     order = list(planned.variants)
-    other_commands = [command for command in stored.commands if command not in planned.commands]
     return replace(
         planned,
-        commands=other_commands + planned.commands,
-        runs=sorted(planned.runs + kept, key=lambda run: order.index(run.variant)),
+        commands=commands,
+        runs=sorted(planned.runs + others, key=lambda run: order.index(run.variant)),
         sequential=planned.sequential or stored.sequential,
         added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
     )

@@ -15,9 +15,9 @@ from attnexp.runs.result import Run
 FILE = "predictions.safetensors"
 WEIGHTS = "model.safetensors"
 
-BEST, FINAL, TEST = "best", "final", "test"
-"""Logits, (n,) of two classes and (n, C) of more: on the validation set after its best and the last
-epoch, and on the test set. Under `protocol: blog` there is no third, for the two sets are one."""
+OWN_BEST, FINAL, TEST = "best", "final", "test"
+"""Logits, (n,) of two classes and (n, C) of more: on the validation set after the run's best and
+its last epoch, and on the test set. Under `protocol: blog` there is no third: the sets are one."""
 
 VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
@@ -29,7 +29,7 @@ most probable class is the true one. After it stands the number of an epoch, cou
 
 def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write arrays by name, whole or not at all."""
-    # safetensors writes the memory of an array, whatever its strides
+    # safetensors writes the memory of an array, whatever its strides.
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     with atomic_write(file) as opened:
         opened.write(safetensors.numpy.save(contiguous))
@@ -48,17 +48,18 @@ def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
 
 
 def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
-    """The bits (n,) of `numpy.packbits`, once zlib has decompressed them."""
+    """Bits (n,) from the bytes of `numpy.packbits`, which zlib has decompressed."""
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
     return bits.astype(bool)
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Logits, (n,) or (n, C), and true labels, (n,), of a run at `final` or `chosen`: none are
-    stored at `best`. Raises `UserError` if they cannot be read."""
+    """Logits, (n,) or (n, C), and true labels, (n,), at `final` or `chosen`; at `best`, one epoch
+    for all seeds, none are stored. Raises `UserError` if they cannot be read."""
     logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
-    arrays = load_arrays(run, FILE)
-    return arrays[logits], arrays[labels]
+    with reading(run.path / FILE, "Train again."):  # An array may be missing.
+        arrays = load_arrays(run, FILE)
+        return arrays[logits], arrays[labels]
 
 
 def most_probable(logits: Any) -> Any:

@@ -62,7 +62,7 @@ class SweepDisplay:
 
     def show(self, entries: list[SweepEntry], status: str) -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
-        counts = Counter(type(entry.outcome) for entry in entries)
+        counts = Counter(type(entry.outcome) for entry in entries)  # A failure is a text.
         num_left = counts[type(None)]
         num_here = sum(not entry.before for entry in entries)
         num_done_here = num_here - num_left

@@ -81,22 +81,15 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
 
 def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
     """Keys of the seeds that differ between jobs; where none does, of those in `seeds.*`."""
-    first = _seeds(jobs[0].config)
-    varied: set[str] = set()
-    for job in jobs:
-        differing = _seeds(job.config).items() ^ first.items()
-        varied |= {key for key, _ in differing}
-    separate = [key for key in first if key != "seed"]
+    first, *others = (_seeds(job.config) for job in jobs)
+    varied = [key for key in first if any(other[key] != first[key] for other in others)]
+    separate = [key for key in first if key != "seed" and first[key] is not None]
     return sorted(varied) or separate or ["seed"]
 
 
-def _seeds(config: RunConfig) -> dict[str, int]:
-    """The seeds that are given to a run, by key."""
-    seeds = {"seed": config.seed}
-    for source, number in asdict(config.seeds).items():
-        if number is not None:
-            seeds[f"seeds.{source}"] = number
-    return seeds
+def _seeds(config: RunConfig) -> dict[str, int | None]:
+    """All seeds of a run by key, None for one that follows `seed`."""
+    return flatten({"seed": config.seed, "seeds": asdict(config.seeds)})
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -105,7 +98,7 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, di
     for job in sweep.jobs:
         by_data = by_variant[job.label]
         data = job.config.data.title
-        if data not in by_data:  # Seeds make no other settings.
+        if data not in by_data:  # The next jobs differ in seed alone.
             by_data[data] = _common_settings(job.config, varied_seeds)
             if job.inputs in sweep.fingerprints:
                 by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
@@ -119,4 +112,4 @@ def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> dict[str
         is_unset = is_seed(key) and value is None
         if key not in NOT_OF_A_PLAN and key not in varied_seeds and not is_unset:
             common[key] = value
-    return dict(json.loads(json.dumps(common)))  # as study.json gives it back
+    return dict(json.loads(json.dumps(common)))  # Plans are compared as study.json holds them.

@@ -6,9 +6,10 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
@@ -77,16 +78,23 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
             executor_words.append(word)
         else:
             run_words.append(word)
-    study = Study(variants={"": []})  # a single variant, whose labels the axes make
     if "study" in chosen:
         study = load_study(chosen["study"])
-    shared = [*study.overrides, *run_words]
-    axes = "_x_".join(key for key in _varied_keys(shared) if not is_seed(key))
-    title = Path(chosen.get("study", "")).stem or f"sweep_{axes}".rstrip("_")
-    _check_words(study, shared, title)
+        title = Path(chosen["study"]).stem
+        run_words = [*study.overrides, *run_words]
+        planned = _expand_study(study, title, run_words)
+    else:
+        axes = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
+        title = f"sweep_{axes}".rstrip("_")
+        planned = _expand_axes(run_words)
+    _check_seeds(run_words)
     usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
-    name = _check_name(chosen.get("name", usual_name))
-    variants, jobs = _plan_jobs(study, shared, title)
+    name = chosen.get("name", usual_name)
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
+    variants, jobs = _plan_jobs(planned)
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
@@ -108,67 +116,67 @@ def command_of(words: Sequence[str], metric: MetricSpec) -> str:
     return shlex.join(["attnexp", "sweep", *words, *options])
 
 
-def _check_name(name: str) -> str:
-    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
-    return name
-
-
 def _varied_keys(words: Sequence[str]) -> list[str]:
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
-def _check_words(study: Study, shared: Sequence[str], title: str) -> None:
-    """Raise `UserError` for words that set what a study varies, or vary two sources of chance."""
-    own_keys = {key_of(word) for words in study.variants.values() for word in words}
-    for word in shared:
-        if key_of(word) in own_keys:
-            raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
-    seeds = list(filter(is_seed, _varied_keys(shared)))
+def _check_seeds(words: Sequence[str]) -> None:
+    """Raise `UserError` for words that vary two sources of chance."""
+    seeds = list(filter(is_seed, _varied_keys(words)))
     if len(seeds) > 1:
         crossed = " and ".join(seeds)
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
-def _plan_jobs(
-    study: Study, shared: Sequence[str], title: str
-) -> tuple[dict[str, dict[str, str]], list[Job]]:
+class Variant(NamedTuple):
+    """A variant on a data set."""
+
+    label: str  # empty where neither a study nor an axis names it
+    factors: dict[str, str]  # its level of each factor
+    configs: list[RunConfig]  # of its runs, which differ in seed
+
+
+def _expand_study(study: Study, title: str, words: Sequence[str]) -> Iterator[Variant]:
+    """Variants of a study, each with every choice of the axes. title: the factor whose levels they
+    are, unless the study crosses two. Raises `UserError` for a word that sets what it varies."""
+    own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
+    for word in words:
+        if key_of(word) in own_keys:
+            raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+    for name, own_words in study.variants.items():
+        own_levels = study.levels.get(name, {title: name})
+        for label, levels, configs in _expand_axes([*own_words, *words]):
+            yield Variant(" ".join(filter(None, [name, label])), own_levels | levels, configs)
+
+
+def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
+    """All combinations of the axes, each with the runs of all seeds."""
+    axes = expand(words)
+    seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
+    choices = [axis for axis in axes if axis not in seeds]
+    compared_keys = set(_varied_keys(words)) - {"data"}
+    for chosen in itertools.product(*choices):
+        compared = [word for word in chosen if key_of(word) in compared_keys]
+        configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
+        try_to_build(configs[0])  # seeds alone make no other model
+        yield Variant(" ".join(compared), {key_of(word): word for word in compared}, configs)
+
+
+def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
     """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two are the same."""
     variants = {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    labels: dict[str, str] = {}  # by everything that acts in a first run
-    for label, factors, configs in _expand_variants(study, shared, title):
+    labels: dict[str, str] = {}  # by all that acts in the first run of a variant
+    for name, factors, configs in planned:
         first = configs[0]
-        # Also what defines no variant, such as a seed.
+        label = name or default_label(to_dict(first))
+        # Variants may differ in what `settings` leaves out, such as seeds or files.
         acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
-        twin = labels.setdefault(acting, label)
-        if twin != label:
-            raise UserError(f"'{twin}' and '{label}' are the same run. Leave one of them out.")
+        duplicate = labels.setdefault(acting, label)
+        if duplicate != label:
+            raise UserError(f"'{duplicate}' and '{label}' are the same run. Leave one of them out.")
         variants[label] = factors if len(factors) == 2 else {}  # Two factors are crossed.
         for config in configs:
             job = Job(config=config, label=label)
             jobs[str(job)] = job
     return variants, list(jobs.values())
-
-
-def _expand_variants(
-    study: Study, shared: Sequence[str], title: str
-) -> Iterator[tuple[str, dict[str, str], list[RunConfig]]]:
-    """Label, level of each factor, and runs of all combinations. title: the study's own factor."""
-    for variant, variant_words in study.variants.items():
-        words = [*variant_words, *shared]
-        axes = expand(words)
-        seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
-        choices = [axis for axis in axes if axis not in seeds]
-        compared_keys = set(_varied_keys(words)) - {"data"}
-        own_level = {title: variant} if variant else {}
-        levels = study.levels.get(variant, own_level)
-        for chosen in itertools.product(*choices):
-            compared = [word for word in chosen if key_of(word) in compared_keys]
-            factors = levels | {key_of(word): word for word in compared}
-            configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
-            try_to_build(configs[0])  # seeds alone make no other model
-            label = " ".join(filter(None, [variant, *compared]))
-            yield label or default_label(to_dict(configs[0])), factors, configs

@@ -47,12 +47,12 @@ def scan(
     entries = []
     changes = Counter[str]()  # since runs of this plan finished
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
-    finished = store.newest_finished(sweep.directory.parent)
+    newest = store.newest_finished(sweep.directory.parent)  # by settings, of any code
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
         before = store.has_finished(path)
-        older = finished.get(identity.settings)
+        older = newest.get(identity.settings)
         if older and not before:
             changes[change or "attnexp changed"] += 1
             if any_code:
@@ -65,11 +65,11 @@ def scan(
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
-    """The executor for the jobs, those of the planned that are missing. This process trains no plan
-    with user code, which it keeps imported. Raises `UserError` where the executor is missing."""
+    """The executor for jobs, the missing ones of a plan. Raises `UserError` if it is not here."""
+    # User code stays imported in a process, so this one runs none, nor a baseline beside it.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
-    is_single = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
-    if not jobs or (is_single and not has_user_code):
+    one_at_a_time = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
+    if not jobs or (one_at_a_time and not has_user_code):
         return executors.OneByOne(config, jobs)
     kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
     try:
@@ -92,17 +92,17 @@ def run_sweep(
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
         try:
-            _record(sweep, entries)
+            _record(sweep, entries, has_ended=False)
             _run_entries(entries, executor, observe)
         finally:
             executor.close()
-            _record(sweep, entries)  # Another sweep of this study may have begun since.
+            _record(sweep, entries, has_ended=True)
     return entries
 
 
-def _record(sweep: Sweep, entries: Sequence[SweepEntry]) -> None:
+def _record(sweep: Sweep, entries: Sequence[SweepEntry], *, has_ended: bool) -> None:
     run_ids = [(entry.job, entry.path.name) for entry in entries]
-    record_runs(sweep.directory, manifest_of(sweep, run_ids))
+    record_runs(sweep.directory, manifest_of(sweep, run_ids), has_ended=has_ended)
 
 
 def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observer) -> None:
@@ -115,9 +115,9 @@ def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observe
     while any(entry.outcome is None for entry in entries):
         status = _start_runs(entries, running, executor)
         executor.wait(list(running))
-        ended = [future for future in running if future.done()]
-        for future in ended:
-            _take_outcome(running.pop(future), future)
+        for future in list(running):
+            if future.done():
+                _take_outcome(running.pop(future), future)
         observe(entries, status or executor.status)
 
 
@@ -138,7 +138,7 @@ def _start_runs(
             break
         if entry.outcome is not None or entry in running.values():
             continue
-        if store.has_finished(entry.path):  # by another process, maybe with files of before
+        if store.has_finished(entry.path):  # Another process did it, maybe with files of before.
             entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
             _load(entry)

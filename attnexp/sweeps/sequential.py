@@ -28,7 +28,7 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     order = list(sweep.variants)
     runs.sort(key=lambda run: order.index(run.label))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
-    study = manifest_of(sweep, [(entry.job, "") for entry in entries])
+    study = manifest_of(sweep, [(entry.job, "") for entry in entries])  # Labels suffice, not ids.
     return compare(make_groups(rows, {"": study}), sweep.metric)
 
 
@@ -57,25 +57,24 @@ def run_until_decided(
     fewest = 2  # grows to the first number of seeds with a finite interval
     while math.isinf(anytime_factor(fewest, len(undecided))):
         fewest += 1
-    size = fewest
+    num_seeds = fewest  # of the next round
     num_fitting = num_slots(sweep.executor, sweep.jobs) // len(sweep.variants)
     entries: list[SweepEntry] = []
 
-    def observe_all(in_round: list[SweepEntry], status: str) -> None:
-        observe(entries + in_round, status)
+    def observe_all(of_this_round: list[SweepEntry], status: str) -> None:
+        observe(entries + of_this_round, status)
 
     while undecided and seeds:
-        compared = {baseline, *undecided}
-        in_round = [job for job in sweep.jobs if job.config.seed in seeds[:size]]
-        jobs = [job for job in in_round if job.label in compared]
+        jobs = [job for job in sweep.jobs if job.config.seed in seeds[:num_seeds]]
+        jobs = [job for job in jobs if job.label in {baseline, *undecided}]
         entries += run_sweep(sweep, jobs, any_code=any_code, observe=observe_all)
         failed = {entry.job.label for entry in entries if isinstance(entry.outcome, str)}
         if baseline in failed:
             return entries
         still_open = _note_verdicts(sweep, entries) - failed
         undecided = [name for name in undecided if name in still_open]
-        seeds = seeds[size:]
-        size = min(fewest, max(1, num_fitting))
+        seeds = seeds[num_seeds:]
+        num_seeds = min(fewest, max(1, num_fitting))
     if undecided:
         progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries

@@ -17,7 +17,7 @@ from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.words import expand, key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.plan import Sweep, command_of, plan
+from attnexp.sweeps.plan import Job, Sweep, command_of, plan
 from attnexp.sweeps.schedule import SweepEntry
 
 
@@ -27,7 +27,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     study: Sweep  # every variant as it would be without a search
-    candidates: dict[str, Sweep]  # the study by setting of the grid, such as `train.lr=0.001`
+    candidates: dict[str, list[Job]]  # jobs of the study by setting, such as `train.lr=0.001`
 
 
 def is_tuning(word: str) -> bool:
@@ -37,14 +37,14 @@ def is_tuning(word: str) -> bool:
 
 def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and its study. Raises `UserError` if any of the words is wrong."""
-    run_words, grid, seed_words = _sort_words(words)
+    run_words, grid_words, seed_words = _sort_words(words)
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     study = plan(run_words, metric)
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
-    search = plan([*unseeded_words, *grid, *held_out])
+    search = plan([*unseeded_words, *grid_words, *held_out])
     candidates = {
-        " ".join(setting): plan([*run_words, *setting], metric)
-        for setting in itertools.product(*expand(grid))
+        " ".join(setting): plan([*run_words, *setting]).jobs
+        for setting in itertools.product(*expand(grid_words))
     }
     if len(search.variants) != len(study.variants) * len(candidates):
         raise UserError("tune= takes settings other than the data, the protocol and seeds.")
@@ -82,26 +82,26 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     chooses epochs, of the best one; the first of equals. Raises `RunFailed` where all runs fail."""
     study = tuning.study
     is_last = study.jobs[0].config.train.protocol is Protocol.blog
-    means = _held_out_accuracies(entries, "final" if is_last else "own_best")
-    in_order = [*means.values()]  # every setting of the first variant, then of the next
-    num_settings = len(tuning.candidates)
+    search_means = _held_out_accuracies(entries, "final" if is_last else "own_best")
+    # The search has all settings of the first variant, then those of the next.
+    pairs = itertools.product(study.variants, tuning.candidates)
+    means = dict(zip(pairs, search_means.values(), strict=True))
     variants = {}
     jobs = []
-    for index, (variant, factors) in enumerate(study.variants.items()):
-        own_means = in_order[index * num_settings :][:num_settings]
-        tried = dict(zip(tuning.candidates, own_means, strict=True))
-        best = max(tried, key=tried.__getitem__)
-        if tried[best] < 0:
+    for variant, factors in study.variants.items():
+        best = max(tuning.candidates, key=lambda setting: means[variant, setting])
+        if means[variant, best] == -math.inf:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        tuned_label = f"{variant}, {best} (best of {len(tried)})"
-        variants[tuned_label] = factors
+        label = f"{variant}, {best} (best of {len(tuning.candidates)})"
+        variants[label] = factors
         chosen = tuning.candidates[best]
-        label = list(chosen.variants)[index]  # Without axes it names the setting, too.
-        jobs += [replace(job, label=tuned_label) for job in chosen.jobs if job.label == label]
+        # Without axes and a study there is one variant, and all settings are its label.
+        own_jobs = [job for job in chosen if job.label == variant] or chosen
+        jobs += [replace(job, label=label) for job in own_jobs]
     jobs.sort(key=lambda job: job.config.seed)
     lines = []
-    for search_label, mean in means.items():
-        outcome = f"held-out accuracy {mean:.2f} %" if mean >= 0 else "a run failed"
+    for search_label, mean in search_means.items():
+        outcome = "a run failed" if mean == -math.inf else f"held-out accuracy {mean:.2f} %"
         lines.append(f"{search_label}: {outcome}")
     return replace(study, variants=variants, jobs=jobs), lines
 

@@ -27,7 +27,7 @@ def prepare(config: TrainConfig) -> torch.device:
     """Set threads, find the device. Raises `UserError` for one that is not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    onednn.leave()  # An earlier run of this process may have taken it.
+    onednn.switch_off()  # An earlier run of this process may have switched it on.
     kind = str(config.device)
     if config.device is Device.auto:
         kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -83,6 +83,7 @@ def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
     """Take the path of a model, and the library for its matrix products; return their names."""
     path = take_fast_path(model, config.precision) if config.fast else REFERENCE
     classifier: Any = model
-    gains = path == "pooled" and len(classifier.layers) == 1
-    products = "oneDNN" if gains and onednn.take() else "default"
+    products = "default"
+    if path == "pooled" and len(classifier.layers) == 1 and onednn.switch_on():
+        products = "oneDNN"
     return {"path": path, "products": products}

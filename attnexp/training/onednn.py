@@ -11,9 +11,9 @@ import torch
 _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
-def take() -> bool:
-    """Let oneDNN multiply, on AMD where it keeps fp32; whether it does. It gets fp32 products only
-    where bf16 is allowed; a CPU without AMX computes them in fp32 nevertheless."""
+def switch_on() -> bool:
+    """Let oneDNN multiply, on AMD where it keeps fp32; return whether it does. torch gives it fp32
+    products only where bf16 is allowed; a CPU without AMX computes them in fp32 nevertheless."""
     cpu = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(cpu.get("cpu_name"))
     if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):
@@ -23,10 +23,10 @@ def take() -> bool:
     _matmul.fp32_precision = "bf16"
     keeps_fp32 = torch.allclose(x @ x.T, expected, rtol=1e-5, atol=1e-4)  # bf16 is off by 0.1
     if not keeps_fp32:
-        leave()
+        switch_off()
     return keeps_fp32
 
 
-def leave() -> None:
+def switch_off() -> None:
     """Let MKL multiply, as torch usually does."""
     _matmul.fp32_precision = "none"

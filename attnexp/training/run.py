@@ -158,7 +158,7 @@ def _train_network(
             num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
             if options.patience and num_since_best >= options.patience:
                 break
-            # An epoch that was trained before the run was stopped is only measured now.
+            # A run may have stopped between the checkpoint of an epoch and its measurement.
             if state.epoch == len(history.epochs):
                 _seed_draws_beside_torch(config, state.epoch)
                 loop.train_epoch(state, train, options)

@@ -55,7 +55,7 @@ class History:
         self.predicted[f"{predictions.CORRECT}{row.epoch}"] = compressed
         self.predicted[predictions.FINAL] = torch.from_numpy(logits)
         if best_epoch(self.epochs) == len(self.epochs) - 1:
-            self.predicted[predictions.BEST] = torch.from_numpy(logits)
+            self.predicted[predictions.OWN_BEST] = torch.from_numpy(logits)
             self.best_weights = copy.deepcopy(model.state_dict())
 
 

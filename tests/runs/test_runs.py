@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from samples import message_of, result, save_run, stored_study, study_of
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs import find, identity, labels, manifest, store
+from attnexp.runs import find, identity, labels, manifest, predictions, store
 from attnexp.training.state import best_epoch
 
 
@@ -48,6 +49,14 @@ def test_a_sweep_adds_seeds_to_what_its_study_had(tmp_path: Path) -> None:
     assert [run.run_id for run in stored.runs] == ["4-y", "1-x", "2-y", "3-y"]
     (finished,) = find.load_runs(study)
     assert finished.result.run_id == "1-x"
+
+
+def test_predictions_without_an_array_name_the_file_and_the_array(tmp_path: Path) -> None:
+    run = find.load_run(write(tmp_path, "1-x"))
+    arrays = {predictions.FINAL: np.zeros(2, np.float32)}
+    predictions.save_arrays(run.path / predictions.FILE, arrays)
+    message = message_of(predictions.at_endpoint, run, "final")
+    assert "1-x/predictions.safetensors cannot be read (KeyError: 'val_labels')" in message
 
 
 def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
@@ -90,6 +99,23 @@ def test_sweeps_that_begin_at_once_lose_nothing(tmp_path: Path) -> None:
         studies = [study_of(("a", seed, f"{seed}-x")) for seed in range(20)]
         list(pool.map(manifest.record_runs, [tmp_path] * 20, studies))
     assert len(stored_study(tmp_path).runs) == 20
+
+
+def test_sweeps_under_way_lose_nothing_that_has_not_finished(tmp_path: Path) -> None:
+    """What never ran is missed until another command has ended."""
+    study = tmp_path / "study"
+    first = study_of(("a", 0, "1-x"), ("a", 1, "2-x"), command="first")
+    second = study_of(("a", 2, "3-x"), command="second")
+    manifest.record_runs(study, first, has_ended=False)
+    manifest.record_runs(study, second, has_ended=False)
+    assert len(stored_study(study).runs) == 3
+    with store.lock(store.run_dir(tmp_path, "1-x")):
+        manifest.record_runs(study, second)
+    assert len(stored_study(study).runs) == 3
+    manifest.record_runs(study, first)
+    manifest.record_runs(study, second, has_ended=False)
+    manifest.record_runs(study, second)
+    assert [run.run_id for run in stored_study(study).runs] == ["3-x"]
 
 
 def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
