@@ -47,9 +47,12 @@ class Answer:
     def notes(self) -> list[str]:
         """Sentences that a reader of the numbers must know."""
         notes = [note for comparison in self.comparisons for note in comparison.notes]
+        left_out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for row in self.measured:
             if self.means and not row.has_verdict:
-                notes.append(f"Not in the mean over data sets: {row.data} ({row.words}).")
+                left_out[f"{row.data} ({row.words})"][row.endpoint.label] = None
+        for name, labels in left_out.items():
+            notes.append(f"Not in the mean over data sets at {' and '.join(labels)}: {name}.")
         return list(dict.fromkeys(notes))
 
     @property

@@ -67,7 +67,8 @@ def _make_group(
     epochs = runs[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_epoch = _melt(epochs, ["epoch"], metrics)
-    points, measured = _measure_endpoints(epochs, ENDPOINTS[first["protocol"]])
+    points = ENDPOINTS[first["protocol"]]
+    measured = _measure_endpoints(epochs, points)
     largest_classes = [bits for bits in runs["largest_class"] if bits]
     guess = unpack_bits(largest_classes[0], facts["n_test"]) if largest_classes else None
     versions = {str(made): made for made_by in runs["made_by"] for made in made_by}
@@ -154,22 +155,12 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
     return [family for family in families if family]
 
 
-def _measure_endpoints(
-    epochs: pd.DataFrame, candidates: Sequence[Endpoint]
-) -> tuple[list[Endpoint], pd.DataFrame]:
-    """Endpoints, and a row for each run there, with its metrics and correct. candidates: of the
-    protocol; one at the same epochs and on the same texts as another before it is left out."""
-    points = []
-    selections = []
+def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFrame:
+    """A row for each run at each endpoint, with its metrics and correct."""
     parts = []
-    for point in candidates:
+    for point in points:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
-        selection = (point.measured, chosen.to_dict())
-        if selection in selections:
-            continue
-        points.append(point)
-        selections.append(selection)
         at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
         # `val_accuracy` becomes accuracy, and so on; gap is made of two others.
         names = {f"{point.measured}_{name}": name for name in BY_NAME if name != "gap"}
@@ -177,7 +168,7 @@ def _measure_endpoints(
         at_point = at_point.reindex(columns=columns).rename(columns=names)
         gap = at_point["train_accuracy_after"] - at_point["accuracy"]
         parts.append(at_point.assign(point=point.name, gap=gap))
-    return points, pd.concat(parts)
+    return pd.concat(parts)
 
 
 def _unpack_answers(

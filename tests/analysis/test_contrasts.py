@@ -209,4 +209,4 @@ def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() ->
         answer = compare([*two, left_out], ACCURACY)
         row = answer.means[0]
         assert (row.interval.n, row.verdict) == (2, "too few data sets")
-        assert f"Not in the mean over data sets: third ({reason})." in answer.notes
+        assert f"Not in the mean over data sets at result: third ({reason})." in answer.notes

@@ -207,7 +207,7 @@ def test_a_damaged_run_is_left_out(
     assert re.match(r"left out: .*/bloga1-0", message)
 
 
-@pytest.mark.parametrize(("num_right", "num_used"), [(19_999, 0), (20_000, 1)])
+@pytest.mark.parametrize(("num_right", "num_used"), [(19_999, 0), (20_000, 2)])
 def test_answers_of_another_accuracy_are_not_used(num_right: int, num_used: int) -> None:
     answered = as_rows(run("a"))
     right = np.arange(25_000) < num_right

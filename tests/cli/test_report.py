@@ -64,10 +64,10 @@ def test_runs_that_lack_exit_1(here: Command, study: str, tmp_path: Path) -> Non
 def test_the_planned_metric_judges(here_json: Json, study: str, tmp_path: Path) -> None:
     plan = tmp_path / study / "study.json"
     plan.write_text(plan.read_text().replace('"metric": "accuracy"', '"metric": "loss"'))
-    (planned,) = here_json("report", study)["differences"]
+    planned, _ = here_json("report", study)["differences"]  # final, best
     assert (planned["metric"], planned["mean"]) == ("loss", 0)
     document = here_json("report", study, "--metric", "accuracy")
-    (other,) = document["differences"]
+    other, _ = document["differences"]
     assert (other["metric"], other["verdict"]) == ("accuracy", "helps on these texts")
     assert document["notes"][0].startswith("Planned: loss ±0.0025. This judges accuracy")
 
