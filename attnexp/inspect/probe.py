@@ -5,7 +5,8 @@ under an intervention is a variant, such as `pe, shuffle`, and so is each of its
 1`: `compare` judges them like any other.
 
 A row has name (the word, but `head 1` and so on for `attention`), num_texts, and either accuracy,
-flips (share of answers that change) and right (1 or 0 of each text), or entropy. The rows of a run
+flips (share of answers that change), right (1 or 0 of each text) and largest_class (the accuracy of
+always answering the most frequent class; published rows have none), or entropy. The rows of a run
 are kept in its folder by word; beside those of other runs they also have data, variant (of the
 untouched model) and seed.
 """
@@ -48,7 +49,7 @@ from attnexp.training.loop import Examples, predict
 
 METRICS = ["accuracy", "flips", "entropy"]
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
-SCHEMA = 5
+SCHEMA = 6
 UNTOUCHED = ""
 Row = dict[str, Any]
 
@@ -118,6 +119,7 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
     keys = ["data", "protocol", "variant", "seed", "point", "epoch"]
     endpoints = rows.melt(keys, metrics, "metric").dropna(subset="value")
     answers = rows.dropna(subset="right")
+    largest_class = answers.get("largest_class", pd.Series(dtype=float)).max()
     return Group(
         data=data,
         source=source,
@@ -130,6 +132,7 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
             for row in answers.itertuples()
         },
         num_texts={RESULT.name: num_texts},
+        chance={} if math.isnan(largest_class) else {"accuracy": largest_class},
         notes=notes,
     )
 
@@ -201,11 +204,13 @@ def _measure(
         ]
     answers = untouched if word == UNTOUCHED else _answer(word, model, test, precision)
     is_right = answers == test.truth
+    _, class_sizes = np.unique(test.truth, return_counts=True)
     row = {
         "name": word,
         "accuracy": float(is_right.mean()),
         "flips": float((answers != untouched).mean()),
         "right": is_right.astype(int).tolist(),
+        "largest_class": float(class_sizes.max() / len(test.truth)),
     }
     return [row]
 

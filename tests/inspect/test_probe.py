@@ -190,7 +190,7 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     families = Counter((row.contrast.baseline, row.m) for row in rows)
     assert families == {("position=none", 2): 2, ("position=learned", 3): 3}
     idle = [row.words for row in rows if re.search("none|nothing", row.contrast.name)]
-    assert {*idle} == {"the same texts are right"}
+    assert {*idle} == {"neither is shown to be above chance"}
     entropies = group.values("result", "entropy")["position=none, head 2"]
     assert entropies.tolist() == pytest.approx([1, 1], abs=0.05)
     assert group.notes == ["position=none, no_positions: the model has no position piece"]
