@@ -51,15 +51,19 @@ studies: setup  ## The published studies, on their declared seeds (many hours on
 	$(BIN)/attnexp sweep study=blog data=trec,cr,irony train.epochs=20 'seed=range(200,206)' out=outputs/epochs
 	$(BIN)/attnexp probe outputs/blog --do shuffle,no_positions,uniform,no_head,attention --limit 10000
 
+# pytest rewrites all modules of the plugins that it finds by itself, so that every process of the
+# tests would compile hypothesis anew.
+PYTEST := PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/python -m pytest -p xdist -p hypothesispytest
+
 test: setup  ## The tests, slow ones left out
-	$(BIN)/python -m pytest -q -n auto --dist worksteal
+	$(PYTEST) -q -n auto --dist worksteal
 
 .venv/executors: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[slurm,ray]'
 	@touch $@
 
 test-slow: setup .venv/executors  ## The slow tests alone, with Ray and submitit
-	$(BIN)/python -m pytest -q -m slow -n auto --dist loadfile
+	$(PYTEST) -q -m slow -n auto --dist loadfile
 
 .venv/scrutiny: .venv/installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[scrutiny]'

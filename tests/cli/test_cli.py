@@ -9,8 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
-from conftest import PROGRAM, PUBLISHED, Command, Json, OwnModule, Patch, Refused
-from samples import exit_code
+from conftest import PROGRAM, PUBLISHED, Command, Json, OwnModule, Patch, Refused, exit_code
 
 from attnexp.analysis import read_runs
 from attnexp.base import progress
