@@ -148,8 +148,7 @@ def test_a_terminal_gets_a_live_bar(here: Command, monkeypatch: Patch) -> None:
 
 @pytest.mark.parametrize("words", ["config --groups", "--help", "--version"])
 def test_a_reader_that_has_enough_is_no_error(monkeypatch: Patch, words: str) -> None:
-    """Here one that reads nothing, and ends while the command begins. A text as short as the
-    version is buffered until the process exits."""
+    """Here one that reads nothing. A text as short as the version is buffered until the end."""
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     pipe = ["bash", "-o", "pipefail", "-c", f"{PROGRAM} {words} | true"]
     done = subprocess.run(pipe, capture_output=True)

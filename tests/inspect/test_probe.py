@@ -67,8 +67,7 @@ def test_words_change_places_within_their_text(order: str) -> None:
 
 
 def test_windows_keep_words_near() -> None:
-    """Windows are counted from the first word: the start of a text, here 1, is none."""
-    ids = torch.arange(1, 32)[None]
+    ids = torch.arange(1, 32)[None]  # 1 is the start of the text, and no word
     for window in (2, 3, 5):
         moved = changed_ids(f"shuffle={window}", ids)
         assert torch.equal((moved - 2) // window, (ids - 2) // window)

@@ -16,7 +16,8 @@ from conftest import Patch
 from samples import redrawn
 from torch import Tensor, nn
 
-from attnexp.config.compose import compose
+from attnexp.config.compose import compose, overlay
+from attnexp.config.schema import to_dict
 from attnexp.model import window
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.mixers import NgramEmbedding, SummaryToken
@@ -239,7 +240,8 @@ def gradients(logits: Tensor, model: nn.Module) -> dict[str, Tensor]:
 @pytest.mark.parametrize("words", COMBINATIONS)
 def test_logits_and_gradients_are_those_of_the_loops(words: str, monkeypatch: Patch) -> None:
     """On the reference path and on the fast one. This shows the claims C03, C14 and C19, too."""
-    config = compose([*SMALL, *words.split()])
+    model_word, *others = words.split()  # Hydra composes each model once.
+    config = overlay(to_dict(compose([*SMALL, model_word])), others)
     for module in (building, window):  # so that short texts have several blocks
         monkeypatch.setattr(module, "SMALLEST_BLOCK", 2)
     reference = redrawn(build_model(config))
