@@ -16,24 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
-from samples import exit_code
 
 from attnexp.base import progress, reads
+from attnexp.cli import app
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 os.environ["OMP_NUM_THREADS"] = "1"  # of the processes that tests start
 
-pytest_plugins = ["sweeping"]
 ROOT = Path(__file__).parent.parent
 PROGRAM = str(Path(sys.executable).parent / "attnexp")
 PUBLISHED = ROOT / "outputs" / "published"
 IMDB = ROOT.parent / "shared" / "imdb"
-
-settings.register_profile("attnexp", deadline=None)  # the first example of a test may import
-settings.load_profile("attnexp")
 
 # A shell lets background jobs ignore Ctrl-C, and so would the commands that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -49,11 +44,20 @@ Json = Callable[..., Any]
 OwnModule = Callable[[str], str]
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Prepare a process that runs tests; one that hands them out waits for none of this."""
+    import torch
+    from hypothesis import settings
+
+    importlib.import_module("torch._dynamo")  # as the counting of FLOPs would
+    session.config.pluginmanager.import_plugin("sweeping")
+    torch.set_num_threads(1)  # Several processes share the cores.
+    settings.register_profile("attnexp", deadline=None)  # The first example of a test may import.
+    settings.load_profile("attnexp")
+
+
 def pytest_collection_finish() -> None:
     """Keep what the imports made out of every later collection of garbage; each run makes one."""
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)  # several processes share the cores
-        importlib.import_module("torch._dynamo")  # as the first optimizer would
     gc.freeze()
 
 
@@ -66,6 +70,12 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
     for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):
         monkeypatch.delenv(name, raising=False)
+
+
+def exit_code(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as stop:
+        app([str(word) for word in words])
+    return int(stop.value.code or 0)
 
 
 def _run_here(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

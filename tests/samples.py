@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from attnexp.base.errors import UserError
-from attnexp.cli import app
 from attnexp.config.compose import compose
 from attnexp.config.options import groups
 from attnexp.config.schema import RunConfig, to_dict
@@ -132,9 +131,3 @@ def each_once(*places: str) -> list[str]:
     chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
     columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
     return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]
-
-
-def exit_code(*words: str | Path) -> int:
-    with pytest.raises(SystemExit) as stop:
-        app([str(word) for word in words])
-    return int(stop.value.code or 0)

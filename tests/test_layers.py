@@ -51,7 +51,7 @@ heavy = {"torch", "datasets", "pandas", "pyarrow", "numpy", "scipy"}
 for words in (["--help"], ["train", "--help"]):
     attnexp(*words, without=heavy | {"hydra"})
 needless = {"torch._dynamo", "scipy", "datasets", "matplotlib", "attnexp.analysis"}
-attnexp("train", "experiment=smoke", without=needless)
+attnexp("train", "experiment=smoke", "data.limit_train=64", without=needless)
 """
 
 

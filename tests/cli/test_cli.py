@@ -9,8 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
-from conftest import PROGRAM, PUBLISHED, Command, Json, OwnModule, Patch, Refused
-from samples import exit_code
+from conftest import PROGRAM, PUBLISHED, Command, Json, OwnModule, Patch, Refused, exit_code
 
 from attnexp.analysis import read_runs
 from attnexp.base import progress
@@ -110,12 +109,12 @@ WRONG = {
     "sweep -m seed=1,2": "Settings have no dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "evaluate outputs/fffff": "attnexp runs lists",
-    "report BLOG --table across": "No two variants, data sets",
-    "report BLOG --baseline none": "no variant none. There are no_pe, pe.",
-    "report BLOG --metric loss": "smallest difference of loss that matters",
-    "report BLOG --show forest": "need a file to write: --figure FILE",
-    "report BLOG --figure a.svg --show positions": "Give one with --run RUN_DIR",
-    "report BLOG --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
+    "report STUDY --table across": "No two variants, data sets",
+    "report STUDY --baseline none": "no variant none. There are no_pe, pe.",
+    "report STUDY --metric loss": "smallest difference of loss that matters",
+    "report STUDY --show forest": "need a file to write: --figure FILE",
+    "report STUDY --figure a.svg --show positions": "Give one with --run RUN_DIR",
+    "report STUDY --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
     "judge nowhere.csv": "Error: [Errno 2] No such file or directory: 'nowhere.csv'",
     "runs nowhere": "There is no folder nowhere",
     "runs .": "There is no run",
@@ -126,7 +125,7 @@ WRONG = {
 
 @pytest.mark.parametrize("words", WRONG)
 def test_wrong_input_gets_one_message(refused: Refused, tmp_path: Path, words: str) -> None:
-    given = shlex.split(words.replace("BLOG", str(PUBLISHED / "blog")))
+    given = shlex.split(words.replace("STUDY", str(PUBLISHED / "contrast")))
     assert WRONG[words] in refused(*given)
     assert not list(tmp_path.iterdir())
 
@@ -147,9 +146,10 @@ def test_a_terminal_gets_a_live_bar(here: Command, monkeypatch: Patch) -> None:
     assert re.search(r" [1-9][\d,]*/s", done.stderr)
 
 
-@pytest.mark.parametrize("words", ["config --groups", "--help"])
-def test_a_reader_that_has_enough_is_no_error(words: str) -> None:
-    """Here one that reads nothing, and ends while the command begins."""
+@pytest.mark.parametrize("words", ["config --groups", "--help", "--version"])
+def test_a_reader_that_has_enough_is_no_error(monkeypatch: Patch, words: str) -> None:
+    """Here one that reads nothing. A text as short as the version is buffered until the end."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     pipe = ["bash", "-o", "pipefail", "-c", f"{PROGRAM} {words} | true"]
     done = subprocess.run(pipe, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")

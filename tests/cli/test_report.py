@@ -7,8 +7,6 @@ import pytest
 from conftest import PUBLISHED, Command, Json
 from samples import result, save_study
 
-BLOG = str(PUBLISHED / "blog")
-
 
 @pytest.fixture
 def study(tmp_path: Path) -> str:
@@ -22,20 +20,21 @@ def study(tmp_path: Path) -> str:
 
 
 REPORTS = [
-    ("--format csv --html a.html --figure a.svg", "data,protocol,variant,seed,point,epoch"),
-    ("--table epochs --json", '"variant": "pe, K"'),
-    ("--table epochs", "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62"),
-    ("--table study", "no_pe, pe, 5 epochs, 40 seeds (100, 101, "),
-    ("--table study --format markdown", "139), protocol blog, measured on test."),
-    ("--table study --json", '"n_test": [\n    25000\n   ],'),
-    ("--baseline pe", "final no_pe      -2.53 [-2.73, -2.32]"),
-    ("--baseline pe --json", '"--baseline pe; these variants'),
+    ("contrast --format csv --html a.html --figure a.svg", "data,protocol,variant,seed,point"),
+    ("blog --table epochs --json", '"variant": "pe, K"'),
+    ("blog --table epochs", "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62"),
+    ("contrast --table study", "no_pe, pe, 5 epochs, 6 seeds (0, 1, "),
+    ("contrast --table study --format markdown", "5), protocol blog, measured on test."),
+    ("contrast --table study --json", '"n_test": [\n    2000\n   ],'),
+    ("blog --baseline pe", "final no_pe      -2.53 [-2.73, -2.32]"),
+    ("contrast --baseline pe --json", '"--baseline pe; these variants'),
 ]
 
 
 @pytest.mark.parametrize(("words", "expected"), REPORTS)
 def test_formats_and_tables(here: Command, tmp_path: Path, words: str, expected: str) -> None:
-    done = here("report", BLOG, *words.split())
+    study, *options = words.split()
+    done = here("report", str(PUBLISHED / study), *options)
     assert done.returncode == 0, done.stderr
     assert expected in done.stdout
     files = [file.name for file in tmp_path.iterdir()]

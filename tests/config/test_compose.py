@@ -108,10 +108,10 @@ def test_what_hydras_users_type_is_understood(words: str, monkeypatch: Patch) ->
 
 
 STORED = to_dict(compose([]))
+PLACES = ["data", "train", "position", "mask", "model.score", "model.pooling", "model.before"]
 ALL_OPTIONS = [
-    *(words for words in each_once("data", "train") if not re.search("data=(files|hub)", words)),
-    *each_once("position", "mask", "model.pooling", "model.before"),
-    *(words for group in ("model", "experiment", "model.score") for words in each_once(group)),
+    *(words for words in each_once(*PLACES) if not re.search("data=(files|hub)", words)),
+    *(words for group in ("model", "experiment") for words in each_once(group)),
 ]
 
 
@@ -143,7 +143,7 @@ OWN = {
     "seed=44 train.lr=0.5",
     "experiment=heir position=attnexp.model.positions:LearnedPosition": "position=learned "
     "position.scale=7 train.epochs=4 train.lr=0.25",
-    "experiment=[one.yaml,two.yaml]": "experiment=one.yaml experiment=two.yaml",
+    "experiment=[one.yaml,two.yaml]": "position=alibi train.epochs=4 train.lr=0.5 seed=4",
     "experiment=one.yaml experiment=two.yaml": "position=alibi train.epochs=4 train.lr=0.5 seed=4",
     "experiment=two.yaml experiment=one.yaml seed=3": "position=learned position.dropout=0.5 "
     "train.epochs=3 train.lr=0.5 seed=3",
@@ -153,9 +153,10 @@ OWN = {
 
 @pytest.mark.parametrize("words", OWN)
 def test_options_and_experiments_of_ones_own_compose(here: Path, words: str) -> None:
+    expected = asdict(compose(OWN[words].split()))
     for name, content in FILES.items():
         write(here / name, content)
-    assert asdict(compose(words.split())) == asdict(compose(OWN[words].split()))
+    assert asdict(compose(words.split())) == expected
 
 
 def test_a_folder_of_options_is_read_and_ours_win_with_a_note(here: Path, capsys: Capture) -> None:

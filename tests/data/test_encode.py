@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from conftest import IMDB, Patch, needs_imdb
 from forms import on_disk, write_csv, write_file
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnexp.config.compose import compose
@@ -53,6 +53,7 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
     assert np.bincount(dataset.test.labels).tolist() == [2, 6, 12]
 
 
+@settings(max_examples=50)
 @given(train=LABELS, test=LABELS, seed=st.integers(0, 2**63 - 1))
 def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], seed: int) -> None:
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]

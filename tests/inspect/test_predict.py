@@ -28,9 +28,9 @@ TEXT = "The plot was superb, frabjous!"
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    out = f"out={tmp_path_factory.mktemp('trained')}"
-    words = "data=contrast position=sinusoidal train.epochs=2 train.threads=1".split()
-    path, result = train_run(compose([*words, out]))
+    words = "data=contrast data.limit_train=1000 data.limit_test=64 position=sinusoidal".split()
+    words += ["train.epochs=4", "train.lr=3e-3", "train.threads=1"]
+    path, result = train_run(compose([*words, f"out={tmp_path_factory.mktemp('trained')}"]))
     return Run(path=path, result=result)
 
 

@@ -106,15 +106,15 @@ def test_all_stays_on_the_device(words: str, monkeypatch: Patch) -> None:
     config = compose([*SMALL, *words.split()])
     model = build_model(config).to("meta")
     take_fast_path(model)
-    ids = texts().repeat(32, 1).to("meta")
-    train = loop.Examples(ids, torch.zeros(96, device="meta"))
+    ids = texts().repeat(11, 1).to("meta")  # two batches
+    train = loop.Examples(ids, torch.zeros(33, device="meta"))
     optimizer = make_optimizer(model, config.train)
     optimizer.param_groups[0]["fused"] = False  # likewise
     state = State(model=model, optimizer=optimizer, shuffle=torch.Generator())
     with Watch() as watch:  # type: ignore[no-untyped-call]
         loop.train_epoch(state, train, config.train)
         assert watch.num_syncs == 3  # a look at the loss, and the two numbers of the epoch
-        assert loop.predict(model, train, config.train.precision).shape == (96,)
+        assert loop.predict(model, train, config.train.precision).shape == (33,)
         assert watch.num_syncs == 4
         model = build_model(config).to("meta")  # a probe takes the reference path
         forward(model, ids)

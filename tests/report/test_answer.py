@@ -81,6 +81,18 @@ def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_wh
     assert table.title.endswith("cut at the largest possible: the data are too few")
 
 
+def test_n_stands_beside_an_interval_for_other_texts_that_rests_on_fewer_seeds() -> None:
+    (row,) = made_answer(made_group("a", "b", seeds=4)).differences
+    for texts_n, words in ((3, "[-1.00, +2.00], n = 3"), (4, "[-1.00, +2.00]")):
+        table = tabulate_differences([replace(row, texts=(-0.01, 0.02), texts_n=texts_n)])
+        assert [*table.cells["other texts too"]] == [words]
+
+
+def test_an_answer_without_differences_is_its_means() -> None:
+    text = formats.format_answer(made_answer(made_group("alone")), None, "latex")
+    assert re.findall("tab:[a-z]+", text) == ["tab:accuracy"]
+
+
 @pytest.mark.parametrize("study", ["position", "blog_scaled"])
 def test_k_stands_only_beside_variants_that_k_trained(study: str) -> None:
     assert "K final" not in tables.tabulate_means(published(study)).cells

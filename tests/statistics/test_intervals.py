@@ -144,7 +144,7 @@ def test_the_anytime_interval_holds_at_all_looks_together(
     """Looking after every seed up to forty: 95 % of 300 studies hold throughout, unlike by t."""
     num_missed = 0
     for d in np.random.default_rng(0).normal(size=(300, 40)):
-        intervals = [make_interval(d[:n]) for n in range(7, 41)]
+        intervals = (make_interval(d[:n]) for n in range(7, 41))
         num_missed += any(interval.low > 0 or interval.high < 0 for interval in intervals)
     assert low <= num_missed <= high
 
