@@ -79,6 +79,8 @@ def data(
 
     Example: attnexp data prepare data=trec,subj
     """
+    from hydra.core.override_parser.types import Quote, QuotedString
+
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
@@ -88,8 +90,9 @@ def data(
     prepare = words[:1] == ["prepare"]
     if prepare:
         words = words[1:]
-        if words and Path(words[0]).exists():
-            words[:1] = ["data=files", f"data.path={words[0]}"]
+        if words and ("=" not in words[0] or Path(words[0]).exists()):
+            path = QuotedString(words[0], Quote.double).with_quotes()
+            words[:1] = ["data=files", f"data.path={path}"]
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
     configs = [compose(point).data for point in itertools.product(*expand(words))]

@@ -28,7 +28,7 @@ def parse(word: str) -> tuple[str, Override]:
     except (HydraException, ValueError) as error:
         raise UserError(
             f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
-            f"data.path=FILE; a text with spaces or signs takes quotes: 'out=\"a b\"'"
+            f"data.path=FILE; a text with signs, or letters such as é, takes quotes: 'out=\"é\"'"
         ) from error
     if override.is_sweep_override() and override.key_or_group in ("data.text", "data.label"):
         raise UserError(f"{word}: one column is read; pairs of texts are not. Join the two first.")

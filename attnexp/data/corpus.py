@@ -31,6 +31,7 @@ COMMON = {
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile(r"^(-?\d+)\.0+$")
 """A whole number as pandas writes it in a column with missing values."""
+FRACTION_OR_BLANK = re.compile(r"-?\d*\.\d+|")
 
 
 class Source(NamedTuple):
@@ -251,10 +252,11 @@ def label_rows(
     rows = pd.concat(parts, ignore_index=True)
 
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
-    is_name = rows.label.map(lambda cell: isinstance(cell, int | str))  # no fraction, list or None
+    is_name = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
     names = rows.label.map(str).str.strip()
     whole = names.str.extract(WHOLE_FLOAT, expand=False)  # 1 for 1.0
-    labels = whole.fillna(names[is_name & (names != "")])
+    is_left_out = names.str.fullmatch(FRACTION_OR_BLANK)
+    labels = whole.fillna(names[is_name & ~is_left_out])
     wrong = rows[~is_text | labels.isna()]
     if len(wrong):
         first = wrong.iloc[0]

@@ -144,6 +144,12 @@ def test_a_split_is_named_as_its_file_or_folder(tmp_path: Path, split: str, file
     assert first_texts == [f"{file} 0", "test 0", "val 0"]
 
 
+def test_the_command_takes_a_file_of_any_name(tmp_path: Path, here: Command) -> None:
+    write_csv(tmp_path / "é (1), a=b.csv", [("a", 0), ("b", 1)] * 9)
+    assert "é (1), a=b.csv, 18 texts" in here("data", "prepare", "é (1), a=b.csv").stderr
+    assert "gone.csv does not exist" in here("data", "prepare", "gone.csv").stderr
+
+
 def test_the_command_shows_what_is_read(tmp_path: Path, here: Command) -> None:
     shards = ["train-00000-of-00002.csv", "train-00001-of-00002.csv"]
     two = "a \x1b[31m text,good\nb,N/A\n"

@@ -120,6 +120,7 @@ WRONG: dict[str, Any] = {
     "tokens": ("a.jsonl", '{"text": ["a"], "label": 1}', "row 1 of a.jsonl: ['a'], 1"),
     "no name": ("a.jsonl", '{"text": "a", "label": null}', "row 1 of a.jsonl: 'a', "),
     "fractions": ("a.jsonl", '{"text": "a", "label": 0.5}', "row 1 of a.jsonl: 'a', 0.5"),
+    "fractions in a csv": ("a.csv", GOOD.replace("1\n", "0.5\n"), "'text 1', '0.5'"),
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, "has the classes none"),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), "has the classes 0, and train 0"),
     "an escape": ("a.csv", GOOD.replace("1\n", "\x1b[31m\n"), r"named '\x1b[31m'"),
