@@ -82,7 +82,9 @@ def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], total: int) -> d
                 tightest = max(widths, key=lambda name: widest[name] / widths[name])
                 widths[tightest] += 1
             return widths
-    return {}
+    widest_words = max(reversed(words), key=words.__getitem__)  # settings rather than ids
+    words[widest_words] += spare
+    return words if words[widest_words] > 0 else {}
 
 
 def _longest(texts: list[str]) -> int:

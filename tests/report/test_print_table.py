@@ -56,7 +56,7 @@ def test_a_narrow_terminal_breaks_lines_at_blanks_and_loses_no_letter() -> None:
     assert "0.5135 ± 0.0123" in printed(table, 35)
     assert broken_words(table, 30) == set()
     lines = printed(table, 20).splitlines()
-    letters = "".join(line[:10] for line in lines).replace(" ", "")
+    letters = "".join(line[:13] for line in lines).replace(" ", "")
     assert "position=sinusoidalmask=padding_causal" in letters
 
 
