@@ -21,8 +21,8 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
 
-    Settings: data.path, data.header, data.text, data.label, data.limit_test, train.device,
-    train.threads.
+    Settings: data.path, data.header, data.quotes, data.text, data.label, data.limit_test,
+    train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """

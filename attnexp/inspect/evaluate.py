@@ -28,7 +28,7 @@ from attnexp.training.metrics import log_probabilities, measure
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS = """data.path data.header data.text data.label data.limit_test train.device
+SETTINGS = """data.path data.header data.quotes data.text data.label data.limit_test train.device
 train.threads""".split()
 """Settings that may change for an evaluation; all others belong to the model."""
 AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
