@@ -53,9 +53,7 @@ def read_results(
     unused = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
     in_run = _list_differing(unused, keys)
-    _refuse_rows(
-        rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {in_run or 'nothing'}"
-    )
+    _refuse_rows(rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {in_run}")
     rows, spec = _make_spec(metric, rows, lower, margin)
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)

@@ -43,19 +43,19 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys of the choices that differ from those of `attnexp train data=NAME`, and of the settings
-    that differ from the defaults of what is chosen; of a user's piece, not imported here, all."""
+    """Keys that differ from the defaults: choices (pieces, protocol) from those of `attnexp train
+    data=NAME`, settings from those of what is chosen. All settings of a user's piece count."""
     data = data_of(config)
     values = settings(config)
-    words = [f"data={data.name}"]
+    data_words = [f"data={data.name}"]
     if data.path:
-        words.append("data.path=any")
-    default_choices = default_settings(*words)
+        data_words.append("data.path=any")
+    default_choices = default_settings(*data_words)
     choices = [key for key in values if key.endswith((".kind", "train.protocol"))]
     other_choices = [key for key in choices if values[key] != default_choices.get(key)]
-    foreign = foreign_code(config)
-    words += [as_word(key, values[key]) for key in other_choices if values[key] not in foreign]
-    defaults = default_settings(*words)  # of the pieces that are chosen
+    foreign = foreign_code(config)  # It is not imported here.
+    chosen = [as_word(key, values[key]) for key in other_choices if values[key] not in foreign]
+    defaults = default_settings(*data_words, *chosen)
     return [
         key
         for key, value in values.items()
@@ -73,14 +73,14 @@ known_defaults: dict[tuple[str, ...], Tree] = {}
 
 
 def default_settings(*words: str) -> Tree:
-    """Settings of a run of these words, or of as many of the first as compose: a choice may ask for
-    a setting that is not among them."""
+    """Settings that these words compose to. Where they do not, since a choice needs a setting that
+    is not among them, the last word is left out, and so on."""
     from attnexp.config.compose import compose
 
     if words not in known_defaults:
         try:
             known_defaults[words] = settings(to_dict(compose(words)))
-        except UserError:  # Without the last word, and so on until they compose.
+        except UserError:
             known_defaults[words] = default_settings(*words[:-1])
     return known_defaults[words]
 

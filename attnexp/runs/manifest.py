@@ -33,7 +33,7 @@ class PlannedRun:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Equal for runs that replace each other: same variant, settings and data, other code."""
+        """Variant, and the part of the id for settings and data: a run replaces one of its key."""
         return self.variant, self.run_id.partition("-")[0]
 
 
@@ -68,8 +68,8 @@ def load_manifest(folder: Path) -> Manifest | None:
 
 
 def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:
-    """That the study of a folder is of another plan, and in which words its command differs; empty
-    where runs may join, such as those of fixed seeds and a sequential study of one plan."""
+    """Why runs of `planned` may not join the stored study of a folder, with the words in which the
+    commands differ; empty for one plan, be it of fixed seeds or sequential."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
     old, new = (shlex.split(" ".join(study.commands[-1:])) for study in (stored, planned))
@@ -85,8 +85,8 @@ def _plan_of(study: Manifest) -> tuple[object, ...]:
 
 
 def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> None:
-    """Add the runs of one command, that of `planned`, to the study of a folder. Other runs stay
-    until it has ended, then those that have finished, or all while one is under way. Raises
+    """Add the runs of one command, `planned`, to the study of a folder. Once a new command has
+    ended, unfinished runs of others are dropped, unless a process is at one of them. Raises
     `UserError` for another plan, and where the study cannot be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
         folder.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -
     replaced = {run.key for run in planned.runs}
     others = [run for run in stored.runs if run.key not in replaced]
     commands = stored.commands
-    if has_ended and commands[-1:] != planned.commands:  # Else it goes on, or came twice.
+    if has_ended and commands[-1:] != planned.commands:  # Else it is under way, or was the last.
         commands = [command for command in commands if command not in planned.commands]
         commands += planned.commands
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}

@@ -51,9 +51,9 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     """A sweep that goes on with a study, sequential if either is. Once a study of fixed seeds is
     complete, each seed that is new to it counts as added, now and in later sweeps."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
-    has_answer = not stored.sequential and all(map(store.has_finished, paths))
-    added_seeds = dict.fromkeys(stored.added_seeds)
-    if has_answer or added_seeds:
+    is_complete = not stored.sequential and all(map(store.has_finished, paths))
+    added_seeds = dict.fromkeys(stored.added_seeds)  # in order, each once
+    if is_complete or added_seeds:  # It is complete now, or was in an earlier sweep.
         stored_seeds = {run.seed for run in stored.runs}
         new_seeds = [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
         added_seeds |= dict.fromkeys(new_seeds)
@@ -80,7 +80,7 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
 
 
 def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
-    """Keys of the seeds that differ between jobs; where none does, of those in `seeds.*`."""
+    """Keys of the seeds that differ between jobs; if none do, those set in `seeds.*`, or `seed`."""
     first, *others = (_seeds(job.config) for job in jobs)
     varied = [key for key in first if any(other[key] != first[key] for other in others)]
     separate = [key for key in first if key != "seed" and first[key] is not None]

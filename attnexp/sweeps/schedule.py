@@ -45,28 +45,28 @@ def scan(
     """Identify runs and find those that have finished. jobs: those of the sweep that count, else
     all. any_code: where none has finished with the code of today, take the newest of other code."""
     entries = []
-    changes = Counter[str]()  # since runs of this plan finished
+    num_outdated = Counter[str]()  # runs that only other code or files finished, by what changed
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     newest = store.newest_finished(sweep.directory.parent)  # by settings, of any code
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
         before = store.has_finished(path)
-        older = newest.get(identity.settings)
-        if older and not before:
-            changes[change or "attnexp changed"] += 1
-            if any_code:
-                path = older
-                before = True
+        older = None if before else newest.get(identity.settings)
+        if older:
+            num_outdated[change or "attnexp changed"] += 1
+        if older and any_code:
+            path, before = older, True
         entries.append(SweepEntry(job, identity.run_id, path, before))
-    for change, number in changes.items():
+    for change, number in num_outdated.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
     """The executor for jobs, the missing ones of a plan. Raises `UserError` if it is not here."""
-    # User code stays imported in a process, so this one runs none, nor a baseline beside it.
+    # Planning has imported user code into this process, where it may have changed torch: each run
+    # of such a plan has a process of its own, be it of user code or not.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
     one_at_a_time = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
     if not jobs or (one_at_a_time and not has_user_code):
@@ -138,7 +138,9 @@ def _start_runs(
             break
         if entry.outcome is not None or entry in running.values():
             continue
-        if store.has_finished(entry.path):  # Another process did it, maybe with files of before.
+        if store.has_finished(
+            entry.path
+        ):  # Another process did it; with other files, ours is ID-2.
             entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
             _load(entry)

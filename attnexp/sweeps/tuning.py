@@ -82,8 +82,8 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     chooses epochs, of the best one; the first of equals. Raises `RunFailed` where all runs fail."""
     study = tuning.study
     is_last = study.jobs[0].config.train.protocol is Protocol.blog
-    search_means = _held_out_accuracies(entries, "final" if is_last else "own_best")
-    # The search has all settings of the first variant, then those of the next.
+    search_means = _held_out_accuracies(entries, is_last=is_last)
+    # Both are ordered by variant, then by setting: `plan` varies the last words, the grid, fastest.
     pairs = itertools.product(study.variants, tuning.candidates)
     means = dict(zip(pairs, search_means.values(), strict=True))
     variants = {}
@@ -95,8 +95,8 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         label = f"{variant}, {best} (best of {len(tuning.candidates)})"
         variants[label] = factors
         chosen = tuning.candidates[best]
-        # Without axes and a study there is one variant, and all settings are its label.
-        own_jobs = [job for job in chosen if job.label == variant] or chosen
+        # The label of an only variant may hold its settings, and then differs.
+        own_jobs = [job for job in chosen if job.label == variant or len(study.variants) == 1]
         jobs += [replace(job, label=label) for job in own_jobs]
     jobs.sort(key=lambda job: job.config.seed)
     lines = []
@@ -106,13 +106,13 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     return replace(study, variants=variants, jobs=jobs), lines
 
 
-def _held_out_accuracies(entries: Iterable[SweepEntry], point: str) -> dict[str, float]:
-    """Mean accuracy in % by label; -inf where a run failed. point: field of a result."""
+def _held_out_accuracies(entries: Iterable[SweepEntry], *, is_last: bool) -> dict[str, float]:
+    """Mean accuracy in % by label, of the last epoch or of each run's best; -inf where one failed."""
     accuracies = defaultdict[str, list[float]](list)
     for entry in entries:
         accuracy = -math.inf
         if isinstance(entry.outcome, Run):
-            epoch = getattr(entry.outcome.result, point)
-            accuracy = 100 * epoch.val_accuracy
+            result = entry.outcome.result
+            accuracy = 100 * (result.final if is_last else result.own_best).val_accuracy
         accuracies[entry.job.label].append(accuracy)
     return {label: fmean(values) for label, values in accuracies.items()}

@@ -32,7 +32,7 @@ from attnexp.training import device, loop
 from attnexp.training.adam import make_optimizer
 from attnexp.training.inputs import Inputs, Splits, describe_data, make_splits, read_inputs
 from attnexp.training.metrics import measure
-from attnexp.training.state import History, RunLog, State, best_epoch, resume, save_checkpoint
+from attnexp.training.state import History, RunLog, State, best_row, resume, save_checkpoint
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
@@ -89,7 +89,7 @@ def _train(
         else:
             provenance |= device.choose_path(model, config.train)
             history = _train_network(model, config, splits, user_code, log)
-        test_logits = history.predicted[predictions.FINAL].numpy()  # if the test set validates
+        test_logits = history.predicted[predictions.FINAL].numpy()  # The test set validates, or ...
         if config.train.protocol is Protocol.holdout:
             model.load_state_dict(history.best_weights)
             test_logits = loop.predict(model, splits.test, config.train.precision)
@@ -110,7 +110,7 @@ def _train(
         data=describe_data(config, inputs, splits),
         parameters=count_parameters(model),
         epochs=history.epochs,
-        own_best=history.epochs[best_epoch(history.epochs)],
+        own_best=best_row(history.epochs),
         final=history.epochs[-1],
         test=measure(test_logits, splits.test.truth),
         wall_seconds=time.perf_counter() - log.started,
@@ -131,11 +131,11 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     dataset, vectors, _ = inputs
     num_classes = len(dataset.classes)
-    # Dropout must draw the same however many words the data have. So the model is built without
-    # moving torch's stream, and then one of `data.vocab_size` words, for its draws alone.
+    # Dropout draws after a model is built, and must draw the same however many words the data have.
+    # So this model is built without moving torch's stream, ...
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
-    build_model(config, num_classes)
+    build_model(config, num_classes)  # ... and one of `data.vocab_size` words for its draws alone.
     if vectors is not None:
         assert isinstance(model, Classifier)  # No other model takes vectors.
         log.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
@@ -155,9 +155,6 @@ def _train_network(
     history = resume(state, log)
     try:
         while len(history.epochs) < options.epochs:
-            num_since_best = len(history.epochs) - 1 - best_epoch(history.epochs)
-            if options.patience and num_since_best >= options.patience:
-                break
             # A run may have stopped between the checkpoint of an epoch and its measurement.
             if state.epoch == len(history.epochs):
                 _seed_draws_beside_torch(config, state.epoch)
@@ -168,6 +165,9 @@ def _train_network(
             row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
             history.add(row, logits, val.truth, model)
             log.note_epoch(history.epochs)
+            num_since_best = row.epoch - best_row(history.epochs).epoch
+            if options.patience and num_since_best >= options.patience:
+                break
     except KeyboardInterrupt:
         raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
     return history

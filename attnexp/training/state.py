@@ -54,7 +54,7 @@ class History:
         compressed = torch.from_numpy(predictions.compress_bits(is_right))
         self.predicted[f"{predictions.CORRECT}{row.epoch}"] = compressed
         self.predicted[predictions.FINAL] = torch.from_numpy(logits)
-        if best_epoch(self.epochs) == len(self.epochs) - 1:
+        if best_row(self.epochs) is row:
             self.predicted[predictions.OWN_BEST] = torch.from_numpy(logits)
             self.best_weights = copy.deepcopy(model.state_dict())
 
@@ -140,6 +140,6 @@ def resume(state: State, log: RunLog) -> History:
     return history
 
 
-def best_epoch(rows: Sequence[EpochRow]) -> int:
-    """Index of the row with the highest validation accuracy; the earliest of equal ones."""
-    return max(range(len(rows)), key=lambda index: rows[index].val_accuracy, default=0)
+def best_row(rows: Sequence[EpochRow]) -> EpochRow:
+    """The epoch with the highest validation accuracy; the earliest of equal ones."""
+    return max(rows, key=lambda row: row.val_accuracy)

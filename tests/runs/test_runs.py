@@ -15,7 +15,7 @@ from samples import message_of, result, save_run, stored_study, study_of
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
 from attnexp.runs import find, identity, labels, manifest, predictions, store
-from attnexp.training.state import best_epoch
+from attnexp.training.state import best_row
 
 
 def write(out: Path, run_id: str) -> Path:
@@ -134,7 +134,7 @@ def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:
 
 
 def test_the_earliest_of_equal_epochs_is_the_best() -> None:
-    assert best_epoch(result("a", 0, [0.7, 0.9, 0.8, 0.9]).result.epochs) == 1
+    assert best_row(result("a", 0, [0.7, 0.9, 0.8, 0.9]).result.epochs).epoch == 2
 
 
 def test_an_id_holds_every_file_that_computes() -> None:
