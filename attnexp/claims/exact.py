@@ -69,12 +69,14 @@ def scaled_embeddings_make_positions_weigh_more() -> Finding:
     positions = sinusoidal_table(80, d_model)
     norm = positions.norm(dim=1).mean()
     ratio = float(norm / words.norm(dim=1).mean())
-    scaled_ratio = ratio / d_model**0.5
+    scaled_ratio = ratio / d_model**0.5  # √d enlarges words.
     measured = (
         f"scaling and a step's own PE hold by construction; positions have {ratio:.1f} times the "
         f"norm of words without √d, {scaled_ratio:.1f} with it"
     )
-    return Finding("holds in part", measured)  # √d enlarges words, so positions weigh less.
+    return Finding(
+        "holds in part", measured
+    )  # Positions weigh less, not more, whatever is measured.
 
 
 @claim("C12", "N, K", "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink")
@@ -157,6 +159,7 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
 def projections_cost_n_and_products_n_squared() -> Finding:
     """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
     cost more or less than a convolution of width 3."""
+    # The exponent of each part, by what doubles: n tokens, or the radius r of the window.
     claimed = {"QKV n": 1, "convolution n": 1, "products n": 2, "±8 n": 1, "±r r": 1}
     before = count_parts(256, radius=16)
     after = count_parts(512, radius=32)
@@ -165,7 +168,8 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     return judge_equality(
         (torch.tensor([*exponents.values()]), torch.tensor([*claimed.values()])),
         within=0.1,
-        also=all(flops["QKV n"] == flops["convolution n"] for flops in (before, after)),
+        also=before["QKV n"] == before["convolution n"]
+        and after["QKV n"] == after["convolution n"],
         shown=", ".join(shown),
     )
 

@@ -48,9 +48,10 @@ def judge_part(part: Evidence) -> str:
     if not part.within:
         return judge_above(part.interval)
     low, high = part.interval.bounds
-    if max(-low, high) < part.within:
+    if -part.within < low and high < part.within:
         return "supported"
-    return "not supported" if max(low, -high) > part.within else "undecided"
+    is_outside = high < -part.within or low > part.within
+    return "not supported" if is_outside else "undecided"
 
 
 def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
@@ -82,8 +83,8 @@ def find_group(
     contrasts = [contrast for family in families for contrast in family]
     variants = list(dict.fromkeys(name for contrast in contrasts for name in contrast.weights))
     for group in load_groups([study]):
-        k_runs = group.published["variant"].unique()
-        as_k = {name for name in k_runs if not settings_unlike_k(group.setups[name])}
+        k_ran = group.published["variant"].unique()
+        as_k = {name for name in k_ran if not settings_unlike_k(group.setups[name])}
         if group.data != "imdb" or (as_k_ran and not as_k.issuperset(variants)):
             continue
         # Differences are paired, so that only seeds of all variants count.
@@ -94,24 +95,21 @@ def find_group(
 
 
 def compare_at_endpoints(group: Group) -> list[Difference]:
-    """Differences at `best`, then `final`, as names sort; `final` alone if it is the best epoch."""
+    """Differences at `best`, then `final`, as names sort."""
     return sorted(compare([group], ACCURACY).differences, key=lambda row: row.endpoint.name)
 
 
 def weigh_differences(
     group: Group, deciding: Sequence[str], *, within: float = 0.0
 ) -> list[Evidence]:
-    """Evidence of each difference. deciding: endpoints that decide; `final` where `best` is the
-    same epoch. within: as in `Evidence`."""
+    """Evidence of each difference. deciding: endpoints that decide. within: as in `Evidence`."""
     rows = compare_at_endpoints(group)
-    points = {row.endpoint.name for row in rows}
-    has_several = len(rows) > len(points)  # differences at an endpoint
+    has_several = len({row.contrast.name for row in rows}) > 1
     parts = []
     for row in rows:
         point = row.endpoint.name
         name = f"{point}, {row.contrast.name}" if has_several else point
-        decides = point in deciding or "best" not in points
-        parts.append(Evidence(name, row.interval, decides=decides, within=within))
+        parts.append(Evidence(name, row.interval, decides=point in deciding, within=within))
     return parts
 
 

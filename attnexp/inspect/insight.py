@@ -132,9 +132,9 @@ class TrainedModel:
         layers = []
         is_token = is_real[0]  # (T,)
         for weights in maps:  # (1, H, T queries, T keys)
-            by_tokens = weights[0, :, is_token]  # (H, tokens, T keys): padding is a query, too
-            to_padding = by_tokens[..., ~is_token].sum(dim=-1)  # (H, tokens)
-            to_tokens = by_tokens[..., is_token]  # (H, tokens, tokens)
+            of_tokens = weights[0][:, is_token]  # (H, tokens, T keys), without rows of padding
+            to_padding = of_tokens[..., ~is_token].sum(dim=-1)  # (H, tokens)
+            to_tokens = of_tokens[..., is_token]  # (H, tokens, tokens)
             layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
         position = getattr(self.model, "position", None)
         rows = position.table_rows() if isinstance(position, JoinedPosition) else None
@@ -173,7 +173,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
     """Logits; the attention of every layer, (B, H, T queries, T keys); and which tokens are no
-    padding, (B, T). T includes a summary token in front, if the model has one."""
+    padding, (B, T). T includes a summary token in front, if the model has one. Maps are computed
+    before their layer runs, so that the layer may take a fast path."""
     maps = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:

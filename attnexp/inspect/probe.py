@@ -4,11 +4,14 @@ An intervention is a word, such as `no_head=2`; the empty one, `UNTOUCHED`, chan
 under an intervention is a variant, such as `pe, shuffle`, and so is each of its heads, `pe, head
 1`: `compare` judges them like any other.
 
-A row has name (the word, but `head 1` and so on for `attention`), num_texts, and either accuracy,
-flips (share of answers that change), right (1 or 0 of each text) and largest_class (the accuracy of
-always answering the most frequent class; published rows have none), or entropy. The rows of a run
-are kept in its folder by word; beside those of other runs they also have data, variant (of the
-untouched model) and seed.
+A row is what was measured of an intervention, or of a head. The rows of a run are kept in its
+folder, by word. Fields:
+
+- name: the word, or `head 1` and so on for `attention`; num_texts
+- accuracy, flips (share of answers that change) and right (1 or 0 of each text)
+- largest_class: accuracy of always answering the most frequent class; published rows have none
+- entropy: of heads, in place of all these
+- data, untouched (variant of the untouched model) and seed: beside the rows of other runs
 """
 
 import json
@@ -86,12 +89,12 @@ def probe_studies(
             measured, impossible = probe_run(
                 load_run(run.folder), words, limit, trust_code=trust_code, any_code=any_code
             )
-            about = {"data": group.data, "variant": run.variant, "seed": run.seed}
+            about = {"data": group.data, "untouched": run.variant, "seed": run.seed}
             rows += [about | row for row in measured]
             notes += [f"{run.variant}, {line}" for line in impossible]
-    frame = pd.DataFrame(rows).rename(columns={"variant": "untouched"})
-    changed = frame["untouched"] + ", " + frame["name"]
-    frame["variant"] = changed.where(frame["name"] != UNTOUCHED, frame["untouched"])
+    frame = pd.DataFrame(rows)
+    suffix = (", " + frame["name"]).where(frame["name"] != UNTOUCHED, "")
+    frame["variant"] = frame["untouched"] + suffix
     notes = list(dict.fromkeys(notes))
     by_data = frame.groupby(["data", "num_texts"], sort=False)
     return [_make_group(source, num_texts, own, notes) for (source, num_texts), own in by_data]
@@ -102,7 +105,7 @@ def read_published(file: Path, words: Sequence[str]) -> list[Row]:
     `no_head=NUMBER`. The file holds which texts an intervention won and lost: right is 1 and -1
     there, and 0 for the untouched model, which keeps their differences. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
-        frame = pd.read_parquet(file)
+        frame = pd.read_parquet(file).rename(columns={"variant": "untouched"})
         interventions = frame["intervention"]
         without_number = interventions.str.partition("=")[0]
         is_wanted = interventions.isin(words) | without_number.isin(words)
@@ -117,9 +120,10 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
     rows = rows.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
     metrics = [name for name in METRICS if name in rows]
     keys = ["data", "protocol", "variant", "seed", "point", "epoch"]
-    endpoints = rows.melt(keys, metrics, "metric").dropna(subset="value")
+    endpoints = rows.melt(id_vars=keys, value_vars=metrics, var_name="metric")
+    endpoints = endpoints.dropna(subset="value")
     answers = rows.dropna(subset="right")
-    largest_class = answers.get("largest_class", pd.Series(dtype=float)).max()
+    largest_classes = answers["largest_class"].dropna() if "largest_class" in rows else []
     return Group(
         data=data,
         source=source,
@@ -132,7 +136,7 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
             for row in answers.itertuples()
         },
         num_texts={RESULT.name: num_texts},
-        chance={} if math.isnan(largest_class) else {"accuracy": largest_class},
+        chance={"accuracy": max(largest_classes)} if len(largest_classes) else {},
         notes=notes,
     )
 

@@ -31,7 +31,7 @@ class Classifier(nn.Module):
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them, each for vectors of the width that
-        the one before it gives. `config.model` is an embedding, a mixer or layers."""
+        the one before it gives. `config.model` is itself one: embedding, mixer or layers."""
         super().__init__()
         model = config.model
         position = config.position
@@ -54,7 +54,7 @@ class Classifier(nn.Module):
             width = self.position.d_output
 
         self.mixers = nn.ModuleList()
-        for piece in (model.before, model):
+        for piece in (model.before, model):  # in front of attention, in its place
             if piece.fills(seams.Mixer):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
@@ -112,11 +112,10 @@ class Classifier(nn.Module):
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        pooled_layer = layers.pop() if self.pools_early else None
-        for layer in layers:
+        for layer in layers[:-1] if self.pools_early else layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if pooled_layer is not None:
-            return pool_layer(pooled_layer, self.pool, x, key_padding_mask, allowed, positions)
+        if self.pools_early:
+            return pool_layer(layers[-1], self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 

@@ -24,11 +24,11 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     Call it once: the path `window` takes the mask out of the classifier.
 
     - `window`: attention within a window (`window_attention`), where that saves work.
-    - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, of one bare layer that
-      sees words and an added table of positions alone.
-    - `pooled`: the last layer computes what the pooling keeps (`pool_layer`), where it is bare.
     - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022); also in the
       layers below a pooled one.
+    - `pooled`: the last layer computes what the pooling keeps (`pool_layer`), where it is bare.
+    - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, of one bare layer that
+      sees words and an added table of positions alone.
     """
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return REFERENCE
@@ -40,12 +40,13 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
         return "window"
     if can_fuse:
         _attend_by(F.scaled_dot_product_attention, classifier)
-    classifier.pools_early = can_pool_early(classifier)
-    if not classifier.pools_early:
+    if not can_pool_early(classifier):
         return "fused" if can_fuse else REFERENCE
-    in_fp32 = precision is Precision.fp32
-    classifier.pools_words = can_fuse and in_fp32 and can_pool_words(classifier)
-    return "words" if classifier.pools_words else "pooled"
+    classifier.pools_early = True  # The last layer's `fast` is not called: see `pool_layer`.
+    if can_fuse and precision is Precision.fp32 and can_pool_words(classifier):
+        classifier.pools_words = True
+        return "words"
+    return "pooled"
 
 
 def _attend_by(function: Callable[..., Tensor], classifier: Any) -> None:
@@ -54,7 +55,7 @@ def _attend_by(function: Callable[..., Tensor], classifier: Any) -> None:
 
 
 def is_dot_product(classifier: Any) -> bool:
-    """Whether attention is torch's own: weights are softmax(Q Kᵀ) of the keys that a query sees."""
+    """Whether weights are softmax(Q Kᵀ) of the keys that a query sees, without bias and dropout."""
     attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
     has_scores = type(attention.score) is DotProduct and attention.bias is None
     return has_scores and attention.mask_mode == "add" and attention.dropout.p == 0
@@ -74,9 +75,8 @@ def can_pool_early(classifier: Any) -> bool:
     last = classifier.layers[-1]
     if type(classifier.pool) not in (Mean, MaskedMean, Last, SummaryToken):
         return False
-    if last.residual or last.norm != "none" or last.dropout.p > 0:
-        return False
-    return last.feed_forward is None
+    is_bare = not last.residual and last.norm == "none" and last.feed_forward is None
+    return is_bare and last.dropout.p == 0
 
 
 def can_pool_words(classifier: Any) -> bool:

@@ -138,9 +138,7 @@ def _start_runs(
             break
         if entry.outcome is not None or entry in running.values():
             continue
-        if store.has_finished(
-            entry.path
-        ):  # Another process did it; with other files, ours is ID-2.
+        if store.has_finished(entry.path):  # by another process; if with other files, ours is ID-2
             entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
             _load(entry)

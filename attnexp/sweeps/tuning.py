@@ -107,7 +107,7 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
 
 
 def _held_out_accuracies(entries: Iterable[SweepEntry], *, is_last: bool) -> dict[str, float]:
-    """Mean accuracy in % by label, of the last epoch or of each run's best; -inf where one failed."""
+    """Mean accuracy in % by label, of the last epoch or each run's best; -inf where one failed."""
     accuracies = defaultdict[str, list[float]](list)
     for entry in entries:
         accuracy = -math.inf

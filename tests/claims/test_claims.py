@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from conftest import PUBLISHED, ROOT, Command, Patch
-from made_up import made_group
 from torch import Tensor
 
 from attnexp.claims import exact, finding, studies
@@ -120,11 +119,6 @@ DOWN = evidence(-0.02, -0.001)
 def test_intervals_decide(parts: list[studies.Evidence], verdict: str, by_part: str) -> None:
     assert studies.judge_evidence(parts).verdict == verdict
     assert studies.judge_evidence(parts, by_part=True).verdict == by_part
-
-
-def test_a_best_epoch_that_is_the_last_is_judged_as_that() -> None:
-    (part,) = studies.weigh_differences(made_group("a", "b"), ["best"])
-    assert part.decides
 
 
 def test_the_command_exits_1_where_a_claim_fails(here: Command, monkeypatch: Patch) -> None:
