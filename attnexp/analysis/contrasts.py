@@ -85,7 +85,8 @@ class Difference:
         """The flat record of the JSON document."""
         texts_low, texts_high = self.texts or NO_BOUNDS
         next_low, next_high = self.next or NO_BOUNDS
-        # Names of `FIELDS` that are not set below are those of the attributes of these three.
+        # Of self: data, protocol, m, sequential, p, reason, seeds_...; of the contrast: variant,
+        # baseline, within; of the interval: n, mean, sd, low, high.
         values = vars(self) | vars(self.contrast) | self.interval._asdict()
         values |= {"point": self.endpoint.name, "metric": self.metric.name, "verdict": self.verdict}
         values |= {"texts_low": texts_low, "texts_high": texts_high}
@@ -145,7 +146,7 @@ def _judge_contrast(
     texts = widen(crossing, interval) if crossing else None
     reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
     if_as_measured = at_most = None
-    if reason != NOT_ABOVE_CHANCE:
+    if reason != NOT_ABOVE_CHANCE:  # More seeds would show nothing there.
         if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
         at_most = seeds_at_most(sd, metric.margin, m, sequential=sequential)
     return Difference(
@@ -172,9 +173,9 @@ def _judge_contrast(
 def _list_above_chance(
     group: Group, values: pd.DataFrame, endpoint: Endpoint, metric: MetricSpec
 ) -> set[str]:
-    """Variants of these values whose lower bound, minus that of always answering the largest class,
-    is above 0; all variants where the guess of a metric is not known. Answers are paired by text
-    where three seeds or more have stored them."""
+    """Variants that are better than always answering the largest class: the lower bound of the
+    difference is above 0. All variants where the guess of a metric is not known. Answers are paired
+    by text where three seeds or more have stored them."""
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)

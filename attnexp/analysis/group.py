@@ -44,9 +44,8 @@ class Group:
     made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
-    # metrics of always answering the largest class, and which test texts that has right
-    chance: dict[str, float] = field(default_factory=dict)
-    guess: Bits | None = None
+    chance: dict[str, float] = field(default_factory=dict)  # metrics of guessing the largest class
+    guess: Bits | None = None  # which test texts this guess has right
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
     # seeds that studies planned, by variant, also of variants without any finished run
     planned: dict[str, list[str]] = field(default_factory=dict)
@@ -64,7 +63,7 @@ class Group:
 
     def step(self, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it."""
-        if not self.num_texts:
+        if not self.num_texts:  # another trainer's, without answers
             is_metric = self.endpoints["metric"] == metric.name
             return smallest_step(self.endpoints.loc[is_metric, "value"], metric.is_share)
         if metric.name in ("accuracy", "macro_f1"):  # one text moves both by about as much
@@ -75,8 +74,9 @@ class Group:
         """The group with differences from another variant, in each family that has it."""
         families = []
         for family in self.families:
-            compared = dict.fromkeys(key for contrast in family for key in contrast.weights)
-            families.append(differences_from(name, [*compared]) if name in compared else family)
+            names = [key for contrast in family for key in contrast.weights]
+            compared = list(dict.fromkeys(names))  # each variant once
+            families.append(differences_from(name, compared) if name in compared else family)
         notes = self.notes
         if name in self.variants[1:]:
             notes = [*notes, f"--baseline {name}; these variants were planned with another one."]

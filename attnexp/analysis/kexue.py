@@ -62,7 +62,7 @@ def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    # K's own values of `DEPARTURES` fit as well as the defaults that are stored.
+    # kexue.json has our defaults, so K's own values of `DEPARTURES` are not compared with it.
     compared = {
         key: value
         for key, value in settings.items()
@@ -86,8 +86,8 @@ def agreements_with_k(group: Group) -> list[Agreement]:
     keys = ["variant", "epoch", "metric"]
     ours = group.epochs.pivot(index="seed", columns=keys, values="value")
     published = group.published.melt(["variant", "epoch"], METRICS, "metric")
-    setups = published["variant"].map(group.setups.get)
-    published = published.assign(unlike=setups.map(settings_unlike_k)).set_index(keys)
+    unlike_k = [settings_unlike_k(group.setups[name]) for name in published["variant"]]
+    published = published.assign(unlike=unlike_k).set_index(keys)
     published = published[published.index.isin(ours.columns)]
     agreements = []
     for unlike, rows in published.groupby("unlike", sort=False):
@@ -96,8 +96,9 @@ def agreements_with_k(group: Group) -> list[Agreement]:
             continue
         counts = []
         if len(seeds) > FEWEST_SEEDS:
-            others = [np.delete(seeds, index, axis=0) for index in range(len(seeds))]
-            counts = list(map(count_inside, seeds, others))
+            for index, values in enumerate(seeds):
+                others = np.delete(seeds, index, axis=0)
+                counts.append(count_inside(values, others))
         agreement = Agreement(
             n=len(seeds),
             unlike=unlike,

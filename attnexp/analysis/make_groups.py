@@ -111,7 +111,7 @@ def _list_planned(
     seed, and levels of two crossed factors, if any; the baselines first. finished: ids of the runs
     of all groups."""
     kinds = records.groupby("variant")["seed_kind"].transform("first")
-    # A run that two studies have, of different kinds of seeds, counts in the first.
+    # Rows of another kind than their variant's are runs that a later study has, too.
     counted = records[records["seed_kind"] == kinds]
     planned = []
     for key, own in counted.groupby("study", sort=False):
@@ -134,7 +134,7 @@ def _planned_by(study: Manifest, records: pd.DataFrame, finished: Set[str]) -> I
             continue
         variant = variant_of_run.get(run.run_id)
         if variant is None:
-            if run.run_id in finished:
+            if run.run_id in finished:  # in another group
                 continue
             variant = variant_of_label.get(label, label)  # of other runs of its label, if any
         yield variant, run.seed, study.variants[label]

@@ -6,7 +6,7 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(runs: pd.DataFrame) -> pd.DataFrame:
-    """The same rows with the column variant. runs: `RunRows.record`.
+    """The rows with the column variant, in the order of variants. runs: `RunRows.record`.
 
     A variant is all runs with the same settings, vectors, code and kind of seeds. It has the name
     and the place that its study gives it, also where it has more runs in a folder without a study.
@@ -18,7 +18,7 @@ def name_variants(runs: pd.DataFrame) -> pd.DataFrame:
     unlabelled = runs[~has_label].sort_values("num_departures", kind="stable")
     once = pd.concat([runs[has_label], unlabelled]).drop_duplicates("run_id")
 
-    once["identity"] = once["key"] + once["seed_kind"]  # Runs of one identity are one variant.
+    once["identity"] = once["key"] + once["seed_kind"]  # Equal in one variant; split below.
     # Variants of a study may differ by `seeds.*` alone.
     once["identity"] += _where_several(once, "label", within=["identity", "study"])
     # Two results for one seed differ by something that no setting names.

@@ -120,9 +120,9 @@ def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
 def _make_spec(
     name: str, rows: pd.DataFrame, lower: bool, margin: float | None
 ) -> tuple[pd.DataFrame, MetricSpec]:
-    """The rows, with shares in place of per cent, and how their metric is judged. If more is
-    better, values in 0 to 1 are shares, and those of `accuracy` and `macro_f1` above 1 are per
-    cent: they are shown in %, and their margin is in points, 0.25 if None. Others need a margin, in
+    """The rows, with shares in place of per cent, and how their metric is judged. Where more is
+    better, values all in 0 to 1 are shares, and others of a metric that we know as a share are per
+    cent: both are shown in %, with a margin in points, 0.25 if None. All others need a margin, in
     their own unit. Raises `UserError`."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     more_is_better = known.higher_is_better and not lower

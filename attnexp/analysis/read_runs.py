@@ -20,8 +20,8 @@ from attnexp.runs import find, store
 from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 METADATA = b"attnexp"
-"""Key of what a published file holds besides its rows, one a run and epoch: the study, and what
-runs of a variant share."""
+"""A published file has a row for each run and epoch. Under this key its schema holds JSON, made by
+`docs/publish.py`: the study, and what the runs of a variant share."""
 
 
 def load_groups(
@@ -37,7 +37,7 @@ def load_groups(
         if not file.is_file():
             find.check_folder(path)
         read: list[RunRows] = []
-        study: Manifest | None = None
+        study: Manifest | None = None  # After an error both stay empty.
         with store.leaving_out(path, messages.append):
             if file.is_file():
                 read, study = _load_published(file, str(path))
@@ -58,8 +58,8 @@ def load_groups(
 def _load_folder(
     folder: Path, left_out: Callable[[str], object]
 ) -> tuple[list[RunRows], Manifest | None]:
-    """The finished runs of a folder, and its study, whose key is the folder. Without one no run has
-    a label: those of several studies do not fit each other. Raises `UserError`."""
+    """The finished runs of a folder, and its study, whose key is the folder. Without a study
+    `find.load_runs` gives no labels. Raises `UserError`."""
     study = load_manifest(folder)
     runs = []
     for run in find.load_runs(folder, left_out):

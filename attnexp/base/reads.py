@@ -24,7 +24,7 @@ NEVER_COUNTED = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", 
 """Folders whose files count in no run, unless `_packages` has them."""
 
 # Files are known by their absolute paths here; `name_of` is what others see.
-_digests: dict[str, str] = {}  # of each file that this run read, as it was then
+_digests: dict[str, str] = {}  # of each file that this run read, as it was then; "" if it could not
 _sources: dict[str, bytes] = {}  # content of the Python files among them
 _of_imports = set[str]()  # modules, and what they read when imported: they count in all later runs
 _written = set[str]()  # files that this process opened to write; none of them counts
@@ -51,7 +51,7 @@ def importing(module: str) -> Iterator[None]:
     before = set(_digests)
     with watching():
         yield
-    _of_imports.update(_digests.keys() - before)
+    _of_imports.update(_digests.keys() - before)  # data files, too, which `note_modules` misses
     _count_package(module)
     note_modules()  # Those of an installed package did not count while they were imported.
 
@@ -87,7 +87,7 @@ def note(name: str) -> None:
     if path in _digests or path in _written or not is_users(path):
         return
     _digests[path] = ""  # The next line opens the file, which calls this again: it returns above.
-    _digests[path] = _digest_of(path)  # If it cannot be read, the empty one stays.
+    _digests[path] = _digest_of(path)
     if path.endswith(".py"):
         _sources[path] = Path(path).read_bytes()
 
@@ -128,8 +128,7 @@ def read_files(left_out: str | Path) -> dict[str, str]:
     folder = f"{os.path.abspath(left_out)}{os.sep}"
     files = {}
     for path, digest_then in sorted(_digests.items()):
-        is_left_out = path in _written or path.startswith(folder)
-        if digest_then and not is_left_out:
+        if digest_then and path not in _written and not path.startswith(folder):
             files[name_of(path)] = digest_then
     return files
 
@@ -151,7 +150,7 @@ def name_of(path: str) -> str:
 
 
 def find(name: str) -> str:
-    """Path of a file by its name in `read_files`; empty where there is no such file."""
+    """Path of a file by its name in `read_files`, which may be absolute; empty if there is none."""
     paths = [os.path.join(folder, name) for folder in _folders_of(name)]
     return next(filter(os.path.isfile, paths), "")
 

@@ -66,11 +66,9 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
     default: kind of a choice without any. Raises `UserError` for a class that does not fit there,
     or a setting that is wrong."""
-    settings: Tree = {"kind": default}
-    if isinstance(choice, dict):
-        settings |= choice
-    elif choice is not None:
-        settings["kind"] = choice
+    if not isinstance(choice, dict):
+        choice = {} if choice is None else {"kind": choice}
+    settings: Tree = {"kind": default} | choice
     kind = settings["kind"]
     if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
         option = read(key, str(kind))
@@ -93,7 +91,7 @@ def _choose_loss(choice: Any) -> Piece | None:
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     is_class = kind is not None and isinstance(load(str(kind)), type)
-    # Settings without a loss are refused, too.
+    # Without a kind, a piece has no settings: then this refuses `train.loss.x=1` alone.
     loss: Piece = validate(spec(kind) if is_class else Piece, settings, "train.loss.")
     return None if kind is None else loss
 
@@ -146,7 +144,8 @@ def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
 
 
 def choices_by_key() -> dict[str, list[str]]:
-    """Every key, with the choices that have it, such as `position=learned`; none where all do."""
+    """Every key, with the choices that alone have it, such as `position=learned`; an empty list for
+    a key of every config, or a group."""
     choices: dict[str, list[str]] = {key: [] for key in groups()}
     choices |= {key: [] for key, _, _ in walk(RunConfig())}
     for group, options in groups().items():
@@ -154,7 +153,7 @@ def choices_by_key() -> dict[str, list[str]]:
             continue
         allowed = PLACES.get(group, {object: Piece})  # Pieces within a model share no settings.
         for option in options:
-            with suppress(UserError, AttributeError):  # A user's file may hold anything.
+            with suppress(UserError, AttributeError):  # A user's may name no class.
                 section = _spec_in_place(read(group, option).get("kind"), group, allowed)
                 for f in fields(section):
                     choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")

@@ -77,7 +77,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
     """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
     `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
-    may come from anyone, and composing imports that code."""
+    may come from anyone, and composing imports that code. Of choices, pieces alone can be new."""
     from attnexp.config.choose import check_run
 
     laid = _set_values(tree, _by_key(map(setting_of, words)))
@@ -86,8 +86,8 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
 
 
 def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
-    """Settings by key, of pairs of which some are sections: `{"data": {"name": "imdb"}}` is the
-    choice `{"data": "imdb"}`."""
+    """Settings by full key: sections are flattened, and the key of a choice, such as `data.name` or
+    `position.kind`, becomes that of its group, `data` or `position`."""
     settings: Tree = {}
     for section, content in pairs:
         for key, value in flatten({section: content}).items():
@@ -106,23 +106,23 @@ def _override(settings: Tree, later: Tree) -> Tree:
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, and of experiments by name."""
     options = groups()
-    words = [f"experiment=[{','.join(experiments)}]"]  # for Hydra
+    hydra_words = [f"experiment=[{','.join(experiments)}]"]
     values: Tree = {}  # laid over what Hydra composes of them
     for key, value in settings.items():
         option = "none" if value is None else str(value)
         if key not in options:  # a value, such as `model.heads=4`
             values[key] = value
         elif key in LISTED and option in options[key]:  # an option, such as `position=rotary`
-            words.append(f"{key}={option}")
+            hydra_words.append(f"{key}={option}")
         elif key.startswith(PIECES):  # a class, or an option within the model: `choose` reads them
             values[f"{key}.kind"] = option
             if key in LISTED:  # Hydra's default goes; what experiments set in its place stays.
-                words.append(f"~{key}")
+                hydra_words.append(f"~{key}")
         else:
             raise no_such(key, option)
     users_folders = tuple(folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
-    return _set_values(call(tuple(words), users_folders), values)
+    return _set_values(call(tuple(hydra_words), users_folders), values)
 
 
 def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree:

@@ -83,7 +83,7 @@ def setting(
     metadata: Tree = {"meaning": meaning, "when": when}
     if seam is not None:
         metadata |= {"seam": seam, "default_kind": default}
-        default = Piece
+        return field(default_factory=Piece, metadata=metadata)
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -144,8 +144,8 @@ def is_ours(kind: str) -> bool:
 
 
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported; the user's from the current folder, too. Raises
-    `UserError` if that fails, and where it may not be run (`refusing_foreign_code`)."""
+    """Class or function `module:name`, imported. It is called before `spec` and not cached, so that
+    `refusing_foreign_code` holds. Raises `UserError` if it may not be run, or fails."""
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
@@ -156,7 +156,8 @@ def load(kind: str) -> Any:
 
 @cache
 def _import_attribute(kind: str) -> Any:
-    """What `module:name` names, imported once. The files that a user's module reads are noted."""
+    """What `module:name` names, imported once; a user's from the current folder, too, with a note
+    of the files that it reads."""
     module_name, _, name = kind.partition(":")
     is_users = module_name.partition(".")[0] not in ("attnexp", "torch")
     importlib.invalidate_caches()  # The file may just have been written.

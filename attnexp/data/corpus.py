@@ -149,9 +149,9 @@ def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: i
     """Rows with train and test drawn anew, the same for one seed, in the order of the splits.
 
     Texts of the same tokens stay on one side, that of the first one's label. Of every class the
-    number of rows is as near to its share as that allows, and some are left. unit: text or same,
-    the column whose equal rows are shuffled as one. `add_test` keeps text, which earlier versions
-    shuffled, so that their splits stay what they were.
+    number of rows is as near to its share as that allows, and never all. unit: what is shuffled,
+    same (groups of equal tokens) or text (distinct texts, a group standing where its first text
+    falls). Earlier versions shuffled texts, so `add_test` does, and its splits stay what they were.
     """
     is_val = rows.split == "val"
     others = rows[~is_val]
@@ -254,10 +254,10 @@ def label_rows(
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
     is_name = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
     names = rows.label.map(str).str.strip()
-    whole = names.str.extract(WHOLE_FLOAT, expand=False)  # 1 for 1.0
-    is_left_out = names.str.fullmatch(FRACTION_OR_BLANK)
-    labels = whole.fillna(names[is_name & ~is_left_out])
-    wrong = rows[~is_text | labels.isna()]
+    is_name &= ~names.str.fullmatch(FRACTION_OR_BLANK)
+    is_whole_float = names.str.fullmatch(WHOLE_FLOAT)
+    labels = names.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
+    wrong = rows[~is_text | ~(is_name | is_whole_float)]
     if len(wrong):
         first = wrong.iloc[0]
         raise UserError(

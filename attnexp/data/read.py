@@ -114,8 +114,9 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # Where all lines have equally many separators, each is a row, and a quote that joins two is a
-    # part of a text. A file that begins with a quote is exempt, for its cells stand in quotes.
+    # A stray quote that opens a cell swallows the lines up to the next one. It shows where all
+    # lines have equally many separators, so that each is a row by itself. A file that begins with
+    # a quote is exempt: its cells stand in quotes, and may hold line breaks.
     full_lines = [line for line in lines if line.strip()]
     lines_are_rows = len({line.count(separator) for line in full_lines}) == 1
     if lines_are_rows and len(rows) < len(full_lines) and not lines[0].startswith('"'):
@@ -195,9 +196,9 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 
 def _list_folder(path: Path, data: DataConfig) -> Files:
-    """Files by split. A table stands under each name that a user may give for its split: that of
-    new/train-0-of-2.csv is this, train or new. A folder with a folder of texts for each class is a
-    split. A table that is alone is train."""
+    """Files by split. A table is listed under its path, its stem without the number of a shard, and
+    its folder: new/train-0-of-2.csv under this, train and new. A folder of a folder of texts for each
+    class is listed under its name. A table that is alone is train."""
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
     files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
     files = [file for file in files if TABLE.fullmatch(file.name)]
@@ -243,7 +244,8 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    shards = set(SHARD.findall(" ".join(files))) or {("1", "1")}  # number and total of each
+    # Number and total of each; a file that is no shard is one of one.
+    shards = set(SHARD.findall(" ".join(files))) or {("1", "1")}
     totals = {total for _, total in shards}
     is_whole = len(shards) == len(files) and totals == {str(len(files))}
     if name not in files and not is_whole:

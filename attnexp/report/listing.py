@@ -65,5 +65,6 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
         line["bytes"] = decimal(line["bytes"], precision=0)
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
-    size = decimal(int(runs["bytes"].sum()))
-    return Table(title=f"Runs: {states}; {size}", frame=runs, lines=lines)
+    num_bytes = int(runs["bytes"].sum())
+    title = f"Runs: {states}; {decimal(num_bytes)}"
+    return Table(title=title, frame=runs, lines=lines)

@@ -54,7 +54,8 @@ def _title(answer: Answer) -> str:
     if len(others) > 1:
         others = [f"{len(others)} variants"]
     data = ", ".join(dict.fromkeys(group.data for group in answer.groups))
-    return f"{' against '.join([*others, baseline])} on {data}"
+    compared = " against ".join([*others, baseline])
+    return f"{compared} on {data}"
 
 
 def load_readings(

@@ -47,7 +47,7 @@ def print_table(table: Table, console: Console) -> None:
     has_room = sum(widest.values()) + gaps <= console.width
     widths = widest if has_room else _choose_widths(cells, widest, console.width)
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    shown.padding = (0, 1, 0, 0) if has_room else 0  # one or two blanks between columns
+    shown.padding = (0, 1, 0, 0) if has_room else 0  # a second blank, beside the box's
     for name in cells:
         shown.add_column(
             name,
@@ -68,23 +68,25 @@ def _colour(text: str) -> Text:
 
 def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], total: int) -> dict[str, int]:
     """Widths of columns, by name, in which every word is whole, and every number in one line if
-    that fits; none where the words alone are too wide, so that rich breaks them. Left to itself,
-    rich breaks words, or leaves letters out, in columns that need their width."""
+    that fits. Where words are too wide, the widest column gets what is left, and rich breaks it;
+    none if nothing is left. Left to itself, rich breaks words in other columns, too."""
     words = {}
     for name in cells:
         text = " ".join([name, *cells[name]])
         words[name] = _longest(text.split())
-    numbers = {name: widest[name] for name in {*cells} - TEXTS}
-    for widths in (words | numbers, words):
-        spare = total - sum(widths.values()) - len(widths) + 1
-        if spare >= 0:
-            for _ in range(spare):  # to the column that folds into the most lines
-                tightest = max(widths, key=lambda name: widest[name] / widths[name])
-                widths[tightest] += 1
-            return widths
-    widest_words = max(reversed(words), key=words.__getitem__)  # settings rather than ids
-    words[widest_words] += spare
-    return words if words[widest_words] > 0 else {}
+    room = total - len(words) + 1  # one blank between columns
+    widths = words | {name: widest[name] for name in {*cells} - TEXTS}
+    if sum(widths.values()) > room:
+        widths = words
+    spare = room - sum(widths.values())
+    if spare < 0:
+        widest_words = max(reversed(widths), key=widths.__getitem__)  # settings rather than ids
+        widths[widest_words] += spare
+        return widths if widths[widest_words] > 0 else {}
+    for _ in range(spare):  # to the column that folds into the most lines
+        tightest = max(widths, key=lambda name: widest[name] / widths[name])
+        widths[tightest] += 1
+    return widths
 
 
 def _longest(texts: list[str]) -> int:

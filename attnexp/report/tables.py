@@ -48,8 +48,8 @@ def make_table(name: TableName, answer: Answer) -> Table:
 
 
 def tabulate_means(answer: Answer) -> Table:
-    """Means of every variant at every endpoint, of what is judged and accuracy; K's beside them. Of
-    other trainers, and of `probe`, every metric."""
+    """Means of every variant at every endpoint: of the judged metric and of accuracy, with K's
+    beside them; of every metric where results are another trainer's or those of `probe`."""
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
@@ -69,7 +69,7 @@ def tabulate_by_data(answer: Answer) -> Table:
     metric = answer.metric
     rows = _select_means(answer)
     is_shown = rows["at"].eq(label) & rows["metric"].eq(metric.name)
-    means = rows[is_shown].assign(sd=math.nan)
+    means = rows[is_shown].assign(sd=math.nan)  # which shows the mean alone
     title = _title_of_means(answer, means["n"], f"at {label}, mean")
     return _pivot(title, means, ["variant"], {metric.name: metric}, "data")
 
@@ -163,7 +163,7 @@ def _pivot(
     heading: str = "metric",
 ) -> Table:
     """A table with a line for each combination of keys, and means in columns named by the column
-    `heading`. A variant that is alone is named where the last key does not tell lines apart."""
+    `heading`. The only variant is not named, unless lines would look alike without its name."""
     if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
     lines = []

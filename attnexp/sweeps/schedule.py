@@ -56,7 +56,8 @@ def scan(
         if older:
             num_outdated[change or "attnexp changed"] += 1
         if older and any_code:
-            path, before = older, True
+            path = older
+            before = True
         entries.append(SweepEntry(job, identity.run_id, path, before))
     for change, number in num_outdated.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")

@@ -28,8 +28,10 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     order = list(sweep.variants)
     runs.sort(key=lambda run: order.index(run.label))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
-    study = manifest_of(sweep, [(entry.job, "") for entry in entries])  # Labels suffice, not ids.
-    return compare(make_groups(rows, {"": study}), sweep.metric)
+    without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
+    study = manifest_of(sweep, without_ids)
+    groups = make_groups(rows, {"": study})
+    return compare(groups, sweep.metric)
 
 
 def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
