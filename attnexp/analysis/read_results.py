@@ -63,7 +63,8 @@ def read_results(
     if in_variant:
         notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
     if len(rows) < len(cells):
-        notes.append(f"Left out: {len(cells) - len(rows):,} rows with an empty {metric}.")
+        num_empty = len(cells) - len(rows)
+        notes.append(f"Left out: {num_empty:,} rows with an empty {metric}.")
     if spec.higher_is_better and metric not in METRIC_OF_COLUMN:
         notes.append(f"More of {metric} is better, unless you add --lower.")
     return groups, spec

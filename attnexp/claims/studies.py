@@ -212,7 +212,8 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     accuracies = accuracies_under(study, "no_head")
     without_head = accuracies.filter(regex="^pe, no_head=")
     costs = without_head.rsub(accuracies["pe"], axis=0)  # a row a seed, a column a head
-    shares = t_interval((costs < MARGIN).mean(axis=1))
+    is_cheap = costs < MARGIN
+    shares = t_interval(is_cheap.mean(axis=1))
     measured = f"{shares.mean:.0%} [{shares.low:.0%}, {shares.high:.0%}] of heads "
     measured += f"cost below {100 * MARGIN} points"
     return Finding(judge_above(shares, bound=0.5), measured, shares.n)
