@@ -122,14 +122,20 @@ def refused(tmp_path: Path) -> Refused:
 
 
 @pytest.fixture
-def own_module(tmp_path: Path, monkeypatch: Patch) -> OwnModule:
-    """Write a module of one's own below the current folder; the name it has in this test alone."""
+def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
+    """The current folder, which is empty."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def own_module(folder: Path, monkeypatch: Patch) -> OwnModule:
+    """Write a module of one's own below the current folder; the name it has in this test alone."""
+    monkeypatch.syspath_prepend(str(folder))
 
     def write(text: str) -> str:
-        name = f"own_{tmp_path.name}"
-        (tmp_path / f"{name}.py").write_text(text)
+        name = f"own_{folder.name}"
+        (folder / f"{name}.py").write_text(text)
         return name
 
     return write

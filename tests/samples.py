@@ -79,9 +79,10 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
     record_runs(root / study, study_of(*entries))
 
 
-def write(path: Path, text: str) -> None:
+def write_file(path: Path, content: str | bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
 
 
 def message_of(call: Callable[..., object], *given: Any, **named: Any) -> str:

@@ -15,9 +15,6 @@ PACKAGES = """__init__.py base model statistics config data network runs trainin
 report sweeps claims cli""".split()
 """Packages from the bottom up. Each imports from itself and from those before it."""
 
-TOP = {"api.py", "__main__.py"}
-"""Modules outside any package; they stand with `cli`."""
-
 COMMAND = [RUFF, "analyze", "graph", "--detect-string-imports", "attnexp"]
 IMPORTS = json.loads(subprocess.run(COMMAND, cwd=ROOT, capture_output=True, check=True).stdout)
 """Files that each file imports: anywhere in it, for types alone, or by text."""
@@ -25,8 +22,9 @@ del IMPORTS["attnexp/__init__.py"]  # Everybody may import it; it gives what `ap
 
 
 def package_of(file: str) -> str:
+    """Modules outside any package stand with `cli`."""
     name = file.split("/")[1]
-    return "cli" if name in TOP else name
+    return "cli" if name in ("api.py", "__main__.py") else name
 
 
 @pytest.mark.parametrize("file", IMPORTS)
@@ -56,5 +54,4 @@ attnexp("train", "experiment=smoke", "data.limit_train=64", without=needless)
 
 
 def test_commands_import_what_they_need(tmp_path: Path) -> None:
-    """--help and a run, in a process of its own."""
     subprocess.run([sys.executable, "-c", LIGHT], cwd=tmp_path, check=True)

@@ -4,13 +4,12 @@ import json
 import runpy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import PUBLISHED, ROOT, Capture, Command, Patch
-from samples import FEW_TEXTS, NARROW, message_of, write
+from samples import FEW_TEXTS, NARROW, message_of, write_file
 
 import attnexp
 from attnexp.analysis.kexue import agreements_with_k, k_rows_like
@@ -33,7 +32,7 @@ def test_a_damaged_published_file_or_study_is_left_out(tmp_path: Path, capsys: C
     cut.write_bytes(whole.with_suffix(".parquet").read_bytes()[:9999])
     with pytest.raises(UserError, match=r"cut.parquet cannot be read .*attnexp judge"):
         load_groups([cut])
-    write(tmp_path / "blog/study.json", "{")
+    write_file(tmp_path / "blog/study.json", "{")
     for path, message in (
         (tmp_path / "cut", "cut.parquet cannot be read"),
         (tmp_path / "blog", "Delete it and sweep again"),
@@ -42,20 +41,15 @@ def test_a_damaged_published_file_or_study_is_left_out(tmp_path: Path, capsys: C
         assert message in capsys.readouterr().err
 
 
-@pytest.fixture
-def publish(tmp_path: Path, monkeypatch: Patch) -> Any:
-    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
-    monkeypatch.setitem(publish.__globals__, "PUBLISHED", tmp_path)
-    return publish
-
-
 @pytest.mark.parametrize("protocol", ["blog", "holdout"])
 def test_a_published_study_equals_its_folder(
-    tmp_path: Path, here: Command, publish: Any, protocol: str
+    tmp_path: Path, here: Command, monkeypatch: Patch, protocol: str
 ) -> None:
     words = [*FEW_TEXTS, *NARROW, f"train={protocol}", "train.epochs=2", "executor.workers=1"]
     done = here("sweep", *words, "position=none,sinusoidal", "seed=0,1", "name=s")
     assert done.returncode == 0, done.stderr
+    publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
+    monkeypatch.setitem(publish.__globals__, "PUBLISHED", tmp_path)
     publish(tmp_path / "outputs/s", "p")
     paths = [tmp_path / "outputs/s", tmp_path / "p"]
     for ours, theirs in zip(*map(attnexp.results, paths), strict=True):

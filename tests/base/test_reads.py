@@ -4,18 +4,10 @@ import importlib
 from pathlib import Path
 
 import numpy as np
-import pytest
 from conftest import Patch
-from samples import write
+from samples import write_file
 
 from attnexp.base import reads
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: Patch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    return tmp_path
 
 
 def read_in(folder: Path) -> dict[str, str]:
@@ -26,12 +18,12 @@ def read_in(folder: Path) -> dict[str, str]:
 
 def test_files_that_are_opened_are_noted_while_it_is_asked_for(folder: Path) -> None:
     for name in ("before", "text", "outputs/runs/1/metrics", "l/s", "r/s"):
-        write(folder / name, "1")
+        write_file(folder / name, "1")
     np.save(folder / "array.npy", np.ones(3))
     Path("before").read_text()
     with reads.watching():
         np.load("array.npy")
-        write(folder / "cache", "1")
+        write_file(folder / "cache", "1")
         for name in ("text", "l/s", "r/s", "outputs/runs/1/metrics", "cache"):
             Path(name).read_text()
         assert not Path("absent").exists()
@@ -44,23 +36,23 @@ def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch:
     monkeypatch.syspath_prepend(str(site))
     package = f"{folder.name}_named"
     core = site / package / "core.py"
-    write(site / f"{folder.name}_other.py", "")
-    write(site / package / "__init__.py", "from .core import *")
-    write(core, f"import numpy, {folder.name}_other\nRATE = 1\n")
+    write_file(site / f"{folder.name}_other.py", "")
+    write_file(site / package / "__init__.py", "from .core import *")
+    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n")
     module = f"{package}.core"
     with reads.importing(module):
         importlib.import_module(package)
     name = f"{package}/core.py"
     assert read_in(folder).keys() == {f"{package}/__init__.py", name}
-    write(core, f"{core.read_text()}# A comment.")
+    write_file(core, f"{core.read_text()}# A comment.")
     assert reads.describe_stale() == ""
-    write(core, "RATE = 2")
+    write_file(core, "RATE = 2")
     assert b"RATE = 1" in reads.sources([name])[name]
     assert reads.describe_stale() == f"{name} changed"
 
 
 def test_a_file_that_another_process_read_with_other_content_is_named(folder: Path) -> None:
-    write(folder / "a", "1")
+    write_file(folder / "a", "1")
     with reads.watching():
         Path("a").read_text()
     assert reads.differing_file({"a": reads.digest("a", b"1"), "c": "any"}) == ""

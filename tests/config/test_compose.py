@@ -17,7 +17,7 @@ from conftest import Capture, Patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
-from samples import each_once, message_of, write
+from samples import each_once, message_of, write_file
 
 from attnexp.base.errors import UserError
 from attnexp.cli import app
@@ -29,13 +29,6 @@ from attnexp.config.words import expand
 from attnexp.network.build import try_to_build
 from attnexp.sweeps.plan import plan
 from attnexp.training.run import train_run
-
-
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: Patch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(options, "own_dirs", [])
-    return tmp_path
 
 
 def test_defaults_and_types_are_those_of_the_schema() -> None:
@@ -152,16 +145,19 @@ OWN = {
 
 
 @pytest.mark.parametrize("words", OWN)
-def test_options_and_experiments_of_ones_own_compose(here: Path, words: str) -> None:
+def test_options_and_experiments_of_ones_own_compose(folder: Path, words: str) -> None:
     expected = asdict(compose(OWN[words].split()))
     for name, content in FILES.items():
-        write(here / name, content)
+        write_file(folder / name, content)
     assert asdict(compose(words.split())) == expected
 
 
-def test_a_folder_of_options_is_read_and_ours_win_with_a_note(here: Path, capsys: Capture) -> None:
-    write(here / "conf/position/rotary.yaml", SINE)
-    write(here / "more/data/short.yaml", "name: contrast\nmax_len: 7")
+def test_a_folder_of_options_is_read_and_ours_win_with_a_note(
+    folder: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(options, "own_dirs", [])
+    write_file(folder / "conf/position/rotary.yaml", SINE)
+    write_file(folder / "more/data/short.yaml", "name: contrast\nmax_len: 7")
     words = ["config", "data=short", "position=rotary", "--config-dir", "more", "--json"]
     app(words, standalone_mode=False)
     out, err = capsys.readouterr()
@@ -178,10 +174,10 @@ CHANGES = [
 
 @pytest.mark.parametrize(("file", "dump"), [("a.json", json.dumps), ("a.yaml", yaml.safe_dump)])
 def test_a_runs_stored_config_is_an_experiment(
-    here: Path, file: str, dump: Callable[..., str]
+    folder: Path, file: str, dump: Callable[..., str]
 ) -> None:
     words = "model=lstm_attention position=learned data=trec train=holdout".split()
-    write(here / file, dump(to_dict(compose(words))))
+    write_file(folder / file, dump(to_dict(compose(words))))
     for change in CHANGES:
         config = compose(f"experiment={file}", change.split())
         assert asdict(config) == asdict(compose(words, change.split()))
@@ -201,10 +197,10 @@ WRONG_FILES = [
 
 @pytest.mark.parametrize(("experiment", "content", "message"), WRONG_FILES)
 def test_what_is_wrong_with_an_experiment_is_said(
-    here: Path, experiment: str, content: str, message: str
+    folder: Path, experiment: str, content: str, message: str
 ) -> None:
-    write(here / "mine.yaml", content)
-    write(here / "conf/experiment/mine.yaml", content)
+    write_file(folder / "mine.yaml", content)
+    write_file(folder / "conf/experiment/mine.yaml", content)
     with pytest.raises(UserError, match=message):
         compose(f"experiment={experiment}")
 
@@ -243,24 +239,25 @@ FOREIGN = [
 
 @pytest.mark.parametrize("tree", FOREIGN)
 def test_a_stored_config_runs_nobodys_code_unless_trusted(
-    here: Path, tree: dict[str, Any], monkeypatch: Patch
+    folder: Path, tree: dict[str, Any], monkeypatch: Patch
 ) -> None:
     monkeypatch.setattr(pieces, "_import_attribute", pieces._import_attribute.__wrapped__)
     monkeypatch.delitem(sys.modules, "theirs", raising=False)
-    write(here / "theirs.py", "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean")
+    code = "open('ran', 'w').close()\nfrom attnexp.model.mixers import Mean"
+    write_file(folder / "theirs.py", code)
     for group in ("position", "model/pooling"):
-        write(here / "conf" / group / "theirs.yaml", "kind: theirs:Mean")
+        write_file(folder / "conf" / group / "theirs.yaml", "kind: theirs:Mean")
     message = message_of(overlay, tree, [])
     assert "--trust-code" in message or "no_such" in message
-    assert not (here / "ran").exists()
+    assert not (folder / "ran").exists()
     with suppress(UserError):
         overlay(tree, [], trust_code=True)
-    assert (here / "ran").exists()
+    assert (folder / "ran").exists()
     with pytest.raises(UserError, match="--trust-code"):  # It would import whatever a text names.
         overlay(stored_but("data", tokenizer="attnexp.config.pieces:load"), [])
 
 
-def test_nothing_stored_is_interpolated(here: Path, monkeypatch: Patch) -> None:
+def test_nothing_stored_is_interpolated(folder: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("SECRET", "hunter2")
     secret = "${oc.env:SECRET} \\${seed} ${"
     assert overlay(STORED | {"out": secret}, ["seed=3"]).out == secret

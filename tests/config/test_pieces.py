@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from conftest import PROGRAM, OwnModule, Patch
-from samples import message_of, write
+from samples import message_of, write_file
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
@@ -129,7 +129,7 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
     """But the module of a piece, also by the processes of a sweep."""
     for file in ("hydra_plugins/x.py", "random.py", "own.py", "attnexp.py"):
         mark = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
-        write(tmp_path / file, mark + MODULE * (file == "own.py"))
+        write_file(tmp_path / file, mark + MODULE * (file == "own.py"))
     smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32"]
     words = [*smoke, "seed=0,1", "executor.workers=2", "model.pooling=own:Pool"]
     words += ["data.tokenizer=own:words"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from pydantic import TypeAdapter
-from samples import composed, each_once, redrawn, write
+from samples import composed, each_once, redrawn, write_file
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, overlay
@@ -133,7 +133,7 @@ def test_every_setting_of_data_and_training_changes_what_comes_out(
 ) -> None:
     for split, label, i in product(("train", "test"), ("pos", "neg"), range(8)):
         file = tmp_path / "reviews" / split / label / f"{i}_7.txt"
-        write(file, f"{REVIEWS[i % 4]} {label} {i}")
+        write_file(file, f"{REVIEWS[i % 4]} {label} {i}")
     given = ["data=files", f"data.path={tmp_path}/reviews", "data.max_len=6", "data.vocab_size=12"]
     given += [f"out={tmp_path}", "train.threads=1", *words.split()]
     if "tfidf" not in words:

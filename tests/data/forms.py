@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from samples import message_of
+from samples import message_of, write_file
 
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data.encode import load_corpus
@@ -17,14 +17,7 @@ def frame(rows: Rows) -> Any:
 
 
 def write_csv(path: Path, rows: Rows) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frame(rows).to_csv(path, index=False)
-
-
-def write_file(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
+    write_file(path, frame(rows).to_csv(index=False))
 
 
 def on_disk(path: Path, name: str = "files", **settings: Any) -> DataConfig:

@@ -7,9 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import IMDB, Patch, needs_imdb
-from forms import on_disk, write_csv, write_file
+from forms import on_disk, write_csv
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import write_file
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from conftest import Command, Patch
-from forms import Rows, frame, on_disk, refusal, rows_of, write_csv, write_file
+from forms import Rows, frame, on_disk, refusal, rows_of, write_csv
+from samples import write_file
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName

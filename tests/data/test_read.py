@@ -11,9 +11,10 @@ import datasets
 import pandas as pd
 import pyarrow as pa
 import pytest
-from forms import Rows, frame, on_disk, refusal, rows_of, write_csv, write_file
+from forms import Rows, frame, on_disk, refusal, rows_of, write_csv
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import write_file
 
 from attnexp.data import encode
 from attnexp.data.read import read_table

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from conftest import PUBLISHED, Command, Patch, Refused
+from conftest import PUBLISHED, Command, Refused
 from samples import FEW_TEXTS, NARROW, redrawn
 from torch import Tensor, nn
 
@@ -146,10 +146,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def runs(trained: Path, tmp_path: Path, monkeypatch: Patch) -> list[Path]:
+def runs(trained: Path, folder: Path) -> list[Path]:
     """Copies of the three runs in `outputs` of the current folder."""
-    monkeypatch.chdir(tmp_path)
-    shutil.copytree(trained, "outputs")
+    shutil.copytree(trained, folder / "outputs")
     return sorted(Path("outputs/runs").glob("[0-9a-f]*"))
 
 

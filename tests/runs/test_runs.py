@@ -19,7 +19,6 @@ from attnexp.training.state import best_row
 
 
 def write(out: Path, run_id: str) -> Path:
-    """Folder of a finished run."""
     return save_run(out, result("a", 0, [0.9]), run_id)
 
 
@@ -154,8 +153,7 @@ def test_settings_that_act_seeds_and_data_are_in_the_id() -> None:
     idle = ["seeds.init=0", "out=x", "train.threads=2", "train.fast=false", "data.path=/x"]
     assert {*map(id_of, idle)} == {id_of()}
     words = ["seed=1", "seeds.init=1", "train.lr=1", "seeds.resample=0", "seeds.resample=3"]
-    ids = {id_of(), id_of(fingerprint="other"), *map(id_of, words)}
-    assert len(ids) == 7
+    assert len({id_of(), id_of(fingerprint="other"), *map(id_of, words)}) == 7
 
 
 @pytest.mark.parametrize(
@@ -191,6 +189,5 @@ def test_a_label_says_what_is_not_usual(words: str) -> None:
 def test_a_label_of_a_piece_from_elsewhere_imports_nothing() -> None:
     config = to_dict(compose("position=sinusoidal", "train.lr=0.1"))
     config["position"] = {"kind": "theirs:Decay", "shuffled": False, "dropout": 0.0, "rate": 0.5}
-    label = labels.default_label(config)
     own = "position.shuffled=false position.dropout=0.0 position.rate=0.5"
-    assert label == f"imdb attention Decay {own} train.lr=0.1"
+    assert labels.default_label(config) == f"imdb attention Decay {own} train.lr=0.1"

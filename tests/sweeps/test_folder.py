@@ -85,8 +85,7 @@ def test_an_edited_file_is_another_plan(tmp_path: Path, capsys: Capture) -> None
     file.write_text(f"text,label\n{rows}dull,neg\n")
     last_read.clear()
     assert finish(small(tmp_path, *words)).directory.name == "sweep_position-2"
-    said = capsys.readouterr().err
-    assert "sweep_position holds another plan (it differs in data, files" in said
+    assert "sweep_position holds another plan (it differs in data, files" in capsys.readouterr().err
 
 
 def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:

@@ -53,8 +53,7 @@ def test_what_sbatch_is_asked_for(tmp_path: Path) -> None:
     words = ["train.threads=2", "train.device=cuda", "seed=range(4)", "executor.workers=3"]
     options = "{mem: null, mail-type: END, setup: [module load python]}"
     executor, _ = start(tmp_path, *words, f"executor.slurm={options}")
-    script = next(executor.folder.glob("*.sh"))
-    text = script.read_text()
+    text = next(executor.folder.glob("*.sh")).read_text()
     for line in ("array=0-3%3", "time=120", "cpus-per-task=2", "gpus-per-node=1", "mail-type=END"):
         assert f"#SBATCH --{line}\n" in text
     assert "--mem" not in text
@@ -183,10 +182,6 @@ def ask(environment: Environment, *words: str) -> str:
     return done.stdout.strip()
 
 
-def queue(environment: Environment) -> str:
-    return ask(environment, "squeue", "--noheader")
-
-
 def test_slurm_gives_the_same_figures(
     tmp_path: Path, undisturbed: Figures, node: Environment
 ) -> None:
@@ -201,10 +196,10 @@ def test_slurm_gives_the_same_figures(
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where nohup runs the tests
     first = sweeping(folder, *words, **node | slow)
     signal.signal(signal.SIGHUP, before)
-    wait_for(lambda: queue(node))
+    wait_for(lambda: ask(node, "squeue", "--noheader"))
     first.send_signal(signal.SIGHUP)  # its terminal goes away
     assert result_of(first)[0] == 130
-    wait_for(lambda: not queue(node))
+    wait_for(lambda: not ask(node, "squeue", "--noheader"))
     both = [sweeping(folder, *words, **node) for _ in range(2)]
     for process in both:
         code, message = result_of(process)

@@ -14,7 +14,6 @@ from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
-GRID = ["tune=train.lr=1e-9,5e-2", "tune.seeds=7,8"]
 STUDY = """
 baseline: slow
 variants:
@@ -79,12 +78,12 @@ def test_a_variant_with_a_failed_run_gets_no_more_and_none_after_the_baseline(
 
 def tuning_of(tmp_path: Path, *words: str) -> Tuning:
     start = ["study=blog", "data=contrast", "train.epochs=2", "seed=0,1", "executor.workers=1"]
-    return plan_tuning([*start, *(words or GRID), f"out={tmp_path}"])
+    return plan_tuning([*start, *words, f"out={tmp_path}"])
 
 
 @pytest.mark.usefixtures("done")
 def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> None:
-    tuning = tuning_of(tmp_path)
+    tuning = tuning_of(tmp_path, "tune=train.lr=1e-9,5e-2", "tune.seeds=7,8")
     searched = run_sweep(tuning.search)
     configs = [entry.job.config for entry in searched]
     assert [config.seed for config in configs] == [7] * 4 + [8] * 4

@@ -125,8 +125,7 @@ def test_a_finished_run_is_repeated_only_when_asked(finished: Run, monkeypatch: 
             train_run(config, again=True)
     assert store.load_result(path) == first
     assert "NameError" in (path / store.LOG).read_text()
-    again_path, again = train_run(config, again=True)
-    assert again_path == path
+    _, again = train_run(config, again=True)
     assert again.wall_seconds != first.wall_seconds
     assert without_clock(again.epochs) == without_clock(first.epochs)
     assert [file.name for file in path.parent.glob("[!.]*")] == [again.run_id]
