@@ -85,8 +85,8 @@ class Difference:
         """The flat record of the JSON document."""
         texts_low, texts_high = self.texts or NO_BOUNDS
         next_low, next_high = self.next or NO_BOUNDS
-        # Of self: data, protocol, m, sequential, p, reason, seeds_...; of the contrast: variant,
-        # baseline, within; of the interval: n, mean, sd, low, high.
+        # Of self: data, protocol, texts_n, m, sequential, p, reason, numbers of seeds. Of the
+        # contrast: variant, baseline, within. Of the interval: n, mean, sd, low, high.
         values = vars(self) | vars(self.contrast) | self.interval._asdict()
         values |= {"point": self.endpoint.name, "metric": self.metric.name, "verdict": self.verdict}
         values |= {"texts_low": texts_low, "texts_high": texts_high}

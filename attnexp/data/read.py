@@ -198,7 +198,8 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 def _list_folder(path: Path, data: DataConfig) -> Files:
     """Files by split. A table is listed under its path, its stem without the number of a shard, and
     its folder: new/train-0-of-2.csv under this, train and new. A folder of a folder of texts for
-    each class is listed under its name. A table that is alone is train."""
+    each class is listed under its name. A table that is alone is train, unless a test split is
+    named."""
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
     files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
     files = [file for file in files if TABLE.fullmatch(file.name)]

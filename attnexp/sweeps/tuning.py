@@ -95,9 +95,10 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         label = f"{variant}, {best} (best of {len(tuning.candidates)})"
         variants[label] = factors
         chosen = tuning.candidates[best]
-        # The label of an only variant may hold its settings, and then differs.
-        own_jobs = [job for job in chosen if job.label == variant or len(study.variants) == 1]
-        jobs += [replace(job, label=label) for job in own_jobs]
+        # Without axes a candidate's labels hold its setting, too; they are in the same order.
+        labels = dict.fromkeys(job.label for job in chosen)
+        own_label = dict(zip(study.variants, labels, strict=True))[variant]
+        jobs += [replace(job, label=label) for job in chosen if job.label == own_label]
     jobs.sort(key=lambda job: job.config.seed)
     lines = []
     for search_label, mean in search_means.items():

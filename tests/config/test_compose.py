@@ -76,7 +76,8 @@ def test_wrong_words_are_reported(words: str, message: list[str]) -> None:
 def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
     words = ["model.d_model=65", "position=sinusoidal"]
     config = compose(words)
-    for refusing in (try_to_build, train_run, lambda _: plan(words)):
+    axis = ["model.d_model=64,65", "position=sinusoidal"]
+    for refusing in (try_to_build, train_run, lambda _: plan(words), lambda _: plan(axis)):
         with pytest.raises(UserError, match=r"SinusoidalPosition.*even.*65"):
             refusing(config)
 

@@ -188,8 +188,10 @@ def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path
     rows = compare([group], ACCURACY).differences
     families = Counter((row.contrast.baseline, row.m) for row in rows)
     assert families == {("position=none", 2): 2, ("position=learned", 3): 3}
-    idle = [row.words for row in rows if re.search("none|nothing", row.contrast.name)]
-    assert {*idle} == {"neither is shown to be above chance"}
+    idle = [row for row in rows if re.search("none|nothing", row.contrast.name)]
+    assert {row.words for row in idle} == {"neither is shown to be above chance"}
+    flips = group.values("result", "flips")
+    assert (flips[[row.contrast.variant for row in idle]].sum() == 0).all()
     entropies = group.values("result", "entropy")["position=none, head 2"]
     assert entropies.tolist() == pytest.approx([1, 1], abs=0.05)
     assert group.notes == ["position=none, no_positions: the model has no position piece"]

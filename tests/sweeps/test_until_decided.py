@@ -11,7 +11,7 @@ from sweeping import Pretend, finished
 from attnexp.base.errors import RunFailed
 from attnexp.sweeps import sequential
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import run_sweep, scan
+from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 STUDY = """
@@ -115,3 +115,11 @@ def test_the_best_mean_is_chosen(tmp_path: Path, protocol: str, best: float) -> 
         entry.outcome = "the loss is nan"
     with pytest.raises(RunFailed, match="no_pe: every setting of the search has a failed run"):
         choose_settings(tuning, entries)
+
+
+def test_without_axes_the_setting_is_chosen_for_every_data_set(tmp_path: Path) -> None:
+    tuning = plan_tuning(["data=contrast,imdb", "tune=train.lr=0.1"])
+    jobs = tuning.search.jobs
+    entries = [SweepEntry(job, "", tmp_path, False, result("", 0, [0.5])) for job in jobs]
+    study, _ = choose_settings(tuning, entries)
+    assert [job.config.data.name for job in study.jobs] == ["contrast", "imdb"]
