@@ -50,9 +50,11 @@ class Answer:
         left_out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for row in self.measured:
             if self.means and not row.has_verdict:
-                left_out[f"{row.data} ({row.words})"][row.endpoint.label] = None
+                name = f"{row.data} ({row.words})"
+                left_out[name][row.endpoint.label] = None
         for name, labels in left_out.items():
-            notes.append(f"Not in the mean over data sets at {' and '.join(labels)}: {name}.")
+            endpoints = " and ".join(labels)
+            notes.append(f"Not in the mean over data sets at {endpoints}: {name}.")
         return list(dict.fromkeys(notes))
 
     @property

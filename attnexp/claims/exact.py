@@ -69,14 +69,14 @@ def scaled_embeddings_make_positions_weigh_more() -> Finding:
     positions = sinusoidal_table(80, d_model)
     norm = positions.norm(dim=1).mean()
     ratio = float(norm / words.norm(dim=1).mean())
-    scaled_ratio = ratio / d_model**0.5  # √d enlarges words.
+    scaled_words = words * d_model**0.5
+    scaled_ratio = float(norm / scaled_words.norm(dim=1).mean())
     measured = (
         f"scaling and a step's own PE hold by construction; positions have {ratio:.1f} times the "
         f"norm of words without √d, {scaled_ratio:.1f} with it"
     )
-    return Finding(
-        "holds in part", measured
-    )  # Positions weigh less, not more, whatever is measured.
+    weigh_more = scaled_ratio > ratio
+    return Finding("holds" if weigh_more else "holds in part", measured)
 
 
 @claim("C12", "N, K", "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink")
@@ -165,11 +165,13 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     after = count_parts(512, radius=32)
     exponents = {name: math.log2(after[name] / before[name]) for name in claimed}
     shown = [f"{name}^{exponents[name]:.2f}" for name in exponents if name != "convolution n"]
+    are_equal = [flops["QKV n"] == flops["convolution n"] for flops in (before, after)]
+    measured_exponents = torch.tensor([*exponents.values()])
+    claimed_exponents = torch.tensor([*claimed.values()])
     return judge_equality(
-        (torch.tensor([*exponents.values()]), torch.tensor([*claimed.values()])),
+        (measured_exponents, claimed_exponents),
         within=0.1,
-        also=before["QKV n"] == before["convolution n"]
-        and after["QKV n"] == after["convolution n"],
+        also=all(are_equal),
         shown=", ".join(shown),
     )
 

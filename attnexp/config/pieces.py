@@ -124,7 +124,9 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     if get_origin(plain_type) is not type:
         return hint, setting(default, meaning)
     (seam,) = get_args(plain_type)
-    default_kind = f"{default.__module__}:{default.__name__}" if isinstance(default, type) else None
+    default_kind = None
+    if isinstance(default, type):
+        default_kind = f"{default.__module__}:{default.__name__}"
     return Piece, setting(default_kind, meaning, seam=lambda: seam)
 
 

@@ -55,9 +55,9 @@ def scan(
         older = None if before else newest.get(identity.settings)
         if older:
             num_outdated[change or "attnexp changed"] += 1
-        if older and any_code:
-            path = older
-            before = True
+            if any_code:
+                path = older
+                before = True
         entries.append(SweepEntry(job, identity.run_id, path, before))
     for change, number in num_outdated.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")

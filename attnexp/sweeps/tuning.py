@@ -97,8 +97,9 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         chosen = tuning.candidates[best]
         # Without axes a candidate's labels hold its setting, too; they are in the same order.
         labels = dict.fromkeys(job.label for job in chosen)
-        own_label = dict(zip(study.variants, labels, strict=True))[variant]
-        jobs += [replace(job, label=label) for job in chosen if job.label == own_label]
+        own_labels = dict(zip(study.variants, labels, strict=True))
+        own_jobs = [job for job in chosen if job.label == own_labels[variant]]
+        jobs += [replace(job, label=label) for job in own_jobs]
     jobs.sort(key=lambda job: job.config.seed)
     lines = []
     for search_label, mean in search_means.items():

@@ -89,7 +89,7 @@ def _train(
         else:
             provenance |= device.choose_path(model, config.train)
             history = _train_network(model, config, splits, user_code, log)
-        test_logits = history.predicted[predictions.FINAL].numpy()  # The test set validates, or ...
+        test_logits = history.predicted[predictions.FINAL].numpy()  # if the test set validates
         if config.train.protocol is Protocol.holdout:
             model.load_state_dict(history.best_weights)
             test_logits = loop.predict(model, splits.test, config.train.precision)
@@ -131,11 +131,11 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     dataset, vectors, _ = inputs
     num_classes = len(dataset.classes)
-    # Dropout draws after a model is built, and must draw the same however many words the data have.
-    # So this model is built without moving torch's stream, ...
+    # Dropout draws after a model is built, and must draw the same however many words the data have:
+    # this model leaves torch's stream where it is, and one of `data.vocab_size` words moves it.
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(dataset.vocab_size), num_classes)
-    build_model(config, num_classes)  # ... and one of `data.vocab_size` words for its draws alone.
+    build_model(config, num_classes)  # for its draws alone
     if vectors is not None:
         assert isinstance(model, Classifier)  # No other model takes vectors.
         log.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
