@@ -50,7 +50,9 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
     content = pa.py_buffer(file.read_bytes())
     try:
         if kind == "parquet":
-            return convert_arrow(parquet.read_table(pa.BufferReader(content)))
+            table = parquet.read_table(pa.BufferReader(content))
+            table.validate(full=True)  # Pandas notices a text that is not UTF-8 too late.
+            return convert_arrow(table)
         compression = COMPRESSIONS.get(file.suffix.lower())
         text = pa.input_stream(content, compression=compression).read().decode("utf-8-sig")
         if kind in ("csv", "tsv"):
@@ -83,8 +85,8 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
     rows = _split_cells(lines, separator, has_quotes)
     longest = max(rows, key=len)
     if len(longest) > len(rows[0]):
-        number = rows.index(longest)
-        raise ValueError(f"row {number} has {len(longest)} cells, the first row {len(rows[0])}")
+        number = rows.index(longest) + (0 if has_header else 1)  # A header is row 0.
+        raise ValueError(f"row {number} has {len(longest)} cells, the first line {len(rows[0])}")
     full_rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
     frame = pd.DataFrame(full_rows, dtype=object)
     if not has_header:
