@@ -104,7 +104,7 @@ def test_ids_agree_with_keras_review_by_review(rows: list[list[int]], config: Da
 
 VOCABULARY = ["good", "unheard", "the", "3", "no\u00a0one"]
 EXPECTED = torch.tensor([[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2], [0, 0, 0], [4, 5, 6]])
-GLOVE = b"the 0.5 -1 2e-1\ngood 1 2 3\nno\xc2\xa0one 4 5 6\n"
+GLOVE = b"the 0.5 -1 2e-1\ngood 1 2 3\ngood luck 7 8 9\nno\xc2\xa0one 4 5 6\n"
 
 
 def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) -> None:
