@@ -63,7 +63,7 @@ def compare(
     path: File, *more_paths: File, margin: float | None = None, metric: str | None = None
 ) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, run folders or
-    published files. margin, in points, and metric: else the studies'. Raises `UserError`."""
+    published files. margin, in points, and metric: instead of the studies'. Raises `UserError`."""
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))

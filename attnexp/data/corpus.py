@@ -130,19 +130,19 @@ class Corpus:
 def read_corpus(data: DataConfig) -> Corpus:
     """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
-    title, place = locate_source(data)
+    title, location = locate_source(data)
     if data.name is DataName.contrast:
         source = "generated"
         rows = contrast.generate_rows(data.order_fraction or 0.0)
         tables = {str(split): {source: part} for split, part in rows.groupby("split", sort=False)}
-    elif place is None:
+    elif location is None:
         folder = download_snapshot(title)
         source = f"hub: {title}@{folder.name[:12]}"  # its commit
         tables = read_splits(folder, data, is_hub=True)
     else:
-        path = Path(place).expanduser().absolute()
+        path = Path(location).expanduser().absolute()
         if not path.exists():
-            raise UserError(f"{title}={place} does not exist. Give {FORMATS}.")
+            raise UserError(f"{title}={location} does not exist. Give {FORMATS}.")
         # Results of two machines name one source if it is a variable.
         source = title if title.startswith("$") else str(path)
         tables = read_splits(path, data, is_hub=False)

@@ -25,7 +25,7 @@ MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
-    """Split of a data set as the model takes it."""
+    """Split of a data set as the model takes it, compared and hashed by identity."""
 
     ids: Ids  # (n, max_len)
     labels: Labels
@@ -126,8 +126,8 @@ class TokenizedCorpus(Corpus):
 
 def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: int) -> pd.DataFrame:
     """Rows with train and test drawn anew, the same for one seed, in the order of the splits. Texts
-    of the same tokens are drawn as one group, of its first text's label. Of every class the number
-    of rows is as near to its share as that allows, and never all. unit: what is shuffled, `same`
+    of the same tokens are drawn as one group, of its first text's label. Test gets of each class as
+    nearly its share of rows as such groups allow, and never all. unit: what is shuffled, `same`
     (groups) or `text` (distinct texts; a group stands where its first one falls)."""
     is_val = rows.split == "val"
     others = rows[~is_val]
