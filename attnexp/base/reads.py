@@ -23,7 +23,7 @@ PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 NEVER_COUNTED = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
 """Folders whose files count in no run, unless `_packages` has them."""
 
-# Files are known by their absolute paths here; `name_of` is what others see.
+# Files are known by their absolute paths here; `short_name` is what others see.
 _digests: dict[str, str] = {}  # of each file that this run read, as it was then; "" if it could not
 _sources: dict[str, bytes] = {}  # content of the Python files among them
 _of_imports = set[str]()  # modules, and what they read when imported: they count in all later runs
@@ -51,9 +51,9 @@ def importing(module: str) -> Iterator[None]:
     before = set(_digests)
     with watching():
         yield
-    _of_imports.update(_digests.keys() - before)  # data files, too, which `note_modules` misses
+    _of_imports.update(_digests.keys() - before)  # data files, too, which `count_modules` misses
     _count_package(module)
-    note_modules()  # Those of an installed package did not count while they were imported.
+    count_modules()  # Those of an installed package did not count while they were imported.
 
 
 @cache
@@ -70,7 +70,7 @@ def _note_open(event: str, args: tuple[Any, ...]) -> None:
         if flags & (os.O_WRONLY | os.O_RDWR):
             _written.add(os.path.abspath(name))
         else:
-            note(name)
+            count_file(name)
 
 
 def begin_run() -> None:
@@ -79,7 +79,7 @@ def begin_run() -> None:
         del _digests[path]
 
 
-def note(name: str) -> None:
+def count_file(name: str) -> None:
     """Count a file, as it is now, among what this run has read."""
     path = os.path.abspath(name)
     if path.endswith(".pyc"):
@@ -92,14 +92,14 @@ def note(name: str) -> None:
         _sources[path] = Path(path).read_bytes()
 
 
-def note_modules() -> None:
+def count_modules() -> None:
     """Count the files of all modules that this process has imported, but for its script."""
     for name, module in [*sys.modules.items()]:
         file = getattr(module, "__file__", None)
         if name in ("__main__", "__mp_main__") or not isinstance(file, str):
             continue
         with suppress(Exception):  # A module of any program may name a file that is none.
-            note(file)
+            count_file(file)
             path = os.path.abspath(file)
             if path in _digests:
                 _of_imports.add(path)
@@ -124,22 +124,22 @@ def is_users(path: str) -> bool:
 def read_files(left_out: str | Path) -> dict[str, str]:
     """Digest of each file that this run has read, by name: of a Python file from the folder of
     `sys.path` that has it, of others from the current folder. left_out: a folder not counted."""
-    note_modules()
+    count_modules()
     folder = f"{os.path.abspath(left_out)}{os.sep}"
     files = {}
     for path, digest_then in sorted(_digests.items()):
         if digest_then and path not in _written and not path.startswith(folder):
-            files[name_of(path)] = digest_then
+            files[short_name(path)] = digest_then
     return files
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
     """Content of the Python files among these, by name, as it was when they were read."""
-    read = {name_of(path): content for path, content in _sources.items()}
+    read = {short_name(path): content for path, content in _sources.items()}
     return {name: read[name] for name in names if name in read}
 
 
-def name_of(path: str) -> str:
+def short_name(path: str) -> str:
     """The name that `find` turns back into this path, such as mine/decay.py; the path itself if
     none does."""
     for folder in _folders_of(path):
@@ -174,7 +174,7 @@ def describe_change(files: Mapping[str, str]) -> str:
 
 def describe_stale() -> str:
     """As `describe_change`, of what this process has imported; it would go on with the old code."""
-    return describe_change({name_of(path): _digests[path] for path in sorted(_of_imports)})
+    return describe_change({short_name(path): _digests[path] for path in sorted(_of_imports)})
 
 
 def differing_file(files: Mapping[str, str]) -> str:
