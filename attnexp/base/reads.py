@@ -55,14 +55,17 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def importing(module: str) -> Iterator[None]:
-    """Count what the import of a module within reads, in all later runs: data files as they are
-    opened, and modules at the end, since those of an installed package count once it is let in."""
+    """Count what the import of a module within reads, in all later runs. Data files count as they
+    are opened; modules once their package counts, wherever it is installed."""
     before = set(_reads)
     with watching():
         yield
     for path in _reads.keys() - before:
         _reads[path].is_imported = True
-    _let_package_in(module)
+    package = sys.modules[module.partition(".")[0]]
+    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
+    file = getattr(package, "__file__", None)
+    _packages.update(folders or filter(None, [file]))
     count_modules()
 
 
@@ -76,11 +79,12 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
         return
     path, _, flags = args
     with suppress(Exception):  # The path may be a file's number, or lead to no file.
-        name = os.fsdecode(path)
+        path = os.path.abspath(os.fsdecode(path))
         if flags & (os.O_WRONLY | os.O_RDWR):
-            _written.add(os.path.abspath(name))
+            _written.add(path)
+            _reads.pop(path, None)
         else:
-            count_file(name)
+            count_file(path)
 
 
 def begin_run() -> None:
@@ -96,8 +100,7 @@ def count_file(name: str) -> None:
         path = source_from_cache(path)
     if path in _reads or path in _written or not is_users(path):
         return
-    read = _Read()
-    _reads[path] = read  # To read the file below calls this again, which then returns above.
+    read = _reads.setdefault(path, _Read())  # Opening the file calls this again: it returns above.
     read.digest = _digest_of(path)
     if path.endswith(".py"):
         read.source = Path(path).read_bytes()
@@ -116,21 +119,12 @@ def count_modules() -> None:
                 _reads[path].is_imported = True
 
 
-def _let_package_in(module: str) -> None:
-    """Let the package of an imported module count, wherever it is installed."""
-    package = sys.modules[module.partition(".")[0]]
-    file = getattr(package, "__file__", None)
-    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
-    _packages.update(folders or filter(None, [file]))
-
-
 def is_users(path: str) -> bool:
     """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
     package that the user names."""
     is_installed = path.startswith(SYSTEM) or any(part in path for part in INSTALLED)
-    if is_installed and not path.startswith(tuple(_packages)):
-        return False
-    return os.path.isfile(path)
+    counts = not is_installed or path.startswith(tuple(_packages))
+    return counts and os.path.isfile(path)
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:
@@ -139,7 +133,7 @@ def read_files(left_out: str | Path) -> dict[str, str]:
     folder = f"{os.path.abspath(left_out)}{os.sep}"
     files = {}
     for path, read in sorted(_reads.items()):
-        if read.digest and path not in _written and not path.startswith(folder):
+        if read.digest and not path.startswith(folder):
             files[short_name(path)] = read.digest
     return files
 
@@ -186,8 +180,7 @@ def describe_change(files: Mapping[str, str]) -> str:
 def describe_stale() -> str:
     """As `describe_change`, of what this process has imported and goes on to run as it was."""
     imported = [path for path in sorted(_reads) if _reads[path].is_imported]
-    kept = [path for path in imported if path not in _written]
-    return describe_change({short_name(path): _reads[path].digest for path in kept})
+    return describe_change({short_name(path): _reads[path].digest for path in imported})
 
 
 def differing_file(files: Mapping[str, str]) -> str:
