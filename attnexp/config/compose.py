@@ -1,8 +1,8 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
-1. Words, and experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes a tree of the options that are chosen from files, and of experiments by name.
-3. All other settings are put into this tree by their keys, and interpolations are resolved.
+1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
+2. Hydra composes a tree of the options that are chosen from files, and experiments by name over it.
+3. All other settings are laid over this tree by their keys, and interpolations are resolved.
 4. `choose` checks the tree. It is imported where it is needed, since it imports torch.
 """
 
@@ -25,7 +25,7 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import pieces
 from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_such, read
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle
 from attnexp.config.words import group_of, setting_of
 
 LISTED = ("data", "model", "position", "mask", "train")
@@ -37,9 +37,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
     from attnexp.config.choose import check_run
 
-    flat: list[str] = []
-    for part in words:
-        flat += [part] if isinstance(part, str) else part
+    flat = [word for part in words for word in ([part] if isinstance(part, str) else part)]
     pairs = []
     experiments = []
     for word in flat:
@@ -52,7 +50,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             pairs.append((key, value))
     settings = _by_key(pairs)
-    # From the last experiment to the first, since each gives way to those after it, and to words.
+    # From the last file to the first: a choice made again then drops the settings of the file that
+    # made it before, and keeps those of files between.
     for path in filter(is_file, reversed(experiments)):
         settings = _override(_by_key(read("experiment", path).items()), settings)
     by_name = [name for name in experiments if not is_file(name)]
@@ -64,7 +63,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    from attnexp.config.choose import refuse_idle, validate
+    from attnexp.config.choose import validate
 
     settings = _by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
@@ -104,19 +103,21 @@ def _override(settings: Tree, later: Tree) -> Tree:
 
 
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings by key, and of experiments by name."""
+    """The plain tree of settings by key, and of experiments by name. An option of a listed group
+    goes to Hydra, so that the order of its defaults holds. A class, in place of Hydra's default,
+    and an option within the model, which `choose` reads, are laid over what Hydra composes."""
     options = groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values: Tree = {}  # laid over what Hydra composes of them
+    values: Tree = {}
     for key, value in settings.items():
         option = "none" if value is None else str(value)
-        if key not in options:  # a value, such as `model.heads=4`
+        if key not in options:
             values[key] = value
-        elif key in LISTED and option in options[key]:  # an option, such as `position=rotary`
+        elif key in LISTED and option in options[key]:
             hydra_words.append(f"{key}={option}")
-        elif key.startswith(PIECES):  # a class, or an option within the model: `choose` reads them
+        elif key.startswith(PIECES):
             values[f"{key}.kind"] = option
-            if key in LISTED:  # Hydra's default goes; what experiments set in its place stays.
+            if key in LISTED:
                 hydra_words.append(f"~{key}")
         else:
             raise no_such(key, option)
@@ -150,7 +151,7 @@ _call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not 
 
 
 def _set_values(tree: Tree, values: Tree) -> Tree:
-    """A copy of a tree with values put in by their keys, those of a section before those in it."""
+    """A copy of a tree with values put in by their keys, a section before what is in it."""
     tree = copy.deepcopy(tree)
     for key in sorted(values, key=lambda key: key.count(".")):
         *sections, name = key.split(".")
