@@ -20,7 +20,6 @@ from attnexp.model import seams
 
 Allowed = Mapping[type, Any]
 """Seams that a piece may fill in a place (`NoneType`: no piece), with their common settings."""
-
 PLACES: dict[str, Allowed] = {
     "model": {
         seams.Layers: schema.ModelConfig,
@@ -100,9 +99,9 @@ def _choose_loss(choice: Any) -> Piece | None:
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
     cls = NoneType if kind is None else load(kind)
-    for seam, common in allowed.items():
+    for seam, base_spec in allowed.items():
         if isinstance(cls, type) and issubclass(cls, seam):
-            return spec(kind, common)
+            return spec(kind, base_spec)
     listed = " or ".join(seam.__name__ for seam in allowed if seam is not NoneType)
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 

@@ -37,7 +37,9 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
     from attnexp.config.choose import check_run
 
-    flat = [word for part in words for word in ([part] if isinstance(part, str) else part)]
+    flat: list[str] = []
+    for part in words:
+        flat += [part] if isinstance(part, str) else part
     pairs = []
     experiments = []
     for word in flat:
@@ -54,8 +56,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     # made it before, and keeps those of files between.
     for path in filter(is_file, reversed(experiments)):
         settings = _override(_by_key(read("experiment", path).items()), settings)
-    by_name = [name for name in experiments if not is_file(name)]
-    tree = _compose_tree(settings, by_name)
+    tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
     if "${" in str(tree):
         tree = _interpolate(tree)
     return check_run(tree)
@@ -85,8 +86,7 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
 
 
 def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
-    """Settings by full key: sections are flattened, and the key of a choice, such as `data.name` or
-    `position.kind`, becomes that of its group, `data` or `position`."""
+    """Settings by full key, and choices by the keys of their groups: `data` for `data.name`."""
     settings: Tree = {}
     for section, content in pairs:
         for key, value in flatten({section: content}).items():

@@ -56,5 +56,6 @@ def load_study(name: str) -> Study:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))  # empty where `_cross` has raised
-        reason = f"{key} {first['msg'].removeprefix('Value error, ').removesuffix('.')}".strip()
+        message = first["msg"].removeprefix("Value error, ").removesuffix(".")
+        reason = f"{key} {message}".strip()
         raise UserError(f"study={name}: {reason}. It has {form}.") from error

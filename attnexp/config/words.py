@@ -13,7 +13,6 @@ from hydra.errors import HydraException
 from attnexp.base.errors import UserError
 
 MAX_VALUES = 10_000  # of one axis of a sweep
-
 CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold the choice of a group; in other groups it is `kind`."""
 
