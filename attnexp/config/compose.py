@@ -30,7 +30,7 @@ from attnexp.config.words import group_of, setting_of
 
 LISTED = ("data", "model", "position", "mask", "train")
 """Groups in the defaults list of `conf/config.yaml`."""
-OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
+OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")  # words that no single run takes
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
