@@ -126,7 +126,7 @@ def _note_named_files(config: RunConfig) -> None:
     for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
-            reads.note(value)
+            reads.count_file(value)
 
 
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
