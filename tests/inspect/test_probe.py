@@ -124,6 +124,7 @@ def test_a_model_is_as_it_was_afterwards(name: str) -> None:
     before = logits(model)
     for chosen in choose_interventions([name], num_heads=2):
         logits(model, chosen)
+        load_intervention(chosen)(IDS, model)  # acts within `with` alone
     assert torch.equal(logits(model), before)
 
 
