@@ -22,8 +22,8 @@ BY_ID = {claim.id: claim for claim in CLAIMS}
 OF_STUDIES = [claim.id for claim in CLAIMS if claim.study]
 EXACT = {
     "C04": ("holds", "off by"),
-    "C06": ("holds in part", "24.5 times the norm of words without √d, 2.2"),
-    "C12": ("holds in part", "not hold: gradient at d_k = 4, gradient at d_k = 16; peak ×"),
+    "C06": ("holds in part", "norm of words without √d, 2.2 with it, so they weigh less"),
+    "C12": ("holds in part", "×6.1 holds; gradient's norm ×1.2, ×1.1, ×0.92 refuted"),
     "C23": ("holds", "QKV n^1.00, products n^2.00"),
     "C25": ("not tested", "labels no tokens"),
     "C27": ("holds", "off by 0"),
