@@ -4,7 +4,6 @@ Shapes: B batch, T tokens, D model width, H heads, K head width. K's layer has 8
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -88,21 +87,18 @@ def softmax_saturates_without_scaling() -> Finding:
         error = max(abs(variance / d_key - 1), abs(scaled_variance - 1))
         rows.append((error, peak / scaled_peak, norm / scaled_norm))
     errors, peaks, norms = zip(*rows, strict=True)
+    shown_peaks = ", ".join(f"×{ratio:.2g}" for ratio in peaks)
+    shown_norms = ", ".join(f"×{ratio:.2g}" for ratio in norms)
     parts = {
         f"variance within {max(errors):.1%}": max(errors) <= 0.05,
-        f"peak {format_factors(peaks)}": min(peaks) > 1,
-        f"gradient's norm {format_factors(norms)}": max(norms) < 1,
+        f"peak {shown_peaks}": min(peaks) > 1,
+        f"gradient's norm {shown_norms}": max(norms) < 1,
     }
     shown = [f"{part} {'holds' if holds else 'refuted'}" for part, holds in parts.items()]
     verdict = "holds in part" if any(parts.values()) else "refuted"
     if all(parts.values()):
         verdict = "holds"
     return Finding(verdict, f"at d_k = 4, 16, 64: {'; '.join(shown)}")
-
-
-def format_factors(factors: Sequence[float]) -> str:
-    """`×1.2, ×0.92`: what numbers are multiplied by."""
-    return ", ".join(f"×{factor:.2g}" for factor in factors)
 
 
 def measure_softmax(d_key: int, *, scale: bool) -> Any:
@@ -156,17 +152,17 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
 def projections_cost_n_and_products_n_squared() -> Finding:
     """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
     cost more or less than a convolution of width 3."""
-    # By part, which exponent of what doubles: of n tokens, or of the radius r of the window.
+    # Each name ends with what doubles, n tokens or a radius r, and its cost is this power of that.
     claimed = {"QKV n": 1, "products n": 2, "±8 n": 1, "±r r": 1}
     before = count_parts(256, radius=16)
     after = count_parts(512, radius=32)
     exponents = {name: math.log2(after[name] / before[name]) for name in claimed}
     shown = [f"{name}^{exponent:.2f}" for name, exponent in exponents.items()]
     are_equal = [flops["QKV n"] == flops["convolution n"] for flops in (before, after)]
-    measured_exponents = torch.tensor([*exponents.values()])
-    claimed_exponents = torch.tensor([*claimed.values()])
+    measured = torch.tensor([*exponents.values()])
+    expected = torch.tensor([*claimed.values()])
     return judge_equality(
-        (measured_exponents, claimed_exponents),
+        (measured, expected),
         within=0.1,
         also=all(are_equal),
         shown=", ".join(shown),
