@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 SETTINGS = """data.path data.header data.quotes data.text data.label data.limit_test train.device
 train.threads""".split()
 """Settings that may change for an evaluation; all others belong to the model."""
-
 AS_IDS = ("max_len", "vocab_size", "truncate", "pad", "tokenizer")
 """Settings by which a run turned its texts into ids; other texts need the same."""
 
@@ -52,8 +51,7 @@ def measure_again(
     """The test set measured with the stored weights of the run that `find_run` finds: metrics agree
     with the stored ones to the last bit on the machine of the run. With `data.path` among the
     overrides other texts are read, under the run's own vocabulary. Raises `UserError` for an
-    override outside `SETTINGS`, for code that is not trusted, and where code or data have changed
-    since, or weights do not fit."""
+    override outside `SETTINGS`, and for code, data or weights that `load_trained` refuses."""
     for override in overrides:
         key, _, _ = override.partition("=")
         if key not in SETTINGS:
@@ -94,7 +92,7 @@ def list_errors(measured: Measured) -> "pd.DataFrame":
 
 
 def load_trained(
-    run: Run, overrides: Sequence[str], *, trust_code: bool, any_code: bool = False
+    run: Run, overrides: Sequence[str], *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew. The model is on
     its device and computes by the reference path. Raises `UserError` for code that is
@@ -117,7 +115,7 @@ def load_trained(
 def load_config(
     run: Run, overrides: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
-    """The config of a finished run, with its size of the vocabulary and some settings set anew.
+    """The config of a finished run, with the size of its vocabulary and some settings set anew.
     Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
     it read has changed since, without `any_code`."""
     tree = dict(run.result.config)

@@ -129,6 +129,13 @@ class TrainedModel:
         if is_real.shape[1] > batch.shape[1]:  # The model has put a summary token in front.
             tokens = [SUMMARY, *tokens]
             known = [True, *known]
+        layers = []
+        is_token = is_real[0]  # (T,)
+        for weights in maps:  # (1, H, T queries, T keys)
+            of_tokens = weights[0][:, is_token]  # (H, tokens, T keys), without rows of padding
+            to_padding = of_tokens[..., ~is_token].sum(dim=-1)  # (H, tokens)
+            to_tokens = of_tokens[..., is_token]  # (H, tokens, tokens)
+            layers.append(Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy()))
         position = getattr(self.model, "position", None)
         rows = position.table_rows() if isinstance(position, JoinedPosition) else None
         return Reading(
@@ -136,7 +143,7 @@ class TrainedModel:
             known=known,
             num_cut=len(words) - num_words_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
-            layers=[to_attention(weights[0], is_real[0]) for weights in maps],
+            layers=layers,
             table=None if rows is None else rows.detach().numpy(),
         )
 
@@ -145,8 +152,7 @@ def load_model(
     path: str | PathLike[str], *, trust_code: bool = False, any_code: bool = False
 ) -> TrainedModel:
     """The model of a finished run, by its folder or id. The options are those of `attnexp predict`.
-    Raises `UserError` where the folder holds no weights, where the model is not attnexp's, without
-    `trust_code`, and where a file that the run read has changed since, without `any_code`."""
+    Raises `UserError` without weights, for code that is not trusted, and for code that changed."""
     run = load_run(Path(path))
     config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes
@@ -154,15 +160,6 @@ def load_model(
     load_weights(run, model)
     vocabulary = store.load_vocabulary(run)
     return TrainedModel(model=model, classes=classes, vocabulary=vocabulary, config=config)
-
-
-def to_attention(weights: Tensor, is_token: Tensor) -> Attention:
-    """Attention of one layer on one text, (H, T queries, T keys), without queries of padding.
-    is_token: which tokens are no padding, (T,)."""
-    of_tokens = weights[:, is_token]  # (H, tokens, T keys)
-    to_tokens = of_tokens[..., is_token]  # (H, tokens, tokens)
-    to_padding = of_tokens[..., ~is_token].sum(dim=-1)  # (H, tokens)
-    return Attention(weights=to_tokens.numpy(), to_padding=to_padding.numpy())
 
 
 def to_probabilities(logits: Tensor) -> Tensor:

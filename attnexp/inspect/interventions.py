@@ -111,8 +111,7 @@ def self_only(ids: Tensor, model: Module) -> Context:
     """All weight on the token itself: attention computes its values, and mixes nothing."""
 
     def only_diagonal(scores: Tensor) -> Tensor:
-        num_tokens = scores.shape[-1]
-        logs = torch.eye(num_tokens).log()  # 0 on the diagonal, -inf elsewhere
+        logs = torch.eye(scores.shape[-1]).log()  # 0 on the diagonal, -inf elsewhere
         return logs.to(scores).expand_as(scores)
 
     return _with_scores(model, only_diagonal)

@@ -7,8 +7,7 @@ under an intervention is a variant, such as `pe, shuffle`, and so is each of its
 A row is what was measured of an intervention, or of a head. The rows of a run are kept in its
 folder, by word. Fields:
 
-- name: the word, or `head 1` and so on for `attention`
-- num_texts: texts that were read
+- name: the word, or `head 1` and so on for `attention`; num_texts: texts that were read
 - accuracy, flips (share of answers that change) and right (1 or 0 of each text): of interventions
 - largest_class: accuracy of always answering the most frequent class, beside every accuracy
 - entropy: of heads
@@ -61,18 +60,13 @@ Row = dict[str, Any]
 
 
 def probe_studies(
-    paths: Sequence[Path],
-    words: Sequence[str] = (),
-    *,
-    limit: int | None = None,
-    trust_code: bool = False,
-    any_code: bool = False,
+    paths: Sequence[Path], words: Sequence[str] = (), *, limit: int | None = None, **trust: bool
 ) -> list[Group]:
     """Groups of the models under interventions, with notes on what cannot be done.
 
     paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
-    the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
-    fails, and a run that cannot be evaluated."""
+    the defaults. limit: texts of the test set. trust: options of `load_trained`. Raises `UserError`
+    for a wrong word, a function that fails, and a run that cannot be evaluated."""
     words = words or DEFAULT
     rows = []
     notes: defaultdict[str, list[str]] = defaultdict(list)  # by data set
@@ -86,9 +80,7 @@ def probe_studies(
             folders.append(path)
     groups = load_groups(folders) if folders else []
     for group in groups:
-        measured, impossible = _probe_group(
-            group, words, limit, trust_code=trust_code, any_code=any_code
-        )
+        measured, impossible = _probe_group(group, words, limit, **trust)
         rows += measured
         notes[group.data] += impossible
     frame = pd.DataFrame(rows)
@@ -101,9 +93,8 @@ def probe_studies(
 
 def read_published(file: Path, words: Sequence[str]) -> list[Row]:
     """Rows of the untouched models and of the interventions that words ask for, `no_head` for each
-    `no_head=NUMBER`. The file holds which texts an intervention won and lost: right is 1 and -1
-    there, and 0 for the untouched model, which keeps their differences. It does not hold
-    largest_class, which is NaN. Raises `UserError`."""
+    `no_head=NUMBER`. right is 1 and -1 of texts that an intervention won and lost, and 0 for the
+    untouched model, which keeps their differences; largest_class is NaN. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
         frame = pd.read_parquet(file).rename(columns={"variant": "untouched"})
         frame["largest_class"] = math.nan
@@ -118,8 +109,7 @@ def read_published(file: Path, words: Sequence[str]) -> list[Row]:
 def _probe_group(
     group: Group, words: Sequence[str], limit: int | None, **trust: bool
 ) -> tuple[list[Row], list[str]]:
-    """The rows of all runs of a group, and a line for each intervention that is impossible on a
-    variant. trust: options of `load_trained`."""
+    """The rows of a group's runs, and a line for each intervention that is impossible on one."""
     rows = []
     impossible = []
     for run in group.runs.itertuples():
@@ -136,9 +126,8 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
     """The group of one data set. The interventions on one model are a family."""
     data = f"{source}, {num_texts:,} texts"
     rows = rows.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
-    metrics = [name for name in METRICS if name in rows]
     keys = ["data", "protocol", "variant", "seed", "point", "epoch"]
-    endpoints = rows.melt(id_vars=keys, value_vars=metrics, var_name="metric")
+    endpoints = rows.reindex(columns=[*keys, *METRICS]).melt(keys, var_name="metric")
     endpoints = endpoints.dropna(subset="value")
     answers = rows.dropna(subset="right")  # without rows of heads
     largest_class = answers["largest_class"].max()
@@ -173,7 +162,7 @@ def probe_run(
     run: Run, words: Sequence[str], limit: int | None, **trust: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of a run, and a line for each impossible intervention. What the run's folder holds
-    is not measured again. trust: options of `load_trained`."""
+    is not measured again."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0) * settings.get("layers", 1)  # none without attention
     interventions = [UNTOUCHED, *choose_interventions(words, num_heads)]
