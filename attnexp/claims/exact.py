@@ -80,7 +80,7 @@ def scaled_embeddings_make_positions_weigh_more() -> Finding:
 def softmax_saturates_without_scaling() -> Finding:
     """Each part by itself, at any d_k of 4, 16, 64: a variance 5 % off; a largest weight without
     √d_k no larger than with it; a gradient without √d_k no smaller than with it."""
-    rows = []
+    rows = []  # error of the variance; peak and norm without √d_k, as multiples of those with it
     for d_key in (4, 16, 64):
         variance, peak, norm = measure_softmax(d_key, scale=False)
         scaled_variance, scaled_peak, scaled_norm = measure_softmax(d_key, scale=True)
@@ -103,8 +103,8 @@ def softmax_saturates_without_scaling() -> Finding:
 
 def measure_softmax(d_key: int, *, scale: bool) -> Any:
     """Measures of the scores of N(0, 1) queries and keys, in 400 rows of 50: their variance, the
-    mean of the largest weight of a row, and the mean norm of the gradient of a row, where that of
-    the weights is N(0, 1), too."""
+    mean of the largest weight of a row, and the mean norm of a row's gradient, given an N(0, 1)
+    gradient of its weights."""
     shape = (20_000, 1, 1, d_key)
     q = draw_normal(*shape)
     k = draw_normal(*shape, seed=1)
@@ -112,7 +112,7 @@ def measure_softmax(d_key: int, *, scale: bool) -> Any:
     scores = score(q, k).view(400, 50)
     scores.requires_grad_()
     weights = attention_weights(scores)
-    gradient_of_weights = draw_normal(400, 50, seed=2)
+    gradient_of_weights = draw_normal(400, 50, seed=2)  # independent of q and k
     (gradient,) = torch.autograd.grad(weights, scores, gradient_of_weights)
     peaks = weights.amax(dim=-1)
     norms = gradient.norm(dim=-1)

@@ -95,8 +95,8 @@ def load_trained(
     run: Run, overrides: Sequence[str], *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew. The model is on
-    its device and computes by the reference path. Raises `UserError` for code that is
-    not trusted, and where code or data have changed since, or weights do not fit."""
+    its device and computes by the reference path. Raises `UserError` for code that is not
+    trusted, for code or data that have changed since, and for weights that do not fit."""
     config = load_config(run, overrides, trust_code=trust_code, any_code=any_code)
     processor = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(processor)
