@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def write_page(path: Path, answer: Answer, readings: Sequence[tuple[str, "Reading"]] = ()) -> None:
-    """Write the page. readings: of models, each with the name of its run; stand side by side."""
+    """Write the page. readings: what models make of a text, each after the name of its run."""
     loader = PackageLoader("attnexp.report", "")
     environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["svg"] = _encode_svg

@@ -17,7 +17,7 @@ from attnexp.statistics.defaults import ALPHA
 from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
 PACKAGE = Path(attnexp.__file__).parent
-COUNTED = ("data/", "model/", "network/", "training/")  # attnexp's own code in that of a run
+COUNTED = ("data/", "model/", "network/", "training/")  # folders of attnexp that runs list
 ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 """Ends of settings that say that a part is not there; a remark leaves them out."""
 

@@ -16,7 +16,7 @@ from attnexp.base.errors import escape_name
 from attnexp.report.cells import NONE
 
 CONTEXT = ("data", "protocol", "at", "n", "data sets")
-"""Columns that are left out where they say the same in every row."""
+"""Columns that are left out where they say the same in every row: a title says it."""
 STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}  # by the verdict's first word
 TEXTS = {*CONTEXT, "variant", "difference", "verdict", "class", "run", "state", "settings"}
 
@@ -42,10 +42,10 @@ def print_table(table: Table, console: Console) -> None:
     """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
     cells = table.cells.map(escape_name).rename(columns=escape_name)
     widest = {name: _longest([name, *cells[name]]) for name in cells}
-    two_blanks_between = 2 * (len(widest) - 1)
-    has_room = sum(widest.values()) + two_blanks_between <= console.width
+    blanks = 2 * (len(widest) - 1)
+    has_room = sum(widest.values()) + blanks <= console.width
     widths = widest if has_room else _choose_widths(cells, widest, console.width)
-    # SIMPLE_HEAD puts one blank between columns; where there is room, padding is the second.
+    # SIMPLE_HEAD puts one blank between columns; where there is room for two, padding adds one.
     padding = (0, 1 if has_room else 0, 0, 0)
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in cells:
