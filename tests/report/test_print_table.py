@@ -61,8 +61,7 @@ def test_a_narrow_terminal_breaks_lines_at_blanks_and_loses_no_letter() -> None:
 
 
 def test_names_of_others_reach_a_terminal_as_plain_text() -> None:
-    """Escaped where a terminal would obey; not read as markup; Chinese takes two columns; only a
-    verdict is coloured."""
+    """Escaped where a terminal would obey; no markup; Chinese is wide; verdicts have colours."""
     names = ["\x1b]0;a\x07", "[red]b\n", "无位置"]
     table = table_of(*[{"variant": name, "\x1b[2Jloss": "0.5"} for name in names])
     assert printed(table, 80).splitlines()[1:-1] == [
