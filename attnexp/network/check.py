@@ -108,8 +108,8 @@ def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
 
 
 def _check_output(piece: Any, _called: object, inputs: Any, output: Any) -> None:
-    """Raise `UserError` where a piece has returned another type than its seam asks for, or a wrong
-    shape that torch might accept. As a hook of each of its layers, too, if it is `Layers`."""
+    """Raise `UserError` where a piece, or one layer of a piece, has returned another type than its
+    seam asks for, or a wrong shape that torch might accept. Also a forward hook."""
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if not isinstance(output, Tensor) or output.dtype is not dtype:
         name = output.dtype if isinstance(output, Tensor) else type(output).__name__

@@ -31,8 +31,8 @@ def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
 
 
 def _flops_on(device: str, model: nn.Module, num_tokens: int) -> int:
-    """FLOPs of one text, computed by a copy of the model on a device."""
+    """FLOPs of a copy of the model, on a device, for one text."""
     ids = torch.ones(1, num_tokens, dtype=torch.int32, device=device)
     with torch.random.fork_rng(devices=[]):
-        reference = copy.deepcopy(model).eval().to(device)
-        return count_flops(lambda: reference(ids))
+        copied = copy.deepcopy(model).eval().to(device)
+        return count_flops(lambda: copied(ids))

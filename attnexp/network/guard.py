@@ -27,7 +27,7 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
     except (Exception, SystemExit) as error:  # User code may raise anything.
         frames = traceback.extract_tb(error.__traceback__)
         users_frames = [frame for frame in frames if reads.is_users(frame.filename)]
-        if not users_frames and isinstance(error, OSError):  # such as a full disk
+        if not users_frames and isinstance(error, OSError):  # A full disk is not its fault.
             raise
         place = ""
         if users_frames:
