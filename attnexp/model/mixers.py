@@ -136,7 +136,8 @@ class Maximum(Pooling):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
-        x = x.masked_fill(key_padding_mask.unsqueeze(-1), -math.inf)
+        is_padding = key_padding_mask.unsqueeze(-1)
+        x = x.masked_fill(is_padding, -math.inf)
         highest = x.amax(dim=-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)
         return highest.masked_fill(is_empty, 0.0)
@@ -150,7 +151,8 @@ class Last(Pooling):
         position = torch.arange(x.shape[-2], device=x.device)
         real_positions = position * ~key_padding_mask
         last = real_positions.amax(dim=-1)
-        chosen = x.take_along_dim(last[..., None, None], dim=-2)
+        index = last[..., None, None]
+        chosen = x.take_along_dim(index, dim=-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)
         return chosen.squeeze(-2).masked_fill(is_empty, 0.0)
 

@@ -113,7 +113,7 @@ class RotaryPosition(Rotation):
     layout, `interleaved`, columns 2i and 2i+1 are a pair. Layout `split` pairs column i with
     i + Dh/2. The two are equal but for the order of columns (C07)."""
 
-    MAX_POSITIONS = 2**14
+    MAX_POSITIONS = 2**14  # A text with more tokens fails.
     table: Tensor  # cosine and sine of every angle, (2, MAX_POSITIONS, Dh/2)
 
     def __init__(self, d_head: int, *, layout: Pairs = "interleaved") -> None:

@@ -89,9 +89,8 @@ class LayerContext:
 
 class Layers(nn.ModuleList):
     """Layers of attention, such as `attention.Attention`. __init__(d_input, d_model, LayerContext),
-    which sets `d_output`, the width of the last layer. The forward of each layer takes x (B, T, its
-    input width), key_padding_mask, allowed (True where a query may see a key, (B or 1, 1, T or 1,
-    T), or None for all) and positions; it returns (B, T, its own width)."""
+    which sets `d_output`. Each layer: forward(x, key_padding_mask, allowed, positions) -> (B, T,
+    its own width). allowed: keys that a query may see, (B or 1, 1, T or 1, T), or None for all."""
 
     d_output: int
 

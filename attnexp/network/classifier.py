@@ -125,7 +125,8 @@ class Classifier(nn.Module):
         not_padding = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
         if self.pattern is None or self.fast_path == "window":  # `window_attention` has the window.
             return not_padding
-        query, key = grid(key_padding_mask.shape[-1], key_padding_mask.device)
+        num_tokens = key_padding_mask.shape[-1]
+        query, key = grid(num_tokens, key_padding_mask.device)
         in_pattern = self.pattern(query, key)[None, None]
         return in_pattern if not_padding is None else in_pattern & not_padding
 

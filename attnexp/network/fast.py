@@ -25,8 +25,7 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> s
     - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022).
     - `pooled`: a last layer that is attention alone computes what the pooling keeps (`pool_layer`).
     - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, for one layer that sees
-      only words and an added table of positions.
-    """
+      only words and an added table of positions."""
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return REFERENCE
     classifier: Any = model

@@ -1,7 +1,7 @@
 """A layer and its pooling in one, and the pooled model by hand, from words to texts and back.
 
-For one bare layer of attention and a linear pooling, which counts query i of a text with a share
-s_i: K's model has s_i = 1/T. With P = softmax(q kᵀ) of a head and W its value matrix,
+Take a layer that is attention alone, and a linear pooling, which gives query i of a text the share
+s_i (1/T in K's model). With P = softmax(q kᵀ) of a head and W its value matrix, the head's part is
 
     y = Σ_i s_i Σ_j P_ij W x_j = W z,  where z = Σ_j a_j x_j and a = Pᵀ s.
 
@@ -15,8 +15,7 @@ So values are never made (`pool_layer`). By hand, `pool_words` saves three thing
 3. The gradient of the maps is never written. With dz = Wᵀ dy it is s_i g_j, where g_j = dz · x_j,
    and softmax turns it into that of the scores, dS_ij = s_i P_ij (g_j − r_i) with r = P g.
 
-All sums are those of the reference in another order, so results agree to rounding: in float32 to
-some 1e-7 of the largest, in float64 to 1e-14.
+Sums run in another order, so results agree to some 1e-7 of the largest, in float64 to 1e-14.
 
 Shapes: B batch, T tokens, U different words of the batch, D model width, H heads; Dh width of a
 head's queries and keys, Dv of its values.
