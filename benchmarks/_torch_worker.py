@@ -5,7 +5,7 @@ the same loop on torch's `scaled_dot_product_attention`; `usual` is a tutorial's
 layers: nn.MultiheadAttention, DataLoader, the default Adam. `profile` is `ours`, with the seconds
 of each of torch's operations, without those of the operations that it calls.
 
-Shapes: B batch, T tokens, D model width, H heads, K head width.
+Shapes: B batch, T tokens, D model width, H heads, Dh head width.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def fused(config: RunConfig, ids: Tensor) -> nn.Module:
         expected = model(ids)
         for module in model.modules():
             if isinstance(module, MultiHeadSelfAttention):
-                module.fast = F.scaled_dot_product_attention
+                module.fast_attention = F.scaled_dot_product_attention
         torch.testing.assert_close(model(ids), expected)
     return model
 

@@ -1,6 +1,6 @@
 """Claims that numbers settle at once, on random inputs and modules in float64.
 
-Shapes: B batch, T tokens, D model width, H heads, K head width. K's layer has 8 heads of 16 on 128.
+Shapes: B batch, T tokens, D model width, H heads, Dh head width. K's layer: 8 heads of 16 on 128.
 """
 
 import math
@@ -137,7 +137,7 @@ def heads_at_once_are_faster_than_a_loop() -> Finding:
 
 
 def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
-    """softmax(Q K^T / sqrt(K)) V, one head after the other, joined: (B, T, D) -> (B, T, H K)."""
+    """softmax(q k^T / sqrt(Dh)) v, one head after the other, joined: (B, T, D) -> (B, T, H Dh)."""
     projections = (layer.q_proj, layer.k_proj, layer.v_proj)
     by_head = [part.weight.chunk(layer.num_heads) for part in projections]
     outputs = []

@@ -1,6 +1,6 @@
 """The model, piece by piece as in the paper's figure.
 
-Numbers such as C05 are claims of the sources, which `attnexp claims` lists and checks.
+K is Su Jianlin's page, kexue.fm/archives/4765; C05 and the like are claims: see `attnexp claims`.
 """
 
 import numpy  # noqa: F401 - before torch, which swallows a Ctrl-C in this import

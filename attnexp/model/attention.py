@@ -1,8 +1,7 @@
-"""Layers of attention: the heads, and around them what Vaswani et al. 2017, section 3, adds.
+"""Layers of attention: the heads, which are all of K's layer, and as options the residual sums,
+LayerNorm and feed-forward of Vaswani et al. 2017, section 3.
 
-K's layer is the heads alone; residual, LayerNorm and feed-forward are each a choice of their own.
-
-Shapes: B batch, T tokens, D input width, H heads; K, Kv width of a head's queries and values.
+Shapes: B batch, T tokens, D input width, H heads, Dh head width; Dq, Dk, Dv that of q, k and v.
 """
 
 from collections.abc import Callable
@@ -23,10 +22,10 @@ Width = Annotated[int | None, Ge(1), Doc("Width within a head, where it is not d
 
 
 class MultiHeadSelfAttention(KerasInit):
-    """softmax(score(Q, K)) V for H heads at once (C18), then an optional W_O. K's layer has
-    dot-product scores, no biases and no output projection: 3 D H K parameters (C13)."""
+    """softmax(score(q, k)) v for H heads at once (C18), then an optional W_O. K's layer has
+    dot-product scores, no biases and no output projection: 3 D H Dh parameters (C13)."""
 
-    fast: Callable[..., Tensor] | None = None  # in place of the weights: see `take_fast_path`
+    fast_attention: Callable[..., Tensor] | None = None  # set by `take_fast_path`
 
     def __init__(
         self,
@@ -69,15 +68,15 @@ class MultiHeadSelfAttention(KerasInit):
     def forward(
         self, x: Tensor, allowed: Tensor | None = None, positions: Tensor | None = None
     ) -> Tensor:
-        """x (B, T, D) -> (B, T, `d_output`). allowed: see `attention_weights`. positions: (T,) or
-        (B, T), for a rotation or a bias."""
+        """x (B, T, D) -> (B, T, `d_output`). allowed: True where a query may see a key, (B or 1, 1,
+        T or 1, T), or None. positions: (T,) or (B, T), for a rotation or a bias."""
         v = self.split_heads(self.v_proj(x))
-        if self.fast is None:
-            weights = self.dropout(self.weights(x, allowed, positions))
-            y = weights @ v  # (B, H, T, Kv)
+        if self.fast_attention is None:
+            maps = self.dropout(self.weights(x, allowed, positions))
+            y = maps @ v  # (B, H, T, Dv)
         else:  # The map is never written as a whole.
             q, k = self.queries_and_keys(x, positions)
-            y = self.fast(q, k, v, attn_mask=allowed, scale=self.score.scale)
+            y = self.fast_attention(q, k, v, attn_mask=allowed, scale=self.score.scale)
         # Dropout draws in the order of memory, which differs between torch's kernels.
         y = y.contiguous()
         output: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
@@ -93,7 +92,7 @@ class MultiHeadSelfAttention(KerasInit):
         return attention_weights(scores, allowed, mode=self.mask_mode)
 
     def queries_and_keys(self, x: Tensor, positions: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Q and K of every head: (B, H, T, Kq), (B, H, T, Kk)."""
+        """q (B, H, T, Dq) and k (B, H, T, Dk) of every head."""
         q = self.split_heads(self.q_proj(x))
         k = self.split_heads(self.k_proj(x))
         if self.rotary is not None:
@@ -102,7 +101,7 @@ class MultiHeadSelfAttention(KerasInit):
         return q, k
 
     def split_heads(self, x: Tensor) -> Tensor:
-        """(B, T, H K) -> (B, H, T, K)."""
+        """(B, T, H Dh) -> (B, H, T, Dh), and likewise for Dq, Dk and Dv."""
         return torch.unflatten(x, -1, (self.num_heads, -1)).transpose(-3, -2)
 
 
@@ -121,9 +120,9 @@ class FeedForward(KerasInit):
 
 
 class Block(nn.Module):
-    """x -> [x +] attention(x), then, where asked for, x -> [x +] feed_forward(x) (C17, C28). norm:
-    `none`, `post` (after the sum, as in the paper) or `pre` (on the way into each part). Raises
-    `ValueError` where a residual sum has two widths."""
+    """x -> [x +] attention(x), then optionally x -> [x +] feed_forward(x) (C17, C28). norm: `none`,
+    `post` (LayerNorm of each sum, as in the paper) or `pre` (of the input of each sublayer). Raises
+    `ValueError` where a residual sum would add two widths."""
 
     def __init__(
         self,
@@ -168,10 +167,10 @@ class Block(nn.Module):
             x = self.sublayer(self.feed_forward, x, self.norms[1])
         return x
 
-    def sublayer(self, part: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
-        """[x +] part(x), with dropout of what the part gives, and LayerNorm in its place."""
+    def sublayer(self, function: Callable[[Tensor], Tensor], x: Tensor, norm: nn.Module) -> Tensor:
+        """[x +] dropout(function(x)), with LayerNorm before or after it, or none."""
         z = norm(x) if self.norm == "pre" else x
-        y: Tensor = self.dropout(part(z))
+        y: Tensor = self.dropout(function(z))
         if self.residual:
             y = x + y
         if self.norm == "post":

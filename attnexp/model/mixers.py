@@ -148,9 +148,9 @@ class Last(Pooling):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         """(B, T, D) -> (B, D)."""
-        place = torch.arange(x.shape[-2], device=x.device)
-        real_places = place * ~key_padding_mask
-        last = real_places.amax(dim=-1)
+        position = torch.arange(x.shape[-2], device=x.device)
+        real_positions = position * ~key_padding_mask
+        last = real_positions.amax(dim=-1)
         index = last[..., None, None]
         chosen = x.take_along_dim(index, dim=-2)
         is_empty = key_padding_mask.all(dim=-1, keepdim=True)

@@ -1,6 +1,6 @@
 """Positions: joined to embeddings, turning queries and keys, added to scores; and their control.
 
-Shapes: B batch, H heads, T tokens, D model width, K head width. `positions` are whole numbers:
+Shapes: B batch, H heads, T tokens, D model width, Dh head width. `positions` are whole numbers:
 (T,), shared by the batch, or (B, T), each text's own.
 """
 
@@ -15,9 +15,9 @@ from typing_extensions import Doc
 from attnexp.model.init import Stream, init_table
 from attnexp.model.seams import JoinedPosition, Rotation, ScoreBias
 
-Layout = Annotated[Literal["split", "interleaved"], Doc("K's cosines, then sines; or the paper's.")]
-MaxDistance = Annotated[int, Ge(1), Doc("Distances beyond share one weight.")]
+Order = Annotated[Literal["split", "interleaved"], Doc("K's cosines, then sines; or the paper's.")]
 Pairs = Annotated[Literal["interleaved", "split"], Doc("Which columns are a pair.")]
+MaxDistance = Annotated[int, Ge(1), Doc("Distances beyond share one weight.")]
 Combine = Annotated[Literal["add", "concat"], Doc("Concatenation puts the table in front.")]
 Scale = Annotated[float, Doc("Multiplies the table; sinusoidal rows have norm sqrt(d_model / 2).")]
 
@@ -39,12 +39,10 @@ def sinusoidal_table(num_positions: int, d_model: int, *, layout: str = "interle
     `interleaved` is the paper's: column 2i holds the sine of pair i, 2i+1 its cosine. `split` is
     K's: all cosines, then all sines. They are equal but for the order of columns (C07)."""
     angle = angles(num_positions, d_model)  # (T, D/2)
-    cos = angle.cos()
-    sin = angle.sin()
     if layout == "split":
-        table = torch.cat([cos, sin], dim=-1)
+        table = torch.cat([angle.cos(), angle.sin()], dim=-1)
     else:
-        table = torch.stack([sin, cos], dim=-1).flatten(-2)
+        table = torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2)
     return table.float()
 
 
@@ -77,7 +75,7 @@ class SinusoidalPosition(TablePosition):
         max_len: int,
         d_model: int,
         *,
-        layout: Layout = "split",
+        layout: Order = "split",
         combine: Combine = "add",
         scale: Scale = 1.0,
     ) -> None:
@@ -111,14 +109,12 @@ class LearnedPosition(TablePosition):
 
 class RotaryPosition(Rotation):
     """Rotate each pair of columns of q or k by its position's angle (Su et al. 2021, section 3.2).
-    <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m): the rotation of C08,
-    applied to what is compared instead of added to what is read. Layout `interleaved` is the
-    paper's: columns 2i and 2i+1 are a pair. Layout `split` pairs column i with i + K/2; they are
-    equal but for the order of columns (C07). Positions are below `MAX_POSITIONS`."""
+    <R(m) q, R(n) k> depends on m - n alone, since R(m)^T R(n) = R(n - m) (C08). In the paper's
+    layout, `interleaved`, columns 2i and 2i+1 are a pair. Layout `split` pairs column i with
+    i + Dh/2. The two are equal but for the order of columns (C07)."""
 
-    MAX_POSITIONS = 2**14
-    table: Tensor
-    """Cosine and sine of every angle, in float32: (2, positions, K/2)."""
+    MAX_POSITIONS = 2**14  # A text with more tokens fails.
+    table: Tensor  # cosine and sine of every angle, (2, MAX_POSITIONS, Dh/2)
 
     def __init__(self, d_head: int, *, layout: Pairs = "interleaved") -> None:
         super().__init__()
@@ -128,8 +124,8 @@ class RotaryPosition(Rotation):
         self.register_buffer("table", table, persistent=False)
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        """(B, H, T, K) -> (B, H, T, K), for q and for k alike."""
-        cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, K/2), or (B, 1, T, K/2)
+        """(B, H, T, Dh) -> (B, H, T, Dh), for q and for k alike."""
+        cos, sin = self.table[:, positions].unsqueeze(-3)  # (1, T, Dh/2), or (B, 1, T, Dh/2)
         if self.layout == "split":
             a, b = x.chunk(2, dim=-1)
         else:
@@ -137,11 +133,10 @@ class RotaryPosition(Rotation):
         # In float32 even where x has fewer bits.
         turned_a = a * cos - b * sin
         turned_b = a * sin + b * cos
-        turned = [turned_a, turned_b]
         if self.layout == "split":
-            y = torch.cat(turned, dim=-1)
+            y = torch.cat([turned_a, turned_b], dim=-1)
         else:
-            y = torch.stack(turned, dim=-1).flatten(-2)
+            y = torch.stack([turned_a, turned_b], dim=-1).flatten(-2)
         return y.to(x.dtype)
 
 
@@ -163,9 +158,8 @@ class RelativeBias(ScoreBias):
 
     def forward(self, positions: Tensor) -> Tensor:
         """Column `max_distance + d` of the weight is the bias of a key d after its query."""
-        distance = distances(positions)
-        nearest = distance.clamp(-self.max_distance, self.max_distance)
-        column = nearest + self.max_distance
+        clipped = distances(positions).clamp(-self.max_distance, self.max_distance)
+        column = clipped + self.max_distance
         return self.weight[:, column].movedim(0, -3)  # (H, T, T), or (B, H, T, T)
 
 

@@ -1,9 +1,8 @@
 """From queries and keys to attention weights: the softmax, masks, and scores.
 
-A mask is a predicate on (query, key), True where the query may look. One that depends on positions
-makes attention order-aware by itself: cross it with position.
+A mask that depends on positions makes attention sensitive to order without any position encoding.
 
-Shapes: B batch, H heads, T tokens; Kq, Kk width of a head's queries and keys.
+Shapes: B batch, H heads, T tokens; Dq, Dk width of a head's queries and keys.
 """
 
 import math
@@ -22,10 +21,10 @@ Scale = Annotated[bool, Doc("Divide by sqrt(d_key), as the paper does.")]
 
 
 def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str = "add") -> Tensor:
-    """Softmax over keys, (..., T queries, T keys), with hidden keys at weight 0. Mode `add` puts a
-    large negative number before softmax, so rows sum to 1; `mul` zeroes after softmax without
-    renormalising, so they do not (K's two modes; C19). A query that may look nowhere gets zeros,
-    never NaN, in value and in gradient."""
+    """Softmax over keys, (..., T queries, T keys), with hidden keys at weight 0. K has two modes
+    (C19). `add` sets hidden scores to a large negative number before softmax, so rows sum to 1;
+    `mul` zeroes hidden weights after it without renormalising, so rows may sum to less. A query
+    that may look nowhere gets weights of 0, never NaN, in value and in gradient."""
     if allowed is None:
         return scores.softmax(dim=-1)
     if mode == "mul":
@@ -63,8 +62,8 @@ class Window(Mask):
 
 
 class DotProduct(Score):
-    """q . k, over sqrt(Kk), which keeps the variance of the scores at 1 (C12). Raises `ValueError`
-    for queries and keys of two widths (C15)."""
+    """q . k / sqrt(Dk). The divisor keeps the variance of the scores at 1 (C12). Raises
+    `ValueError` for queries and keys of two widths (C15)."""
 
     def __init__(
         self, num_heads: int, d_query: int, d_key: int, d_head: int, *, scale: Scale = True
@@ -103,7 +102,7 @@ class Additive(Score):
         nn.init.xavier_uniform_(self.value, generator=stream("value"))
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """Any Kq and Kk."""
+        """q (B, H, T, Dq), k (B, H, T, Dk) -> (B, H, T queries, T keys)."""
         from_query = q @ self.query
         from_key = k @ self.key
         joined = from_query.unsqueeze(-2) + from_key.unsqueeze(-3)

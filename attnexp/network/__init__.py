@@ -1,1 +1,1 @@
-"""The network of a config: the one room that knows both the settings and the pieces."""
+"""The network of a config: the one folder that knows both settings and pieces."""

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from attnexp.config.schema import RunConfig, SeedsConfig, foreign_code, to_dict
 from attnexp.model.init import init_weights
 from attnexp.model.seams import Baseline, Network
+from attnexp.network.build_piece import build_piece
 from attnexp.network.check import check_model, check_start
 from attnexp.network.classifier import Classifier
 from attnexp.network.guard import guard, kept_streams
-from attnexp.network.make import build_piece
 
-_tried = set[str]()  # configs, their seeds aside, of models that could be built
+_tried = set[str]()  # configs, without their seeds, whose models could be built
 
 
 def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
@@ -27,8 +27,8 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
         classes = [num_classes] if num_classes > 2 else []
         network = build_piece(config.model, vocab_size, *classes, seed=seed)
     elif config.model.fills(Network):
-        max_len = config.data.max_len
-        network = build_piece(config.model, vocab_size, max_len, num_classes, seed=seed)
+        num_tokens = config.data.max_len
+        network = build_piece(config.model, vocab_size, num_tokens, num_classes, seed=seed)
         if num_classes == 2:
             network.register_forward_hook(_as_log_odds)
     else:
@@ -44,8 +44,8 @@ def _as_log_odds(_module: nn.Module, _inputs: tuple[Any, ...], logits: Any) -> A
 
 
 def try_to_build(config: RunConfig) -> None:
-    """Build a model once, with few words, before a run that would fail; with user code twice, since
-    `check_start` compares the two. Raises `UserError` if that fails."""
+    """Build the model of a config with few words, so that what is wrong with it shows before a run;
+    with user code twice, for the checks. Raises `UserError` where that fails."""
     data = config.data
     vocab_size = min(data.vocab_size, 1000)
     small = replace(config.sized(vocab_size), seed=0, seeds=SeedsConfig())

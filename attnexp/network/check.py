@@ -1,15 +1,14 @@
-"""What a model with user code must be: see "What is checked" in docs/extending.md.
-
-Shapes: B batch, T tokens, C classes.
-"""
+"""What a model with user code must be: see "What is checked" in docs/extending.md."""
 
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
+from attnexp.config import pieces
 from attnexp.model import seams
 from attnexp.model.scores import grid
 from attnexp.network.guard import kept_streams
@@ -40,22 +39,23 @@ def check_model(model: nn.Module, fresh: nn.Module, ids: Tensor, num_classes: in
 
 @torch.no_grad()
 def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
-    """Logits of a few texts (B, T), in evaluation: (B,) or (B, C). Raises `UserError` unless they
-    are finite, the same twice, and those of each text alone, and where a piece of the user's does
-    not return what its seam asks for."""
-    pieces: list[Any] = [*model.modules(), getattr(model, "pattern", None)]
-    users_pieces = [piece for piece in pieces if hasattr(piece, "surroundings")]
+    """Logits of a few texts in evaluation: (B,) or (B, C). Raises `UserError` unless they are
+    finite, the same twice and those of each text alone, and a user's pieces fit their seams."""
+    users_pieces = find_users_pieces(model)
     with ExitStack() as stack, kept_streams():  # The model is left as it was, and so are streams.
         stack.callback(model.train, model.training)
         model.eval()
         for piece in users_pieces:
-            if isinstance(piece, nn.Module):
-                stack.enter_context(piece.register_forward_hook(_check_output))
-            else:
+            if isinstance(piece, seams.Mask):
                 _check_mask(piece, ids)
+                continue
+            called = piece if isinstance(piece, seams.Layers) else [piece]  # each layer by itself
+            for module in called:
+                hook = partial(_check_output, piece)
+                stack.enter_context(module.register_forward_hook(hook))
         logits: Tensor = model(ids)
         again = model(ids)
-        alone = torch.cat([model(text[None]) for text in ids])
+        alone = torch.cat([*map(model, ids.split(1))])
     shape = tuple(logits.shape)
     expected = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
     if shape != expected:
@@ -71,6 +71,16 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     raise UserError(f"The model with {', '.join(map(name_piece, users_pieces))} {problem}.")
 
 
+def find_users_pieces(model: nn.Module) -> list[Any]:
+    """Pieces of a model whose class a user wrote: modules, and the mask."""
+    users_pieces = []
+    for part in [*model.modules(), getattr(model, "pattern", None)]:
+        is_piece = any(cls.__module__ == seams.__name__ for cls in type(part).__mro__)
+        if is_piece and not pieces.is_ours(name_piece(part)):
+            users_pieces.append(part)
+    return users_pieces
+
+
 def name_piece(piece: object) -> str:
     """`mine.decay:Decay`."""
     cls = type(piece)
@@ -79,16 +89,17 @@ def name_piece(piece: object) -> str:
 
 def differ(output: Tensor, expected: Tensor) -> bool:
     """Whether two outputs of one shape differ by more than rounding, which is a thousandth of the
-    largest number. NaNs are equal."""
-    tolerance = 1e-3 * float(expected.nan_to_num().abs().max())
-    return not torch.allclose(output, expected, rtol=0.0, atol=tolerance, equal_nan=True)
+    largest finite number. NaNs are equal."""
+    finite = expected[expected.isfinite()]
+    largest = float(finite.abs().max()) if len(finite) else 0.0
+    return not torch.allclose(output, expected, rtol=0.0, atol=1e-3 * largest, equal_nan=True)
 
 
 def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
     """Raise `UserError` where a mask does not fit its seam, or leaves a query no key."""
     positions = grid(ids.shape[-1], ids.device)
     pattern = mask(*positions)
-    _check_output(mask, positions, pattern)
+    _check_output(mask, None, positions, pattern)
     if not pattern.any(-1).all():
         raise UserError(
             f"{name_piece(mask)} leaves a query no key to see. True means that the query may see "
@@ -96,22 +107,25 @@ def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
         )
 
 
-def _check_output(piece: Any, inputs: Any, output: Any) -> None:
-    """Raise `UserError` where an output has not the type that the seam asks for, or a wrong shape
-    that torch would broadcast."""
+def _check_output(piece: Any, _called: object, inputs: Any, output: Any) -> None:
+    """Raise `UserError` where a piece, or one layer of a piece, has returned another type than its
+    seam asks for, or a wrong shape that torch might accept. Also a forward hook."""
     dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
     if not isinstance(output, Tensor) or output.dtype is not dtype:
         name = output.dtype if isinstance(output, Tensor) else type(output).__name__
         raise UserError(f"{name_piece(piece)} returned {name}, wanted {dtype}.")
     shape = tuple(output.shape)
-    expected = shape  # Torch refuses wrong shapes of the other seams itself.
+    has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.
     match piece:
-        case seams.Embedding():
-            surroundings: Any = piece.surroundings  # vocab_size and d_model
-            expected = (*inputs[0].shape, surroundings[1])
-        case seams.JoinedPosition() | seams.Mixer():
-            expected = (*inputs[0].shape[:-1], piece.d_output)
+        case seams.Embedding() | seams.JoinedPosition() | seams.Mixer() if has_width:
+            expected = (*inputs[0].shape[:2], piece.d_output)
         case seams.Rotation():
             expected = tuple(inputs[0].shape)
+        case seams.Score():
+            expected = (*inputs[0].shape[:-1], inputs[1].shape[-2])
+        case seams.Layers():  # Each may have a width of its own.
+            expected = (*inputs[0].shape[:2], *shape[-1:])
+        case _:  # Masks and biases may be broadcast. The logits show the shape of other pieces.
+            return
     if shape != expected:
         raise UserError(f"{name_piece(piece)} returned {shape}, wanted {expected}.")

@@ -18,16 +18,14 @@ from attnexp.model.init import Stream, init_layer, init_table
 from attnexp.model.mixers import SummaryToken, WordEmbedding
 from attnexp.model.positions import shuffled_positions
 from attnexp.model.scores import grid
-from attnexp.network.make import build_piece
+from attnexp.network.build_piece import build_piece
 from attnexp.network.pooled import pool_layer, pool_words
 
 
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
-    # `take_fast_path` sets these.
-    pools_early = False  # whether the last layer computes only what the pooling keeps of it
-    pools_words = False  # whether `pool_words` takes the place of all between ids and dropout
+    fast_path = "reference"  # set by `take_fast_path`, which lists the paths
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them, each for vectors of the width that
@@ -42,6 +40,7 @@ class Classifier(nn.Module):
 
         make_embedding = partial(build, model) if model.fills(seams.Embedding) else WordEmbedding
         self.embedding: seams.Embedding = make_embedding(config.data.vocab_size, width)
+        self.embedding.d_output = width
         self.embedding.requires_grad_(not model.freeze)
         self.scale_embedding: bool = model.scale_embedding
         self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
@@ -88,12 +87,13 @@ class Classifier(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
-        pooled = pool_words(self, ids, ids == PAD) if self.pools_words else self.pool_texts(ids)
+        by_hand = self.fast_path == "words"
+        pooled = pool_words(self, ids, ids == PAD) if by_hand else self.pool_texts(ids)
         logits: Tensor = self.output(self.dropout(pooled))
         return logits.squeeze(-1)
 
     def pool_texts(self, ids: Tensor) -> Tensor:
-        """One vector for each text: ids (B, T) -> (B, D)."""
+        """One vector for each text: ids (B, T) -> (B, width of the pooled vectors)."""
         x = self.embedding(ids)
         if self.cls is not None:  # put in front, as a real token
             summary = self.cls.expand(len(ids), 1, -1)
@@ -112,17 +112,18 @@ class Classifier(nn.Module):
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        for layer in layers[:-1] if self.pools_early else layers:
+        pooled_layer = layers.pop() if self.fast_path == "pooled" else None
+        for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if self.pools_early:
-            return pool_layer(layers[-1], self.pool, x, key_padding_mask, allowed, positions)
+        if pooled_layer is not None:
+            return pool_layer(pooled_layer, self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
         not_padding = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
-        if self.pattern is None:
+        if self.pattern is None or self.fast_path == "window":  # `window_attention` has the window.
             return not_padding
         num_tokens = key_padding_mask.shape[-1]
         query, key = grid(num_tokens, key_padding_mask.device)

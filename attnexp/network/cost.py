@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -24,14 +23,16 @@ def count_flops(compute: Callable[[], object]) -> int:
 
 def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
     """Trainable parameters, and FLOPs (2 for a multiply and an add) of a text's reference path."""
-    flops = 0
-    for device in ("meta", "cpu"):  # On "meta" torch counts within an LSTM, too.
-        ids = torch.ones(1, num_tokens, dtype=torch.int32, device=device)
-        try:
-            with torch.random.fork_rng(devices=[]):
-                reference = copy.deepcopy(model).eval().to(device)
-                flops = count_flops(partial(reference, ids))
-        except NotImplementedError:  # An operation needs values, which "meta" has not.
-            continue
-        break
+    try:
+        flops = _flops_on("meta", model, num_tokens)  # Only there does torch count within an LSTM.
+    except NotImplementedError:  # An operation needs values, which "meta" has not.
+        flops = _flops_on("cpu", model, num_tokens)
     return {"parameters": count_parameters(model), "flops_per_example": flops}
+
+
+def _flops_on(device: str, model: nn.Module, num_tokens: int) -> int:
+    """FLOPs of a copy of the model, on a device, for one text."""
+    ids = torch.ones(1, num_tokens, dtype=torch.int32, device=device)
+    with torch.random.fork_rng(devices=[]):
+        copied = copy.deepcopy(model).eval().to(device)
+        return count_flops(lambda: copied(ids))

@@ -1,11 +1,10 @@
 """Paths of a network that compute the same with less work."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from attnexp.config.schema import Precision
 from attnexp.model.attention import Attention
@@ -15,47 +14,47 @@ from attnexp.model.scores import DotProduct, Window
 from attnexp.model.window import SMALLEST_BLOCK, window_attention
 from attnexp.network.classifier import Classifier
 
-REFERENCE = "reference"  # the path of a model that computes as its code reads
+REFERENCE = "reference"  # the path of a model that computes as its pieces are written
 
 
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> str:
-    """Tell a model to compute the same with less work; return the name of the path it then takes.
-    Results change by rounding alone. Subclasses of ours, which may compute otherwise, take no part.
-    Call it once: the path `window` takes the mask out of the classifier.
+    """Let a model compute the same with less work; return the name of the path that it then takes.
+    Results change by rounding alone. Subclasses of ours, which may compute otherwise, are left out.
 
     - `window`: attention within a window (`window_attention`), where that saves work.
-    - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022); also in the
-      layers below a pooled one.
-    - `pooled`: the last layer computes what the pooling keeps (`pool_layer`), where it is bare.
-    - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, of one bare layer that
-      sees words and an added table of positions alone.
-    """
+    - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022).
+    - `pooled`: a last layer that is attention alone computes what the pooling keeps (`pool_layer`).
+    - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, for one layer that sees
+      only words and an added table of positions."""
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return REFERENCE
     classifier: Any = model
+    path = find_fast_path(classifier, precision)
+    classifier.fast_path = path
+    fast_attention: Any = None
+    if path == "window":
+        fast_attention = partial(window_attention, radius=classifier.pattern.radius)
+    elif is_dot_product(classifier):
+        fast_attention = F.scaled_dot_product_attention
+    for block in classifier.layers:
+        block.attention.fast_attention = fast_attention
+    return path
+
+
+def find_fast_path(classifier: Any, precision: Precision) -> str:
+    """Name of the path with the least work that a classifier of our pieces can take."""
     can_fuse = is_dot_product(classifier)
     if can_fuse and has_narrow_window(classifier):
-        _attend_by(partial(window_attention, radius=classifier.pattern.radius), classifier)
-        classifier.pattern = None
         return "window"
-    if can_fuse:
-        _attend_by(F.scaled_dot_product_attention, classifier)
     if not can_pool_early(classifier):
         return "fused" if can_fuse else REFERENCE
-    classifier.pools_early = True  # The last layer's `fast` is not called: see `pool_layer`.
     if can_fuse and precision is Precision.fp32 and can_pool_words(classifier):
-        classifier.pools_words = True
         return "words"
     return "pooled"
 
 
-def _attend_by(function: Callable[..., Tensor], classifier: Any) -> None:
-    for block in classifier.layers:
-        block.attention.fast = function
-
-
 def is_dot_product(classifier: Any) -> bool:
-    """Whether weights are softmax(Q Kᵀ) of the keys that a query sees, without bias and dropout."""
+    """Whether weights are softmax(q kᵀ) of the keys that a query sees, without bias and dropout."""
     attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
     has_scores = type(attention.score) is DotProduct and attention.bias is None
     return has_scores and attention.mask_mode == "add" and attention.dropout.p == 0

@@ -25,19 +25,16 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
     except (UserError, RunFailed, MemoryError, torch.OutOfMemoryError):
         raise  # These say enough, or no piece is to blame.
     except (Exception, SystemExit) as error:  # User code may raise anything.
-        place = place_of(error)
-        if not place and isinstance(error, OSError):  # such as a full disk
+        frames = traceback.extract_tb(error.__traceback__)
+        users_frames = [frame for frame in frames if reads.is_users(frame.filename)]
+        if not users_frames and isinstance(error, OSError):  # A full disk is not its fault.
             raise
+        place = ""
+        if users_frames:
+            innermost = users_frames[-1]
+            place = f" at {reads.short_name(innermost.filename)}:{innermost.lineno}"
         reason = f"{type(error).__name__}: {error}"
         raise UserError(f"{', '.join(kinds)} failed{place}: {reason}") from error
-
-
-def place_of(error: BaseException) -> str:
-    """` at mine/decay.py:14`: the innermost line of a user's file; nothing without any."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if reads.is_users(frame.filename):
-            return f" at {reads.short_name(frame.filename)}:{frame.lineno}"
-    return ""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A layer and its pooling in one, and the pooled model by hand, from words to texts and back.
 
-For one bare layer of attention and a linear pooling, which counts query i of a text with a share
-s_i: K's model has s_i = 1/T. With P = softmax(Q Kᵀ) of a head and W its value matrix,
+Take a layer that is attention alone, and a linear pooling, which gives query i of a text the share
+s_i (1/T in K's model). With P = softmax(q kᵀ) of a head and W its value matrix, the head's part is
 
     y = Σ_i s_i Σ_j P_ij W x_j = W z,  where z = Σ_j a_j x_j and a = Pᵀ s.
 
@@ -15,11 +15,10 @@ So values are never made (`pool_layer`). By hand, `pool_words` saves three thing
 3. The gradient of the maps is never written. With dz = Wᵀ dy it is s_i g_j, where g_j = dz · x_j,
    and softmax turns it into that of the scores, dS_ij = s_i P_ij (g_j − r_i) with r = P g.
 
-All sums are those of the reference in another order, so results agree to rounding: in float32 to
-some 1e-7 of the largest, in float64 to 1e-14.
+Sums run in another order, so results agree to some 1e-7 of the largest, in float64 to 1e-14.
 
-Shapes: B batch, T tokens, U different words of the batch, D model width, H heads; K, Kv width of a
-head's queries and values.
+Shapes: B batch, T tokens, U different words of the batch, D model width, H heads; Dh width of a
+head's queries and keys, Dv of its values.
 """
 
 from typing import Any
@@ -34,14 +33,14 @@ def pool_layer(
     block: Any, pool: Any, x: Tensor, padding: Tensor, allowed: Tensor | None, positions: Tensor
 ) -> Tensor:
     """`pool(block(x))`, for a block that is attention alone and a pooling that weighs positions by
-    padding: (B, T, D) -> (B, H Kv), or the width after W_O."""
+    padding: (B, T, D) -> (B, H Dv), or W_O's width."""
     attention = block.attention
     shares = shares_of(block, pool, padding, x.dtype)
     maps = attention.dropout(attention.weights(x, allowed, positions))  # (B, H, T, T)
     share_of_query = shares[:, None, None, :]
     seen = (share_of_query @ maps).squeeze(-2)  # a, (B, H, T)
     z = seen @ x  # (B, H, D)
-    value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Kv, D)
+    value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))  # (H, Dv, D)
     y = torch.einsum("bhd,hvd->bhv", z, value)
     pooled: Tensor = attention.out_proj(y.flatten(-2).contiguous())
     return pooled
@@ -58,7 +57,7 @@ def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Ten
 
 
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
-    """What the pooling keeps of the only layer of a `Classifier`: ids, padding (B, T) -> (B, D)."""
+    """Pooled output of a one-layer model: ids, padding (B, T) -> (B, H Dv), or W_O's width."""
     words, token_rows = torch.unique(ids.long(), return_inverse=True)  # (U,), (B, T)
     rows = model.embedding(words)
     if model.scale_embedding:
@@ -81,15 +80,15 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
 
 
 class PooledAttention(torch.autograd.Function):
-    """Pooled outputs of all heads side by side, (B, H Kv); see the module for the formulas."""
+    """Pooled outputs of all heads side by side, (B, H Dv); see the module for the formulas."""
 
     @staticmethod
     def forward(
         ctx: Any,
         rows: Tensor,  # (U, D), vectors of the words
         table: Tensor | None,  # (T, D), added to every text
-        weight: Tensor,  # (2 H K, D), of the queries of all heads, then of the keys
-        value: Tensor,  # (H, Kv, D)
+        weight: Tensor,  # (2 H Dh, D), of the queries of all heads, then of the keys
+        value: Tensor,  # (H, Dv, D)
         token_rows: Tensor,  # (B, T), the row of each token
         shares: Tensor,  # (B, T)
         hidden: Tensor | None,  # (B or 1, T or 1, T), True where a query may not look
@@ -97,12 +96,12 @@ class PooledAttention(torch.autograd.Function):
         """Pool by the maps of one head at a time."""
         num_heads = len(value)
         projected_words = rows @ weight.T  # each word once
-        projected = F.embedding(token_rows, projected_words)  # (B, T, 2 H K)
+        projected = F.embedding(token_rows, projected_words)  # (B, T, 2 H Dh)
         x = F.embedding(token_rows, rows)
         if table is not None:
             projected += table @ weight.T
             x += table
-        projected = projected.unflatten(2, (2, num_heads, -1))  # (B, T, 2, H, K)
+        projected = projected.unflatten(2, (2, num_heads, -1))  # (B, T, 2, H, Dh)
         seen = x.new_empty(num_heads, *shares.shape)  # a
         scores, maps = x.new_empty(2, *shares.shape, shares.shape[1])  # of one head at a time
         for head in range(num_heads):
@@ -113,7 +112,7 @@ class PooledAttention(torch.autograd.Function):
         inputs = rows, table, weight, value, token_rows, shares, hidden
         ctx.save_for_backward(*inputs, x, projected, seen, z)
         ctx.buffers = scores, maps
-        y = (z @ value.mT).transpose(0, 1)  # (B, H, Kv)
+        y = (z @ value.mT).transpose(0, 1)  # (B, H, Dv)
         return y.flatten(1).contiguous()  # since dropout draws in the order of memory
 
     @staticmethod
@@ -125,7 +124,7 @@ class PooledAttention(torch.autograd.Function):
         x, projected, seen, z = saved[7:]
         scores, maps = ctx.buffers
         num_heads = len(value)
-        dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Kv)
+        dy = grad.unflatten(1, (num_heads, -1)).transpose(0, 1)  # (H, B, Dv)
         dz = (dy @ value).transpose(0, 1)  # (B, H, D)
         g = (dz @ x.mT).transpose(0, 1).contiguous()  # (H, B, T)
         dprojected = torch.empty_like(projected)
@@ -138,14 +137,14 @@ class PooledAttention(torch.autograd.Function):
             dscores.mul_(shares[..., None])
             dprojected[:, :, 0, head] = torch.bmm(dscores, k)
             dprojected[:, :, 1, head] = torch.bmm(dscores.mT, q)
-        dprojected = dprojected.flatten(2)  # (B, T, 2 H K)
+        dprojected = dprojected.flatten(2)  # (B, T, 2 H Dh)
         dx = seen.mT @ dz  # through the values alone: (B, T, D)
         dwords, drows = sum_by_word(token_rows, len(rows), dprojected, dx)
         dweight = dwords.T @ rows
         drows.addmm_(dwords, weight)
         dtable = None
         if table is not None:
-            dpositions = dprojected.sum(0)  # (T, 2 H K)
+            dpositions = dprojected.sum(0)  # (T, 2 H Dh)
             dweight.addmm_(dpositions.T, table)
             dtable = torch.addmm(dx.sum(0), dpositions, weight)
         dvalue = dy.mT @ z

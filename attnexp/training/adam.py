@@ -200,6 +200,6 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> EagerAdam:
         common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
         return EagerAdam(model.parameters(), **common)
     embedding: Any = getattr(model, "embedding", None)
-    if getattr(model, "pools_words", False) and embedding.weight.requires_grad:
+    if getattr(model, "fast_path", None) == "words" and embedding.weight.requires_grad:
         return SparseAdam(model, embedding, **common)
     return KerasAdam(model.parameters(), **common)

@@ -170,7 +170,7 @@ def batch_size_of(model: nn.Module, examples: Examples) -> int:
     cache. There `pool_words` takes more texts, since it keeps the maps of one head at a time."""
     largest = 1024
     if examples.ids.device.type == "cpu":
-        largest = 64 if getattr(model, "pools_words", False) else 32
+        largest = 64 if getattr(model, "fast_path", None) == "words" else 32
     num_tokens = examples.ids.shape[-1]
     num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
     map_size = 4 * num_heads * num_tokens**2  # bytes a text; a forward pass holds two or three

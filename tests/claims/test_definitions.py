@@ -26,8 +26,8 @@ def test_sines_and_cosines_are_what_the_sources_say() -> None:
 
 def test_joined_heads_are_a_sum_of_low_rank_maps() -> None:  # C16
     layer = redrawn(MultiHeadSelfAttention(8, num_heads=3, d_head=2, d_output=8))
-    w_down = layer.v_proj.weight.chunk(3, dim=0)  # of each head: (K, D)
-    w_up = layer.out_proj.weight.chunk(3, dim=1)  # of each head: (D, K)
+    w_down = layer.v_proj.weight.chunk(3, dim=0)  # of each head: (Dh, D)
+    w_up = layer.out_proj.weight.chunk(3, dim=1)  # of each head: (D, Dh)
     weights = layer.weights(X).unbind(dim=1)  # of each head: (B, T, T)
     output = torch.zeros_like(X)
     for head_weights, down, up in zip(weights, w_down, w_up, strict=True):

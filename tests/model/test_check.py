@@ -2,7 +2,6 @@
 
 import pickle
 import random
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -26,6 +25,8 @@ SEAMS = {
     "Mixer": ("d_input, d_model", "self.d_output = d_model"),
     "Pooling": ("d_input", "pass"),
     "Embedding": ("vocab_size, d_model", "pass"),
+    "Score": ("num_heads, d_query, d_key, d_head", "pass"),
+    "Layers": ("d_input, d_model, context", "self.d_output = d_input"),
 }
 """What a piece of each seam is given, and a line of its constructor."""
 FILE = """import random, numpy as np, torch
@@ -40,11 +41,10 @@ class Own(seams.{}):
         {}
         return {}
 """
-Own = Callable[..., Any]
 BIAS, TURN, MASK = ("position", "ScoreBias"), ("position", "Rotation"), ("mask", "Mask")
 JOIN, MIX, BEFORE = ("position", "JoinedPosition"), ("model", "Mixer"), ("model.before", "Mixer")
-POOL = ("model.pooling", "Pooling")
-EMBED = ("model", "Embedding")
+POOL, SCORE = ("model.pooling", "Pooling"), ("model.score", "Score")
+EMBED, LAYERS = ("model", "Embedding"), ("model", "Layers")
 WRONG = [
     (*BIAS, "torch.zeros(2, 7)", "RuntimeError: The size of tensor a (7) must match"),
     (*TURN, "x[..., :1]", "Own returned (3, 8, 7, 1), wanted (3, 8, 7, 16)."),
@@ -56,11 +56,14 @@ WRONG = [
     (*POOL, "x", "Own returned (3, 7), wanted (3,)."),
     (*POOL, "x.sum(1) / 0", "Own returned logits that are not finite"),
     (*EMBED, "x[..., None].float()", "Own returned (3, 7, 1), wanted (3, 7, 4)."),
+    (*SCORE, "x[..., :1, :] @ others[0].mT", "Own returned (3, 8, 1, 7), wanted (3, 8, 7, 7)."),
+    (*LAYERS, "x", "x = nn.Identity(); x.forward = lambda x, *_: x[:, :1]; self.append(x)",
+     "Own returned (3, 1, 4), wanted (3, 7, 4)."),
     (*JOIN, "x[:, :5]", "Own returned (3, 5, 4), wanted (3, 7, 4)."),
     (*JOIN, "x + torch.arange(3.)[: len(x), None, None]", "Own mixes the texts of a batch"),
     (*JOIN, "x", "self.w = nn.LazyLinear(2)", "an uninitialized parameter"),
     (*JOIN, "x", "self.w = nn.Parameter(torch.zeros(1).bfloat16())", "parameter 'w' is torch.bfl"),
-    (*JOIN, "x", "self.w = nn.Parameter(torch.tensor(np.random.default_rng().random()).float())",
+    (*JOIN, "x", "self.w = nn.Parameter(torch.tensor([np.inf, np.random.default_rng().random()]))",
      "position.w does not start from its seed"),
     (*JOIN, "x", "torch.manual_seed(23)", ":Own seeds torch: it would start alike with every"),
     (*JOIN, "x + self.t", "pass", "self.register_buffer('t', torch.ones(1))", "Unexpected key(s)"),
@@ -68,16 +71,16 @@ WRONG = [
 """What a piece may not do: its option, its seam, what its forward returns, a line of its
 constructor and of its forward; and the message."""
 FIT = [
+    (*MASK, "x + others[0] >= 0", "Own.__setattr__ = lambda *_: 1 / 0"),  # as frozen dataclasses
     (*JOIN, "x + self.w",
      "self.w = nn.Parameter(torch.tensor(np.random.rand() + random.random()))"),
-    (*JOIN, "x + self.n", "self.register_buffer('n', torch.tensor(0))", "others[0].add_(1)"),
-    (*JOIN, "self.p(x) + noise", "self.p = nn.Dropout(0.5)",
-     "noise = torch.rand(1) * self.training"),
+    (*JOIN, "x + self.n.sum()", "self.register_buffer('n', torch.arange(0))", "others[0].add_(1)"),
+    (*JOIN, "self.p(x) + z", "self.p = nn.Dropout(0.5)", "z = torch.rand(1) * self.training"),
 ]  # fmt: skip
 
 
 @pytest.fixture
-def own(own_module: OwnModule) -> Own:
+def own(own_module: OwnModule) -> Any:
     """A config with a piece of one's own."""
 
     def config(
@@ -104,13 +107,13 @@ def check(config: Any) -> None:
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_a_piece_does_wrong_is_said(case: tuple[str, ...], own: Own) -> None:
+def test_what_a_piece_does_wrong_is_said(case: tuple[str, ...], own: Any) -> None:
     *piece, said = case
     assert said in message_of(lambda: check(own(*piece)))
 
 
 @pytest.mark.parametrize("piece", FIT)
-def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Own) -> None:
+def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Any) -> None:
     """And leaves the global streams where they are."""
 
     def states() -> tuple[Any, ...]:
@@ -129,7 +132,7 @@ IN_PLACE = [
 
 
 @pytest.mark.parametrize("piece", IN_PLACE)
-def test_ids_and_masks_are_copies_for_pieces(piece: tuple[str, str, str], own: Own) -> None:
+def test_ids_and_masks_are_copies_for_pieces(piece: tuple[str, str, str], own: Any) -> None:
     ids = texts()
     model: Any = build_model(own(*piece))
     hook = Mock(return_value=None)

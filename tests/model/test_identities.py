@@ -68,9 +68,6 @@ def test_cost_by_formula(words: str, parameters: int, flops: int) -> None:
     assert cost == {"parameters": parameters, "flops_per_example": flops}
 
 
-aten = torch.ops.aten
-
-
 class Watch(TorchDispatchMode):
     """Counts host syncs, which give zeros, and fails at what a GPU could not do."""
 
@@ -80,13 +77,13 @@ class Watch(TorchDispatchMode):
         more = more or {}
         tensors = tensors_in((args, more))
         is_on_meta = bool(tensors) and tensors[0].is_meta
-        if is_on_meta and function is aten._local_scalar_dense.default:
+        if is_on_meta and function is torch.ops.aten._local_scalar_dense.default:
             self.num_syncs += 1
             return 0
         if is_on_meta and more.get("device") == torch.device("cpu"):
             self.num_syncs += 1
             return torch.zeros(tensors[0].shape, dtype=tensors[0].dtype)
-        is_copy = function in (aten._to_copy.default, aten.copy_.default)
+        is_copy = function in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
         devices = {tensor.device for tensor in tensors if tensor.ndim > 0}  # numbers travel alone
         assert is_copy or len(devices) < 2, f"{function} mixes host and device"
         output = function(*args, **more)

@@ -1,4 +1,4 @@
-"""Modules made from the settings of pieces."""
+"""A piece of the model, built from its settings."""
 
 from dataclasses import fields
 from functools import partial
@@ -10,15 +10,14 @@ from torch import Tensor, nn
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.options import Tree
-from attnexp.config.pieces import Piece
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Layers
 from attnexp.network.guard import guard, kept_streams, seed_beside_torch
 
 
-def build_piece(piece: Piece, *surroundings: Any, seed: int) -> Any:
-    """The module of a piece: its class, called with its surroundings and its settings. Raises
-    `UserError` for a piece that cannot be built."""
+def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
+    """The module of a piece: its class, called with what its seam lists (`surroundings`) and its
+    settings. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
     settings = _settings_of(piece, seed)
@@ -42,8 +41,7 @@ def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed:
         module = pieces.load(kind)(*surroundings, **settings)
         if torch.initial_seed() != own_seed:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
-    module.surroundings = surroundings  # read by `check`
-    if not isinstance(module, nn.Module):  # a mask, whose positions are made for it alone
+    if not isinstance(module, nn.Module):  # A mask's positions are made for it alone.
         return module
     for name, weight in module.named_parameters():
         if weight.dtype not in (torch.float32, torch.float64):
@@ -54,13 +52,13 @@ def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed:
     return module
 
 
-def _settings_of(piece: Piece, seed: int) -> Tree:
+def _settings_of(piece: pieces.Piece, seed: int) -> Tree:
     """Arguments of the piece's constructor: its settings, but for those that every piece in its
     place has. For a piece within it, it is given a function that builds that one."""
     shared = {f.name for f in fields(piece.base_spec)}
     settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
     for name, value in settings.items():
-        if isinstance(value, Piece):
+        if isinstance(value, pieces.Piece):
             settings[name] = partial(build_piece, value, seed=seed)
     return settings
 
