@@ -8,6 +8,7 @@ import pandas as pd
 
 from attnexp.analysis import answer
 from attnexp.analysis.contrasts import difference_frame
+from attnexp.analysis.group import Group
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
@@ -29,6 +30,14 @@ def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     varies between their variants, its pieces named as one types them. Raises `UserError` for a path
     without any finished run."""
     groups = load_groups(list(map(Path, (path, *more_paths))))
+    endpoints = pd.concat([group.endpoints for group in groups])
+    epochs = pd.concat([group.epochs for group in groups])
+    settings = _varying_settings(groups)
+    return _add_settings(endpoints, settings), _add_settings(epochs, settings)
+
+
+def _varying_settings(groups: list[Group]) -> pd.DataFrame:
+    """A row for each variant, indexed by `VARIANT_KEYS`, with the settings in which any differ."""
     rows = []
     for group in groups:
         for variant, setup in group.setups.items():
@@ -37,18 +46,14 @@ def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
                 is_kind = key.endswith(".kind")  # `position.kind` becomes `position`.
                 row[key.removesuffix(".kind")] = name_of(value) if is_kind else value
             rows.append(row)
-    table = pd.DataFrame(rows)
-    texts = table.drop(columns=VARIANT_KEYS).astype(str)
-    varying = texts.columns[texts.nunique(dropna=False) > 1]
-    table = table[[*VARIANT_KEYS, *varying]]
-    endpoints = pd.concat([group.endpoints for group in groups])
-    epochs = pd.concat([group.epochs for group in groups])
-    return _add_settings(endpoints, table), _add_settings(epochs, table)
+    settings = pd.DataFrame(rows).set_index(VARIANT_KEYS)
+    num_values = settings.astype(str).nunique(dropna=False)
+    return settings.loc[:, num_values > 1]
 
 
-def _add_settings(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def _add_settings(rows: pd.DataFrame, settings: pd.DataFrame) -> pd.DataFrame:
     """Rows with the settings of their variants, and seeds as whole numbers where all are."""
-    rows = rows.merge(table, on=VARIANT_KEYS)
+    rows = rows.merge(settings, on=VARIANT_KEYS)
     if rows["seed"].str.fullmatch(r"\d{1,18}").all():
         rows["seed"] = rows["seed"].astype(int)
     return rows
@@ -58,7 +63,7 @@ def compare(
     path: File, *more_paths: File, margin: float | None = None, metric: str | None = None
 ) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, run folders or
-    published files. margin, in points, and metric: else the studies'. Raises `UserError`."""
+    published files. margin, in points, and metric: instead of the studies'. Raises `UserError`."""
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))

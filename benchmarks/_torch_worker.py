@@ -77,7 +77,7 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
 
     def next_row() -> EpochRow:
         train_epoch(state, train, config.train)
-        return measure_epoch(model, train, val, config.train, state.epoch, state.running)[0]
+        return measure_epoch(model, state.epoch, train, val, config.train)[0]
 
     before = peak_mib()
     while True:

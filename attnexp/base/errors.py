@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What a terminal would obey, a line break apart: control characters, separators of lines, changes
-of the direction of writing, halves of characters."""
+"""What a terminal would obey, but for a line break: control characters, separators of lines,
+changes of the direction of writing, halves of characters."""
 
 
 class UserError(ValueError):
@@ -28,7 +28,7 @@ def escape_controls(text: str) -> str:
 
 
 def escape_name(name: object) -> str:
-    """A name on one line, as `escape_controls` shows texts."""
+    """A name on one line: as `escape_controls` gives it, with a line break escaped, too."""
     return escape_controls(str(name)).replace("\n", "\\n")
 
 
@@ -42,7 +42,7 @@ def check_name(name: str, what: str) -> None:
 
 
 def join_names(names: Iterable[object]) -> str:
-    """First five names, of a length that can be read."""
+    """The first five names, each cut after 99 characters."""
     listed = [escape_name(name)[:99] for name in names]
     if len(listed) > 5:
         listed = [*listed[:5], "..."]
@@ -50,7 +50,7 @@ def join_names(names: Iterable[object]) -> str:
 
 
 def on_one_line(message: object) -> str:
-    """The message of another program, such as an error."""
+    """The message of another program, such as an error, without its line breaks."""
     return " ".join(str(message).split())
 
 

@@ -12,29 +12,37 @@ import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import source_from_cache
 from pathlib import Path
 from typing import Any
 
-INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")  # in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-NEVER_COUNTED = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
-"""Folders whose files count in no run, unless `_packages` has them."""
+SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
+"""Folders whose files, as those of what is installed, count only if `_packages` has them."""
 
-# Files are known by their absolute paths here; `name_of` is what others see.
-_digests: dict[str, str] = {}  # of each file that this run read, as it was then; "" if it could not
-_sources: dict[str, bytes] = {}  # content of the Python files among them
-_of_imports = set[str]()  # modules, and what they read when imported: they count in all later runs
+
+@dataclass
+class _Read:
+    """A file as it was when this run read it first."""
+
+    digest: str = ""  # empty if it could not be read
+    source: bytes = b""  # content of a Python file
+    is_imported: bool = False  # a module, or read by one at its import: it counts in later runs
+
+
+_reads: dict[str, _Read] = {}  # by absolute path; to others a file is known by its short name
 _written = set[str]()  # files that this process opened to write; none of them counts
-_packages = set[str]()  # folders of packages, and files of modules, that count although installed
+_packages = set[str]()  # folders of packages, and files of modules, that a user's config names
 _is_watching = False
 
 
 @contextmanager
 def watching() -> Iterator[None]:
-    """Note the files that are opened within."""
+    """Count the files that are opened within."""
     global _is_watching
     _add_hook()
     was_watching = _is_watching
@@ -47,101 +55,98 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def importing(module: str) -> Iterator[None]:
-    """Note what the import of a module within reads. It counts in all later runs."""
-    before = set(_digests)
+    """Count what the import of a module within reads, in all later runs. Data files count as they
+    are opened; modules once their package counts, wherever it is installed."""
+    before = set(_reads)
     with watching():
         yield
-    _of_imports.update(_digests.keys() - before)  # data files, too, which `note_modules` misses
-    _count_package(module)
-    note_modules()  # Those of an installed package did not count while they were imported.
+    for path in _reads.keys() - before:
+        _reads[path].is_imported = True
+    package = sys.modules[module.partition(".")[0]]
+    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
+    file = getattr(package, "__file__", None)
+    _packages.update(folders or filter(None, [file]))
+    count_modules()
 
 
 @cache
 def _add_hook() -> None:
-    sys.addaudithook(_note_open)
+    sys.addaudithook(_on_event)
 
 
-def _note_open(event: str, args: tuple[Any, ...]) -> None:
+def _on_event(event: str, args: tuple[Any, ...]) -> None:
     if event != "open" or not _is_watching:
         return
     path, _, flags = args
     with suppress(Exception):  # The path may be a file's number, or lead to no file.
-        name = os.fsdecode(path)
+        path = os.path.abspath(os.fsdecode(path))
         if flags & (os.O_WRONLY | os.O_RDWR):
-            _written.add(os.path.abspath(name))
+            _written.add(path)
+            _reads.pop(path, None)
         else:
-            note(name)
+            count_file(path)
 
 
 def begin_run() -> None:
     """Forget what an earlier run has read, but for what was imported."""
-    for path in _digests.keys() - _of_imports:
-        del _digests[path]
+    for path in [path for path, read in _reads.items() if not read.is_imported]:
+        del _reads[path]
 
 
-def note(name: str) -> None:
+def count_file(name: str) -> None:
     """Count a file, as it is now, among what this run has read."""
     path = os.path.abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
-    if path in _digests or path in _written or not is_users(path):
+    if path in _reads or path in _written or not is_users(path):
         return
-    _digests[path] = ""  # The next line opens the file, which calls this again: it returns above.
-    _digests[path] = _digest_of(path)
+    read = _reads.setdefault(path, _Read())  # Opening the file calls this again: it returns above.
+    read.digest = _digest_of(path)
     if path.endswith(".py"):
-        _sources[path] = Path(path).read_bytes()
+        read.source = Path(path).read_bytes()
 
 
-def note_modules() -> None:
+def count_modules() -> None:
     """Count the files of all modules that this process has imported, but for its script."""
     for name, module in [*sys.modules.items()]:
         file = getattr(module, "__file__", None)
         if name in ("__main__", "__mp_main__") or not isinstance(file, str):
             continue
         with suppress(Exception):  # A module of any program may name a file that is none.
-            note(file)
+            count_file(file)
             path = os.path.abspath(file)
-            if path in _digests:
-                _of_imports.add(path)
-
-
-def _count_package(name: str) -> None:
-    """Let the package of an imported module count, wherever it is installed."""
-    package = sys.modules[name.partition(".")[0]]
-    file = getattr(package, "__file__", None)
-    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
-    _packages.update(folders or filter(None, [file]))
+            if path in _reads:
+                _reads[path].is_imported = True
 
 
 def is_users(path: str) -> bool:
     """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
     package that the user names."""
-    if path.startswith(NEVER_COUNTED) or any(part in path for part in INSTALLED):
-        return path.startswith(tuple(_packages)) and os.path.isfile(path)
-    return os.path.isfile(path)
+    is_installed = path.startswith(SYSTEM) or any(part in path for part in INSTALLED)
+    counts = not is_installed or path.startswith(tuple(_packages))
+    return counts and os.path.isfile(path)
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:
-    """Digest of each file that this run has read, by name: of a Python file from the folder of
-    `sys.path` that has it, of others from the current folder. left_out: a folder not counted."""
-    note_modules()
+    """Digest of each file that this run has read, by short name. left_out: a folder not counted."""
+    count_modules()
     folder = f"{os.path.abspath(left_out)}{os.sep}"
     files = {}
-    for path, digest_then in sorted(_digests.items()):
-        if digest_then and path not in _written and not path.startswith(folder):
-            files[name_of(path)] = digest_then
+    for path, read in sorted(_reads.items()):
+        if read.digest and not path.startswith(folder):
+            files[short_name(path)] = read.digest
     return files
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
-    """Content of the Python files among these, by name, as it was when they were read."""
-    read = {name_of(path): content for path, content in _sources.items()}
-    return {name: read[name] for name in names if name in read}
+    """Content of the Python files among these, by short name, as it was when they were read."""
+    python = {short_name(path): _reads[path].source for path in _reads if path.endswith(".py")}
+    return {name: python[name] for name in names if name in python}
 
 
-def name_of(path: str) -> str:
-    """The name that `find` turns back into this path, such as mine/decay.py; the path itself if
-    none does."""
+def short_name(path: str) -> str:
+    """A Python file's path from the folder of `sys.path` that has it, another file's from the
+    current folder, such as mine/decay.py; the whole path where `find` would not lead back to it."""
     for folder in _folders_of(path):
         name = path.removeprefix(f"{folder}{os.sep}")
         if name != path and find(name) == path:
@@ -150,7 +155,7 @@ def name_of(path: str) -> str:
 
 
 def find(name: str) -> str:
-    """Path of a file by its name in `read_files`, which may be absolute; empty if there is none."""
+    """Path of a file by its short name, which may be a whole path; empty if there is none."""
     paths = [os.path.join(folder, name) for folder in _folders_of(name)]
     return next(filter(os.path.isfile, paths), "")
 
@@ -173,15 +178,16 @@ def describe_change(files: Mapping[str, str]) -> str:
 
 
 def describe_stale() -> str:
-    """As `describe_change`, of what this process has imported; it would go on with the old code."""
-    return describe_change({name_of(path): _digests[path] for path in sorted(_of_imports)})
+    """As `describe_change`, of what this process has imported and goes on to run as it was."""
+    imported = [path for path in sorted(_reads) if _reads[path].is_imported]
+    return describe_change({short_name(path): _reads[path].digest for path in imported})
 
 
 def differing_file(files: Mapping[str, str]) -> str:
     """The first of these files that this process read with other content; empty without any."""
     for name, digest_there in files.items():
-        path = find(name)
-        if path in _digests and _digests[path] != digest_there:
+        read = _reads.get(find(name))
+        if read and read.digest != digest_there:
             return name
     return ""
 

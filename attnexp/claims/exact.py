@@ -4,7 +4,6 @@ Shapes: B batch, T tokens, D model width, H heads, K head width. K's layer has 8
 """
 
 import math
-from collections import defaultdict
 from typing import Any
 
 import torch
@@ -62,57 +61,50 @@ def attention_without_positions_is_equivariant() -> Finding:
 
 @claim("C06", "P", "√d before PE makes positions weigh more; a step has its own PE")
 def scaled_embeddings_make_positions_weigh_more() -> Finding:
-    """A norm of positions, relative to that of untrained words, that √d makes smaller."""
+    """The first part: arithmetic, for words times √d have a norm √d times as large, so positions
+    weigh less. The second part: nothing, for it holds by construction."""
     embedding: Any = build_model(compose([])).embedding
     words = embedding.words.detach()
     d_model = words.shape[1]
     positions = sinusoidal_table(80, d_model)
-    norm = positions.norm(dim=1).mean()
-    ratio = float(norm / words.norm(dim=1).mean())
-    scaled_words = words * d_model**0.5
-    scaled_ratio = float(norm / scaled_words.norm(dim=1).mean())
+    ratio = float(positions.norm(dim=1).mean() / words.norm(dim=1).mean())
+    scaled_ratio = ratio / d_model**0.5
     measured = (
         f"scaling and a step's own PE hold by construction; positions have {ratio:.1f} times the "
-        f"norm of words without √d, {scaled_ratio:.1f} with it"
+        f"norm of words without √d, {scaled_ratio:.1f} with it, so they weigh less"
     )
-    weigh_more = scaled_ratio > ratio
-    return Finding("holds" if weigh_more else "holds in part", measured)
+    return Finding("holds in part", measured)
 
 
 @claim("C12", "N, K", "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink")
 def softmax_saturates_without_scaling() -> Finding:
-    """At any d_k of 4, 16, 64: a variance 5 % off; without √d_k a largest weight no larger, or a
-    gradient no smaller, than with it."""
-    wrong: defaultdict[str, list[int]] = defaultdict(list)  # d_k by what does not hold there
-    peaks = []
-    norms = []
+    """Each part by itself, at any d_k of 4, 16, 64: a variance 5 % off; a largest weight without
+    √d_k no larger than with it; a gradient without √d_k no smaller than with it."""
+    rows = []  # error of the variance; peak and norm without √d_k, as multiples of those with it
     for d_key in (4, 16, 64):
         variance, peak, norm = measure_softmax(d_key, scale=False)
         scaled_variance, scaled_peak, scaled_norm = measure_softmax(d_key, scale=True)
-        peak_ratio = peak / scaled_peak
-        norm_ratio = norm / scaled_norm
-        peaks.append(f"×{peak_ratio:.2g}")
-        norms.append(f"×{norm_ratio:.2g}")
-        errors = abs(variance / d_key - 1), abs(scaled_variance - 1)
-        if max(errors) > 0.05:
-            wrong["variance"].append(d_key)
-        if peak_ratio <= 1:
-            wrong["saturation"].append(d_key)
-        if norm_ratio >= 1:
-            wrong["gradient"].append(d_key)
-    failures = [f"{what} at d_k = {d_key}" for what in wrong for d_key in wrong[what]]
-    measured = f"does not hold: {', '.join(failures) or 'nothing'}; "
-    measured += f"peak {', '.join(peaks)}, gradient's norm {', '.join(norms)} at d_k = 4, 16, 64"
-    if not wrong:
-        return Finding("holds", measured)
-    holds_in_part = wrong.keys() == {"gradient"} and 64 not in wrong["gradient"]
-    return Finding("holds in part" if holds_in_part else "refuted", measured)
+        error = max(abs(variance / d_key - 1), abs(scaled_variance - 1))
+        rows.append((error, peak / scaled_peak, norm / scaled_norm))
+    errors, peaks, norms = zip(*rows, strict=True)
+    shown_peaks = ", ".join(f"×{ratio:.2g}" for ratio in peaks)
+    shown_norms = ", ".join(f"×{ratio:.2g}" for ratio in norms)
+    parts = {
+        f"variance within {max(errors):.1%}": max(errors) <= 0.05,
+        f"peak {shown_peaks}": min(peaks) > 1,
+        f"gradient's norm {shown_norms}": max(norms) < 1,
+    }
+    shown = [f"{part} {'holds' if holds else 'refuted'}" for part, holds in parts.items()]
+    verdict = "holds in part" if any(parts.values()) else "refuted"
+    if all(parts.values()):
+        verdict = "holds"
+    return Finding(verdict, f"at d_k = 4, 16, 64: {'; '.join(shown)}")
 
 
 def measure_softmax(d_key: int, *, scale: bool) -> Any:
     """Measures of the scores of N(0, 1) queries and keys, in 400 rows of 50: their variance, the
-    mean of the largest weight of a row, and the mean norm of the gradient of a row, given a random
-    gradient of the weights."""
+    mean of the largest weight of a row, and the mean norm of a row's gradient, given an N(0, 1)
+    gradient of its weights."""
     shape = (20_000, 1, 1, d_key)
     q = draw_normal(*shape)
     k = draw_normal(*shape, seed=1)
@@ -120,7 +112,8 @@ def measure_softmax(d_key: int, *, scale: bool) -> Any:
     scores = score(q, k).view(400, 50)
     scores.requires_grad_()
     weights = attention_weights(scores)
-    (gradient,) = torch.autograd.grad(weights, scores, draw_normal(400, 50))
+    gradient_of_weights = draw_normal(400, 50, seed=2)  # independent of q and k
+    (gradient,) = torch.autograd.grad(weights, scores, gradient_of_weights)
     peaks = weights.amax(dim=-1)
     norms = gradient.norm(dim=-1)
     return torch.stack([scores.var(), peaks.mean(), norms.mean()]).tolist()
@@ -159,17 +152,17 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
 def projections_cost_n_and_products_n_squared() -> Finding:
     """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
     cost more or less than a convolution of width 3."""
-    # The exponent of each part, by what doubles: n tokens, or the radius r of the window.
-    claimed = {"QKV n": 1, "convolution n": 1, "products n": 2, "±8 n": 1, "±r r": 1}
+    # Each name ends with what doubles, n tokens or a radius r, and its cost is this power of that.
+    claimed = {"QKV n": 1, "products n": 2, "±8 n": 1, "±r r": 1}
     before = count_parts(256, radius=16)
     after = count_parts(512, radius=32)
     exponents = {name: math.log2(after[name] / before[name]) for name in claimed}
-    shown = [f"{name}^{exponents[name]:.2f}" for name in exponents if name != "convolution n"]
+    shown = [f"{name}^{exponent:.2f}" for name, exponent in exponents.items()]
     are_equal = [flops["QKV n"] == flops["convolution n"] for flops in (before, after)]
-    measured_exponents = torch.tensor([*exponents.values()])
-    claimed_exponents = torch.tensor([*claimed.values()])
+    measured = torch.tensor([*exponents.values()])
+    expected = torch.tensor([*claimed.values()])
     return judge_equality(
-        (measured_exponents, claimed_exponents),
+        (measured, expected),
         within=0.1,
         also=all(are_equal),
         shown=", ".join(shown),

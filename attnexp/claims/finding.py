@@ -10,8 +10,8 @@ from attnexp.statistics.intervals import Interval
 
 
 class Finding(NamedTuple):
-    """Result of a check. Its verdict is holds or refuted; of experiments, supported, not supported
-    or undecided. A claim of several parts may hold, or be supported, in part."""
+    """Result of a check. Its verdict is holds (in part), refuted, supported (in part), not
+    supported, undecided, not tested, by construction or missing runs."""
 
     verdict: str
     measured: str
@@ -49,14 +49,12 @@ def claim(id: str, source: str, text: str, study: str = "") -> Callable[[Check],
 
 
 def judge_equality(
-    *pairs: tuple[Tensor, Tensor], within: float = 1e-12, also: bool = True, shown: str = ""
+    *pairs: tuple[Tensor, Tensor], within: float = 1e-12, also: bool = True, shown: str
 ) -> Finding:
     """Finding that the tensors of each pair are equal within a tolerance. also: whatever else must
     be true. shown: what else was measured."""
     difference = max_abs_diff(*pairs)
-    measured = f"off by {difference:.0e} (≤ {within:.0e})"
-    if shown:
-        measured += f"; {shown}"
+    measured = f"off by {difference:.0e} (≤ {within:.0e}); {shown}"
     holds = difference <= within and also
     return Finding("holds" if holds else "refuted", measured)
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnexp.analysis.answer import compare
-from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import Family, difference, differences_from
 from attnexp.analysis.group import Group
@@ -31,7 +30,8 @@ from attnexp.statistics.intervals import Interval, t_interval
 
 MIN_SEEDS = 6  # of a variant
 MIN_SEEDS_FOR_RANK = 19  # among which a rank can be in the lowest 5 %
-CLOSE = 0.25  # share of what PE gives up to which a difference counts as close
+CLOSE_SHARE = 0.25  # share of what PE gives up to which a difference counts as close
+ENDPOINTS = ("best", "final")  # in the order in which claims show them
 
 
 class Evidence(NamedTuple):
@@ -40,12 +40,12 @@ class Evidence(NamedTuple):
     name: str
     interval: Interval
     decides: bool = True  # whether the verdict rests on it; else it is shown in brackets
-    within: float = 0.0  # the mean should lie within ± this; 0: above 0
+    within: float | None = None  # the mean should lie within ± this; None: above 0
 
 
 def judge_part(part: Evidence) -> str:
     """The verdict on a part of a claim."""
-    if not part.within:
+    if part.within is None:
         return judge_above(part.interval)
     low, high = part.interval.bounds
     if -part.within < low and high < part.within:
@@ -77,33 +77,32 @@ def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Findi
 def find_group(
     study: Path, *families: Family, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The study's group on IMDB in which all variants of these families have `min_seeds` seeds;
-    these families are judged, in place of the study's own. as_k_ran: variants with K's settings
-    alone count. Raises `UserError` where there is none."""
-    contrasts = [contrast for family in families for contrast in family]
-    variants = list(dict.fromkeys(name for contrast in contrasts for name in contrast.weights))
+    """The study's group on IMDB, of protocol `blog`, in which all variants of these families have
+    `min_seeds` seeds; these families are judged, in place of the study's own. as_k_ran: variants
+    with K's settings alone count. Raises `UserError` where there is none."""
+    names = [name for family in families for contrast in family for name in contrast.weights]
+    variants = list(dict.fromkeys(names))  # each once
     for group in load_groups([study]):
-        k_ran = group.published["variant"].unique()
-        as_k = {name for name in k_ran if not settings_unlike_k(group.setups[name])}
-        if group.data != "imdb" or (as_k_ran and not as_k.issuperset(variants)):
+        if (group.data, group.protocol) != ("imdb", "blog"):
+            continue
+        if as_k_ran and any(
+            group.k_run(name).empty or settings_unlike_k(group.setups[name]) for name in variants
+        ):
             continue
         # Differences are paired, so that only seeds of all variants count.
         shared = group.values("final", "accuracy").reindex(columns=variants).dropna()
         if len(shared) >= min_seeds:
             return replace(group, families=list(families))
-    raise UserError(f"{study} lacks {min_seeds} seeds of {', '.join(variants)} on IMDB.")
-
-
-def compare_at_endpoints(group: Group) -> list[Difference]:
-    """Differences at `best`, then `final`, as names sort."""
-    return sorted(compare([group], ACCURACY).differences, key=lambda row: row.endpoint.name)
+    needed = f"{min_seeds} seeds of {', '.join(variants)}"
+    raise UserError(f"{study} lacks {needed} on IMDB, protocol blog.")
 
 
 def weigh_differences(
-    group: Group, deciding: Sequence[str], *, within: float = 0.0
+    group: Group, deciding: Sequence[str], *, within: float | None = None
 ) -> list[Evidence]:
     """Evidence of each difference. deciding: endpoints that decide. within: as in `Evidence`."""
-    rows = compare_at_endpoints(group)
+    rows = compare([group], ACCURACY).differences
+    rows = sorted(rows, key=lambda row: ENDPOINTS.index(row.endpoint.name))
     has_several = len({row.contrast.name for row in rows}) > 1
     parts = []
     for row in rows:
@@ -119,15 +118,14 @@ def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     a quarter of what sinusoidal gives."""
     gain = difference("sinusoidal", "none")
     distance = difference("learned", "sinusoidal")
-    rows = compare_at_endpoints(find_group(study, [gain], [distance]))
-    gains = {row.endpoint: row.interval.mean for row in rows if row.contrast == gain}
+    rows = compare([find_group(study, [gain], [distance])], ACCURACY).differences
+    intervals = {(row.endpoint.name, row.contrast.name): row.interval for row in rows}
     parts = []
-    for row in rows:
-        if row.contrast == distance:
-            point = row.endpoint.name
-            bound = max(MARGIN, CLOSE * abs(gains[row.endpoint]))
-            name = f"{point} (close: ±{100 * bound:.2f})"
-            parts.append(Evidence(name, row.interval, decides=point == "final", within=bound))
+    for point in ENDPOINTS:
+        bound = max(MARGIN, CLOSE_SHARE * abs(intervals[point, gain.name].mean))
+        name = f"{point} (close: ±{100 * bound:.2f})"
+        interval = intervals[point, distance.name]
+        parts.append(Evidence(name, interval, decides=point == "final", within=bound))
     return judge_evidence(parts)
 
 
@@ -144,8 +142,7 @@ def published_table_is_reproduced(study: Path) -> Finding:
     each against the others."""
     family = [difference("pe", "no_pe")]
     group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
-    agreements = agreements_with_k(group)
-    (agreement,) = [row for row in agreements if not row.unlike]
+    (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]
     inside = agreement.num_inside
     ours = agreement.ours
     # K's seed counts among all seeds, as in a permutation test.
@@ -190,9 +187,14 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
 
 
 def accuracies_under(study: Path, intervention: str) -> Any:
-    """Accuracies of models with and without interventions: a row a seed, a column a variant."""
-    (group,) = probe_studies([study], [intervention])
-    return group.values(RESULT.name, ACCURACY.name).dropna()
+    """Accuracies on IMDB of `pe` and `no_pe`, with and without interventions: a row a seed, a
+    column a variant. Raises `UserError` where they have fewer than `MIN_SEEDS` seeds."""
+    for group in probe_studies([study], [intervention]):
+        accuracies = group.values(RESULT.name, ACCURACY.name).dropna()
+        has_both = {"pe", "no_pe"} <= {*accuracies}
+        if group.source == "imdb" and has_both and len(accuracies) >= MIN_SEEDS:
+            return accuracies
+    raise UserError(f"{study} lacks {MIN_SEEDS} seeds of pe and no_pe on IMDB.")
 
 
 @claim("C30", "own", "Shuffled words cost more than PE gives", "blog")

@@ -35,7 +35,6 @@ DEFINITIONS = [
 """Claims that hold by construction: id, source, text. A check could test our code and nothing else,
 so it stands with the tests."""
 
-
 REFUTED_BY = "Nothing but a piece of ours that computes otherwise."
 DEFINED_AS = Finding("by construction", "checked by tests/claims and tests/model/test_oracle.py")
 DEFINED = [Claim(*row, REFUTED_BY, lambda: DEFINED_AS, study="") for row in DEFINITIONS]

@@ -1,4 +1,4 @@
-"""A small experiment, trained on the spot: the train accuracy that is shown in training."""
+"""Claims about training: one that is trained on the spot, and one that attnexp cannot test."""
 
 from contextlib import redirect_stderr
 from io import StringIO
@@ -13,7 +13,7 @@ from attnexp.statistics.intervals import t_interval
 from attnexp.training.run import train_run
 
 SEEDS = range(6)
-CLOSE = 0.02  # Accuracies that differ by less count as equal.
+EQUAL_WITHIN = 0.02  # Accuracies that differ by less count as equal.
 
 
 @claim("C25", "K", "Attention is poor at sequence labelling; PE only eases it")
@@ -38,10 +38,10 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     running, after, validation = np.transpose(rows)
     rises = t_interval(validation - running)
     distances = t_interval(after - validation)
-    verdict = join_verdicts([judge_above(rises), judge_above(distances, -CLOSE)])
-    texts = []
+    verdict = join_verdicts([judge_above(rises), judge_above(distances, -EQUAL_WITHIN)])
+    shown = []
     columns = {"running": running, "after": after, "validation": validation}
     for name, accuracies in columns.items():
         percents = 100 * accuracies
-        texts.append(f"{name} {percents.mean():.1f} ± {percents.std(ddof=1):.1f}")
-    return Finding(verdict, f"{', '.join(texts)} %", len(SEEDS))
+        shown.append(f"{name} {percents.mean():.1f} ± {percents.std(ddof=1):.1f}")
+    return Finding(verdict, f"{', '.join(shown)} %", len(SEEDS))

@@ -13,6 +13,7 @@ from attnexp.report import TableName
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
     from attnexp.analysis.group import Group
+    from attnexp.inspect.insight import Reading
 
 FormatName = Literal["table", "csv", "markdown", "latex", "json"]
 Show = Literal["curves", "forest", "attention", "positions"]
@@ -64,11 +65,16 @@ def report(
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))
-    if html or figure:
-        from attnexp.report.page import load_readings, write_files  # imports matplotlib
+    readings = _load_readings(run or [], text, trust_code=trust_code, any_code=any_code)
+    if html:
+        from attnexp.report.page import write_page  # imports matplotlib
 
-        readings = load_readings(run or [], text, trust_code=trust_code, any_code=any_code)
-        write_files(answer, readings, html, figure, show)
+        write_page(html, answer, readings)
+    if figure:
+        from attnexp.report.figures import draw_picture, save_figure  # imports matplotlib
+
+        picture = draw_picture(show, answer, readings)
+        save_figure(picture, figure)
     print_answer(answer, table, "json" if as_json else format)
     if any(group.missing() for group in answer.groups):
         left_out.append("Planned seeds are missing.")
@@ -84,6 +90,22 @@ def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
     if name not in names:
         raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
     return [group.with_baseline(name) for group in groups]
+
+
+def _load_readings(folders: list[Path], text: str, **trust: bool) -> list[tuple[str, "Reading"]]:
+    """What the models of finished runs make of a text, each with the name of its run."""
+    if not folders:
+        return []
+    from attnexp.inspect.insight import load_model  # imports torch
+    from attnexp.runs.find import load_run
+    from attnexp.runs.labels import default_label, replicate
+
+    readings = []
+    for folder in folders:
+        config = load_run(folder).result.config
+        name = f"{default_label(config)}, seed {replicate(config)}"
+        readings.append((name, load_model(folder, **trust).read(text)))
+    return readings
 
 
 def print_answer(answer: "Answer", table: TableName | None, format: str) -> None:

@@ -4,7 +4,7 @@ and what is wrong with them in the user's terms."""
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from os.path import abspath, expanduser
 from types import NoneType
 from typing import Any
@@ -15,12 +15,11 @@ from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.options import Tree, did_you_mean, groups, name_of, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, walk
+from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, refuse_idle, walk
 from attnexp.model import seams
 
 Allowed = Mapping[type, Any]
 """Seams that a piece may fill in a place (`NoneType`: no piece), with their common settings."""
-
 PLACES: dict[str, Allowed] = {
     "model": {
         seams.Layers: schema.ModelConfig,
@@ -37,6 +36,7 @@ PLACES: dict[str, Allowed] = {
     },
     "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
+ANY_CLASS: Allowed = {object: Piece}  # in a place without common settings
 
 
 def check_run(tree: Tree) -> RunConfig:
@@ -63,25 +63,25 @@ def check_run(tree: Tree) -> RunConfig:
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = None) -> Piece:
-    """The piece of a choice at a key: a name, a class, or a section that has one as its `kind`.
-    default: kind of a choice without any. Raises `UserError` for a class that does not fit there,
-    or a setting that is wrong."""
+    """The piece of a choice at a key such as `model`, and those within it, such as `model.pooling`.
+    choice: an option, a class, or a section with either as its `kind`. default: kind of a choice
+    without any. Raises `UserError` for a class that does not fit there, or a wrong setting."""
     if not isinstance(choice, dict):
         choice = {} if choice is None else {"kind": choice}
     settings: Tree = {"kind": default} | choice
-    kind = settings["kind"]
-    if kind is not None and not CLASS.fullmatch(str(kind)):  # It names an option: `before: cnn`.
-        option = read(key, str(kind))
+    if settings["kind"] is not None and not CLASS.fullmatch(str(settings["kind"])):
+        option = read(key, str(settings["kind"]))
         settings = option | settings | {"kind": option.get("kind")}
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
-        if "seam" in f.metadata:  # It holds a piece within this one.
-            fitting = {f.metadata["seam"](): Piece}
-            inner_default = f.metadata["default_kind"]
-            if inner_default is None:  # There may be none.
-                fitting[NoneType] = Piece
-            inner = settings.get(f.name)
-            settings[f.name] = choose_piece(inner, f"{key}.{f.name}", fitting, inner_default)
+        if "seam" not in f.metadata:
+            continue
+        inner_default = f.metadata["default_kind"]
+        inner_allowed = {f.metadata["seam"](): Piece}
+        if inner_default is None:
+            inner_allowed[NoneType] = Piece
+        inner = settings.get(f.name)
+        settings[f.name] = choose_piece(inner, f"{key}.{f.name}", inner_allowed, inner_default)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
@@ -99,9 +99,9 @@ def _choose_loss(choice: Any) -> Piece | None:
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
     cls = NoneType if kind is None else load(kind)
-    for seam, common in allowed.items():
+    for seam, base_spec in allowed.items():
         if isinstance(cls, type) and issubclass(cls, seam):
-            return spec(kind, common)
+            return spec(kind, base_spec)
     listed = " or ".join(seam.__name__ for seam in allowed if seam is not NoneType)
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 
@@ -144,29 +144,16 @@ def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
 
 
 def choices_by_key() -> dict[str, list[str]]:
-    """Every key, with the choices that alone have it, such as `position=learned`; an empty list for
-    a key of every config, or a group."""
+    """Each key, with the choices that alone have it, such as `position=learned`; none if all do."""
     choices: dict[str, list[str]] = {key: [] for key in groups()}
     choices |= {key: [] for key, _, _ in walk(RunConfig())}
     for group, options in groups().items():
         if not group.startswith(PIECES):
             continue
-        allowed = PLACES.get(group, {object: Piece})  # Pieces within a model share no settings.
+        allowed = PLACES.get(group, ANY_CLASS)
         for option in options:
             with suppress(UserError, AttributeError):  # A user's may name no class.
                 section = _spec_in_place(read(group, option).get("kind"), group, allowed)
                 for f in fields(section):
                     choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
     return choices
-
-
-def refuse_idle(config: Any, prefix: str = "") -> None:
-    """Raise `UserError` for a setting of a config, whose keys have a prefix such as `executor.`,
-    that has no effect and another value than its default."""
-    for key, section, f in walk(config, prefix):
-        when = f.metadata.get("when")
-        if when is None or when.holds(config):
-            continue
-        default = f.default if f.default_factory is MISSING else f.default_factory()
-        if getattr(section, f.name) != default:
-            raise UserError(f"{key} would do nothing: it is for {when.description}.")

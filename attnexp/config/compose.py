@@ -1,8 +1,8 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
-1. Words, and experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes a tree of the options that are chosen from files, and of experiments by name.
-3. All other settings are put into this tree by their keys, and interpolations are resolved.
+1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
+2. Hydra composes a tree of the options that are chosen from files, and experiments by name over it.
+3. All other settings are laid over this tree by their keys, and interpolations are resolved.
 4. `choose` checks the tree. It is imported where it is needed, since it imports torch.
 """
 
@@ -25,12 +25,12 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import pieces
 from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_such, read
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle
 from attnexp.config.words import group_of, setting_of
 
 LISTED = ("data", "model", "position", "mask", "train")
 """Groups in the defaults list of `conf/config.yaml`."""
-OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")
+OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")  # words that no single run takes
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
@@ -52,11 +52,11 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             pairs.append((key, value))
     settings = _by_key(pairs)
-    # From the last experiment to the first, since each gives way to those after it, and to words.
+    # From the last file to the first: a choice made again then drops the settings of the file that
+    # made it before, and keeps those of files between.
     for path in filter(is_file, reversed(experiments)):
         settings = _override(_by_key(read("experiment", path).items()), settings)
-    by_name = [name for name in experiments if not is_file(name)]
-    tree = _compose_tree(settings, by_name)
+    tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
     if "${" in str(tree):
         tree = _interpolate(tree)
     return check_run(tree)
@@ -64,7 +64,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    from attnexp.config.choose import refuse_idle, validate
+    from attnexp.config.choose import validate
 
     settings = _by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
@@ -86,8 +86,7 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
 
 
 def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
-    """Settings by full key: sections are flattened, and the key of a choice, such as `data.name` or
-    `position.kind`, becomes that of its group, `data` or `position`."""
+    """Settings by full key, and choices by the keys of their groups: `data` for `data.name`."""
     settings: Tree = {}
     for section, content in pairs:
         for key, value in flatten({section: content}).items():
@@ -104,19 +103,21 @@ def _override(settings: Tree, later: Tree) -> Tree:
 
 
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings by key, and of experiments by name."""
+    """The plain tree of settings by key, and of experiments by name. An option of a listed group
+    goes to Hydra, so that the order of its defaults holds. A class, in place of Hydra's default,
+    and an option within the model, which `choose` reads, are laid over what Hydra composes."""
     options = groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values: Tree = {}  # laid over what Hydra composes of them
+    values: Tree = {}
     for key, value in settings.items():
         option = "none" if value is None else str(value)
-        if key not in options:  # a value, such as `model.heads=4`
+        if key not in options:
             values[key] = value
-        elif key in LISTED and option in options[key]:  # an option, such as `position=rotary`
+        elif key in LISTED and option in options[key]:
             hydra_words.append(f"{key}={option}")
-        elif key.startswith(PIECES):  # a class, or an option within the model: `choose` reads them
+        elif key.startswith(PIECES):
             values[f"{key}.kind"] = option
-            if key in LISTED:  # Hydra's default goes; what experiments set in its place stays.
+            if key in LISTED:
                 hydra_words.append(f"~{key}")
         else:
             raise no_such(key, option)
@@ -150,7 +151,7 @@ _call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not 
 
 
 def _set_values(tree: Tree, values: Tree) -> Tree:
-    """A copy of a tree with values put in by their keys, those of a section before those in it."""
+    """A copy of a tree with values put in by their keys, a section before what is in it."""
     tree = copy.deepcopy(tree)
     for key in sorted(values, key=lambda key: key.count(".")):
         *sections, name = key.split(".")

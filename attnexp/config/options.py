@@ -18,7 +18,7 @@ from attnexp.base.progress import note
 Tree = dict[str, Any]
 """Settings by name, those of a section in a tree of their own, as YAML holds them."""
 Groups = dict[str, dict[str, Path]]
-"""Files of options, by group, such as `position` or `model.pooling`, and name."""
+"""Files of options by group, such as `position` or `model.pooling`, and in it by name."""
 
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
 
@@ -32,7 +32,7 @@ def conf_dir() -> Path:
 
 
 def folders() -> list[Path]:
-    """Folders of options. Of two options with one name that in the first folder counts."""
+    """Folders of options: ours, then the user's."""
     places = [*own_dirs, Path.cwd() / "conf"]
     users = [folder.absolute() for folder in places if folder.is_dir()]
     return list(dict.fromkeys([conf_dir(), *users]))
@@ -40,18 +40,20 @@ def folders() -> list[Path]:
 
 def groups() -> Groups:
     """Every group, with its options."""
-    return _groups(*folders())
+    places = folders()
+    users_files = [path for folder in places[1:] for path in folder.glob("*/**/*.yaml")]
+    return _groups(*places, _users_files=tuple(sorted(users_files)))
 
 
-@cache
-def _groups(*folders: Path) -> Groups:
-    """Options of all folders, in the groups that the first has. Of two with one name the first
-    counts, and the other is noted if it differs."""
+@cache  # Folders are read again when the user has a new file in one of them.
+def _groups(*places: Path, _users_files: tuple[Path, ...] = ()) -> Groups:
+    """Options of these folders, in the groups that the first has. Of two with one name the one in
+    the first folder counts, and the other is noted if it differs."""
     options: Groups = {}
-    for folder in folders:
+    for folder in places:
         for path in sorted(folder.glob("*/**/*.yaml")):
             group = ".".join(path.parent.relative_to(folder).parts)
-            if folder != folders[0] and group not in options:
+            if folder != places[0] and group not in options:
                 continue
             files = options.setdefault(group, {})
             first = files.setdefault(path.stem, path)
@@ -61,25 +63,25 @@ def _groups(*folders: Path) -> Groups:
 
 
 def is_file(option: str) -> bool:
-    """Whether an experiment or a study is given by its path."""
+    """Whether an experiment or a study is chosen by its path, rather than by name."""
     return option.endswith((".yaml", ".yml", ".json"))
 
 
 def no_such(group: str, option: str) -> UserError:
     """Error for an option that is not there."""
     options = groups().get(group, {})
-    own = "a piece of your own is module:Class, an experiment or a study also FILE.yaml"
+    others = "a piece of your own is module:Class, an experiment or a study also FILE.yaml"
     if group == "data":
-        own = f"files of your own are data=files data.path={shlex.quote(option)}"
+        others = f"files of your own are data=files data.path={shlex.quote(option)}"
     return UserError(
         f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
         f"one of: {', '.join(options)}. An option of your own lies in "
-        f"conf/{group.replace('.', '/')}/{option}.yaml; {own}."
+        f"conf/{group.replace('.', '/')}/{option}.yaml; {others}."
     )
 
 
 def read(group: str, option: str) -> Tree:
-    """Content of an option's file, as plain text. Raises `UserError` for one that is not there."""
+    """Content of an option's file, not interpolated. Raises `UserError` if it cannot be read."""
     import yaml  # which `--help` need not wait for
 
     options = groups().get(group, {})
@@ -113,7 +115,7 @@ def describe() -> dict[str, dict[str, str]]:
 
 @cache
 def names_of_kinds() -> dict[str, str]:
-    """Name of each class of ours: of its options that with the fewest settings, then letters."""
+    """Name of each class of ours: its option with the fewest settings, of several the shortest."""
     ranked = []
     for group, options in _groups(conf_dir()).items():
         for name in options:
@@ -126,17 +128,17 @@ def names_of_kinds() -> dict[str, str]:
 
 
 def name_of(kind: str | None) -> str:
-    """Name of a piece: the option with this class and fewest settings, else the class name."""
+    """Name of a piece with this class: an option of ours, such as rotary, or the class's own."""
     if kind is None:
         return "none"
     return names_of_kinds().get(kind, kind.rpartition(":")[2])
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """` Did you mean 'x'?`: up to two that end in `.NAME`, else the nearest; or nothing."""
+    """` Did you mean 'x'?`: up to two names that end in `.NAME`, else the nearest; or nothing."""
     names = [*dict.fromkeys(names)]
-    near = [key for key in names if key.endswith(f".{name}")]
-    near = near or difflib.get_close_matches(name, names, n=1)
+    ending_in_it = [key for key in names if key.endswith(f".{name}")]
+    near = ending_in_it or difflib.get_close_matches(name, names, n=1)
     if not near:
         return ""
     in_quotes = " or ".join(map(repr, near[:2]))

@@ -1,6 +1,7 @@
-"""Pieces: from a subclass of one of `attnexp.model.seams`, ours or anyone's, to a typed spec.
+"""Pieces: from a subclass of one of `attnexp.model.seams`, ours or anyone's, to its spec.
 
-The keyword-only arguments of its constructor are its settings, and those of no other piece:
+The spec is a dataclass. It has the settings of every piece in that place, and those of this piece,
+which are the keyword-only arguments of its constructor:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
@@ -70,23 +71,20 @@ def _restore(base_spec: Any, values: Tree) -> Any:
     return spec(values["kind"], base_spec)(**values)
 
 
-def setting(
-    default: Any = MISSING,
-    meaning: str = "",
-    when: Any = None,
-    *,
-    seam: Callable[[], type] | None = None,
-) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. seam: for a
-    piece within a piece, gives the base class once torch is imported; default is then
-    `module:Class`, or None where there may be no piece."""
-    metadata: Tree = {"meaning": meaning, "when": when}
-    if seam is not None:
-        metadata |= {"seam": seam, "default_kind": default}
-        return field(default_factory=Piece, metadata=metadata)
+def setting(default: Any, meaning: str = "", when: Any = None) -> Any:
+    """A field of a config, with its meaning and the condition under which it acts. default: may be
+    a class, of which each config then has an instance."""
+    metadata = {"meaning": meaning, "when": when}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]) -> Any:
+    """A field for a piece within a piece. default_kind: `module:Class`, or None where there may be
+    no piece. seam: gives the base class, once torch is imported."""
+    metadata = {"meaning": meaning, "default_kind": default_kind, "seam": seam}
+    return field(default_factory=Piece, metadata=metadata)
 
 
 @cache
@@ -96,12 +94,11 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
     if kind is None:
         return base_spec
     cls = load(kind)
+    taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
+    annotations: Tree = {}
+    settings: Tree = {}
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
-        # A setting with such a name would hide what every choice in its place has.
-        taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
-        annotations: Tree = {}
-        settings: Tree = {}
         for name, argument in inspect.signature(cls).parameters.items():
             if argument.kind is not argument.KEYWORD_ONLY:
                 continue
@@ -122,12 +119,12 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     plain_type, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain_type) is not type:
-        return hint, setting(default, meaning)
+        return hint, field(default=default, metadata={"meaning": meaning})
     (seam,) = get_args(plain_type)
     default_kind = None
     if isinstance(default, type):
         default_kind = f"{default.__module__}:{default.__name__}"
-    return Piece, setting(default_kind, meaning, seam=lambda: seam)
+    return Piece, inner_piece(default_kind, meaning, lambda: seam)
 
 
 @contextmanager
@@ -146,8 +143,8 @@ def is_ours(kind: str) -> bool:
 
 
 def load(kind: str) -> Any:
-    """Class or function `module:name`, imported. It is called before `spec` and not cached, so that
-    `refusing_foreign_code` holds. Raises `UserError` if it may not be run, or fails."""
+    """Class or function `module:name`, imported. Raises `UserError` if it may not be run, or fails.
+    `choose` calls it before `spec`, which is cached: `refusing_foreign_code` holds each time."""
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
@@ -158,16 +155,15 @@ def load(kind: str) -> Any:
 
 @cache
 def _import_attribute(kind: str) -> Any:
-    """What `module:name` names, imported once; a user's from the current folder, too, with a note
-    of the files that it reads."""
+    """What `module:name` names, imported once; a user's module from the current folder, too."""
     module_name, _, name = kind.partition(":")
-    is_users = module_name.partition(".")[0] not in ("attnexp", "torch")
+    is_foreign = module_name.partition(".")[0] not in ("attnexp", "torch")
     importlib.invalidate_caches()  # The file may just have been written.
     try:
-        if is_users and os.getcwd() not in sys.path:
+        if is_foreign and os.getcwd() not in sys.path:
             # Last, and after attnexp's own folder: the current one may hold an attnexp, too.
             sys.path += [str(Path(__file__).parents[2]), os.getcwd()]
-        with reads.importing(module_name) if is_users else nullcontext():
+        with reads.importing(module_name) if is_foreign else nullcontext():
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(

@@ -6,7 +6,7 @@ classes, where `pieces` reads them.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import Field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import StrEnum
 from os.path import abspath, expanduser
 from pathlib import Path
@@ -17,8 +17,9 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import AfterValidator, StringConstraints
 from pydantic.dataclasses import dataclass
 
+from attnexp.base.errors import UserError
 from attnexp.config.options import Tree, conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, is_ours, setting
+from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours, setting
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
@@ -128,9 +129,9 @@ class ModelConfig(Piece):
     vectors: File | None = setting(None, "File of pretrained embeddings in GloVe's text format.")
     freeze: bool = setting(False, "Do not train the embeddings.")
     scale_embedding: bool = setting(False, "Multiply the embeddings by sqrt(d_model).")
-    before: Piece = setting(None, "Mixer before the rest.", seam=lambda: _seams().Mixer)
-    pooling: Piece = setting(
-        "attnexp.model.mixers:Mean", "One vector for a text.", seam=lambda: _seams().Pooling
+    before: Piece = inner_piece(None, "Mixer before the rest.", lambda: _seams().Mixer)
+    pooling: Piece = inner_piece(
+        "attnexp.model.mixers:Mean", "One vector for a text.", lambda: _seams().Pooling
     )
     dropout: Dropout = setting(0.5, "Dropout of the pooled vector.")
     hidden: Size | None = setting(None, "Width of a ReLU layer between pooling and logit.")
@@ -245,6 +246,17 @@ def walk(config: Any, prefix: str = "") -> Iterator[tuple[str, Any, Field[Any]]]
         value = getattr(config, f.name)
         if is_dataclass(value):
             yield from walk(value, f"{key}.")
+
+
+def refuse_idle(config: Any, prefix: str = "") -> None:
+    """Raise `UserError` for a setting that has no effect and another value than its default."""
+    for key, section, f in walk(config, prefix):
+        when = f.metadata.get("when")
+        if when is None or when.holds(config):
+            continue
+        default = f.default if f.default_factory is MISSING else f.default_factory()
+        if getattr(section, f.name) != default:
+            raise UserError(f"{key} would do nothing: it is for {when.description}.")
 
 
 def meanings(config: Any) -> dict[str, str]:

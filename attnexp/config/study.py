@@ -50,12 +50,12 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
 def load_study(name: str) -> Study:
     """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
     for an unknown name, or a file that is no study."""
+    form = "baseline: NAME and variants: {NAME: [WORDS]}, or factors: {FACTOR: {LEVEL: [WORDS]}}"
     try:
         return Study.model_validate(read("study", name))
     except ValidationError as error:
         first = error.errors()[0]
-        location = ".".join(map(str, first["loc"]))
-        raise UserError(
-            f"study={name}: {location} {first['msg']}. It has baseline: "
-            f"NAME and variants: {{NAME: [WORDS]}}, or factors: {{FACTOR: {{LEVEL: [WORDS]}}}}."
-        ) from error
+        key = ".".join(map(str, first["loc"]))  # empty where `_cross` has raised
+        message = first["msg"].removeprefix("Value error, ").removesuffix(".")
+        reason = f"{key} {message}".strip()
+        raise UserError(f"study={name}: {reason}. It has {form}.") from error

@@ -13,7 +13,6 @@ from hydra.errors import HydraException
 from attnexp.base.errors import UserError
 
 MAX_VALUES = 10_000  # of one axis of a sweep
-
 CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold the choice of a group; in other groups it is `kind`."""
 
@@ -50,12 +49,12 @@ def key_of(word: str) -> str:
 
 
 def setting_of(word: str) -> tuple[str, Any]:
-    """Key and value of a word, None for `~position`. Raises `UserError` for a word with several
-    values, or with none."""
+    """Key and value of a word, None for `~position` or `~position=rotary`. Raises `UserError` for a
+    word with several values, or with none."""
     key, override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
-    value = override.value()
+    value = None if override.is_delete() else override.value()
     if word.endswith("="):
         raise UserError(f"{word} names no value. Write {key}=VALUE, or {key}=null for none.")
     if key == "seeds" and isinstance(value, int):
@@ -64,8 +63,8 @@ def setting_of(word: str) -> tuple[str, Any]:
 
 
 def expand(words: Sequence[str]) -> list[list[str]]:
-    """Axes of a sweep: each word as words `key=value` of one value each. Of one key the last word
-    counts, but all experiments do, since they compose."""
+    """Axes of a sweep, one a word: words `key=value`, one for each of its values. Of words with one
+    key the last counts, but all experiments do, since they compose."""
     axes: dict[str, list[str]] = {}
     for word in words:
         key = key_of(word)
@@ -76,7 +75,7 @@ def expand(words: Sequence[str]) -> list[list[str]]:
 
 
 def _values(word: str) -> list[str]:
-    """Values of a word, as they would be typed one by one."""
+    """Values of a word, each as a user would type it alone."""
     _, override = parse(word)
     if override.is_delete():
         return ["null"]

@@ -28,8 +28,8 @@ CLOSINGS = """|overall|all in all|in my opinion|if you ask me|for what it is wor
 
 
 def generate_rows(order_fraction: float) -> pd.DataFrame:
-    """Rows of the corpus, the same in every run: reviews in pairs, the negative one first; no
-    review of test stands in train."""
+    """Rows of the corpus, the same in every run: reviews in pairs, the negative one first. No
+    review occurs twice: `key` lacks two adjectives and cannot ensure it, but the seed does."""
     random = Random(0)
     seen = set()
     rows = []

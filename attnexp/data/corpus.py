@@ -1,11 +1,11 @@
-"""Corpus: where a data set lies, its labelled texts as they are read, and its draws."""
+"""Corpus: where a data set lies, and its labelled texts as they are read."""
 
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -29,8 +29,7 @@ COMMON = {
 }
 """Common names of the two columns; a column named like the key wins over the others."""
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
-WHOLE_FLOAT = re.compile(r"^(-?\d+)\.0+$")
-"""A whole number as pandas writes it in a column with missing values."""
+WHOLE_FLOAT = re.compile(r"^(-?\d+)\.0+$")  # how pandas writes 1 in a column with missing values
 FRACTION_OR_BLANK = re.compile(r"-?\d*\.\d+|")
 
 
@@ -99,97 +98,51 @@ def download_snapshot(name: str) -> Path:
         ) from error
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Corpus:
     """Data set with its classes."""
 
     rows: pd.DataFrame
     """A row for each text. Its columns are split (train, then test, then val), text, label (0 to
-    C - 1; int8 where C fits) and place (where it stands, for messages). `encode.load_corpus` adds
-    tokens, an array of numbers of words, and same, a number that texts of the same tokens share.
-    `encode.rank_words` turns tokens into ranks, 0 for a word that train lacks."""
-    words: list[str] = field(default_factory=list)
-    """Word of each number in `tokens`, from 1."""
-    written: tuple[str, ...]
-    """Classes as the files write them, such as 0 and 1, in the order of their labels."""
-    classes: tuple[str, ...]
-    """Classes as results call them: those of `SYNONYMS` are sentiments."""
-    source: str
-    """Path, variable or name on the hub, for people and result.json."""
-    files: dict[str, Any]
-    """Names of files and number of texts of each split, as a result keeps them."""
+    C - 1; int8 where C fits) and place (where it stands, for messages)."""
+    written: tuple[str, ...]  # classes as the files write them, such as 0 and 1, by label
+    classes: tuple[str, ...]  # classes as results call them: those of `SYNONYMS` are sentiments
+    source: str  # path, variable or name on the hub, for people and result.json
+    files: dict[str, Any]  # names of files and number of texts of each split, for result.json
 
-    def redraw(self, seed: int) -> Self:
-        """The corpus with train and test drawn anew from their union. Of every class both keep
-        their share, as nearly as equal texts allow."""
-        rows = self.rows[self.rows.split != "val"]
-        was_test = rows.split == "test"
-        shares = was_test.groupby(rows.label).mean()
-        return replace(self, rows=draw_test(self.rows, "same", shares, seed))
-
-    def add_test(self, share: float) -> Self:
-        """The corpus, which has no test split, with a share of train drawn as test, and its words
-        numbered anew by their first appearance."""
-        shares = pd.Series(share, range(len(self.written)))
-        rows = draw_test(self.rows, "text", shares, seed=0)
-        tokens = list(rows.tokens)
-        # Of equally frequent words the lower number ranks first: the first to appear in train.
-        numbers, old_numbers = pd.factorize(np.concatenate(tokens))
-        ends = np.cumsum([len(row) for row in tokens])
-        renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
-        return replace(
-            self,
-            rows=rows.assign(tokens=renumbered),
-            words=[self.words[number - 1] for number in old_numbers],
-            source=f"{self.source}, {share:.0%} drawn as test",
-        )
-
-
-def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: int) -> pd.DataFrame:
-    """Rows with train and test drawn anew, the same for one seed, in the order of the splits.
-
-    Texts of the same tokens stay on one side, that of the first one's label. Of every class the
-    number of rows is as near to its share as that allows, and never all. unit: what is shuffled,
-    same (groups of equal tokens) or text (distinct texts, a group standing where its first text
-    falls). Earlier versions shuffled texts, so `add_test` does, and its splits stay what they were.
-    """
-    is_val = rows.split == "val"
-    others = rows[~is_val]
-    label_of_group = others.groupby("same").label.first()
-    rows_in_group = others.same.value_counts()
-    distinct = others.drop_duplicates(unit)
-    random = np.random.default_rng(seed)
-    drawn = []
-    for label in np.unique(label_of_group):
-        shuffled = random.permutation(distinct.same[distinct.label == label])
-        groups = pd.unique(shuffled)  # This keeps the shuffled order.
-        groups = groups[label_of_group[groups] == label]
-        # As many groups as bring the number of rows nearest to the share, but not all of them.
-        num_up_to = np.cumsum([0, *rows_in_group[groups]])
-        wanted = shares[label] * num_up_to[-1]
-        num_drawn = np.abs(num_up_to[:-1] - wanted).argmin()
-        drawn += list(groups[:num_drawn])
-    split = np.select([is_val, rows.same.isin(drawn)], ["val", "test"], "train")
-    order = pd.Categorical(split, SPLITS).argsort(kind="stable")
-    return rows.assign(split=split).iloc[order]
+    def check_classes(self) -> None:
+        """Raise `UserError` unless every split has two classes or more, and train all of them."""
+        classes_of: dict[Any, list[str]] = {"test": []}  # A draw may have left no test.
+        for split, labels in self.rows.groupby("split").label:
+            classes_of[split] = [self.written[label] for label in np.unique(labels)]
+        in_train = classes_of["train"]
+        for split, classes in classes_of.items():
+            if len(classes) < 2 or not set(classes) <= set(in_train):
+                raise UserError(
+                    f"{split} of {self.source} has the classes {join_names(classes) or 'none'}, "
+                    f"and train {join_names(in_train)}. Each needs two or more, and train all. Add "
+                    f"or relabel texts, or name another file, column or split: data.path=FILE "
+                    f"data.label=COLUMN data.{split}_split=NAME (validation, where the labels of a "
+                    f"contest's test split are hidden as -1)."
+                )
 
 
 def read_corpus(data: DataConfig) -> Corpus:
     """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
-    title, place = locate_source(data)
+    title, location = locate_source(data)
     if data.name is DataName.contrast:
         source = "generated"
         rows = contrast.generate_rows(data.order_fraction or 0.0)
         tables = {str(split): {source: part} for split, part in rows.groupby("split", sort=False)}
-    elif place is None:
+    elif location is None:
         folder = download_snapshot(title)
         source = f"hub: {title}@{folder.name[:12]}"  # its commit
         tables = read_splits(folder, data, is_hub=True)
     else:
-        path = Path(place).expanduser().absolute()
+        path = Path(location).expanduser().absolute()
         if not path.exists():
-            raise UserError(f"{title}={place} does not exist. Give {FORMATS}.")
+            raise UserError(f"{title}={location} does not exist. Give {FORMATS}.")
         # Results of two machines name one source if it is a variable.
         source = title if title.startswith("$") else str(path)
         tables = read_splits(path, data, is_hub=False)
@@ -250,14 +203,13 @@ def label_rows(
             places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
             parts.append(part.assign(split=split, place=places))
     rows = pd.concat(parts, ignore_index=True)
-
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
-    is_name = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
+    is_int_or_str = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
     names = rows.label.map(str).str.strip()
-    is_name &= ~names.str.fullmatch(FRACTION_OR_BLANK)
-    is_whole_float = names.str.fullmatch(WHOLE_FLOAT)
+    is_name = is_int_or_str & ~names.str.fullmatch(FRACTION_OR_BLANK)
+    is_label = is_name | names.str.fullmatch(WHOLE_FLOAT)
     labels = names.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
-    wrong = rows[~is_text | ~(is_name | is_whole_float)]
+    wrong = rows[~(is_text & is_label)]
     if len(wrong):
         first = wrong.iloc[0]
         raise UserError(

@@ -1,11 +1,11 @@
-"""Data sets as arrays of ids, ready to train on."""
+"""Data sets as arrays of ids, ready to train on: tokenized, drawn, ranked, cut and padded."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
@@ -25,7 +25,7 @@ MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split(
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
-    """Split of a data set as the model takes it."""
+    """Split of a data set as the model takes it, compared and hashed by identity."""
 
     ids: Ids  # (n, max_len)
     labels: Labels
@@ -69,7 +69,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for, with its words ranked and its texts cut and padded.
     resample: seed that draws train and test anew. The fingerprint stays as it is, and words that
     only the old test split had stay unknown."""
-    corpus = rank_words(load_corpus(config))
+    corpus = rank_words(read_tokenized(config))
     fingerprint = compute_fingerprint(corpus)
     if resample is not None:
         corpus = rank_words(corpus.redraw(resample))
@@ -91,7 +91,66 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     )
 
 
-def load_corpus(config: DataConfig) -> Corpus:
+@dataclass(frozen=True, kw_only=True)
+class TokenizedCorpus(Corpus):
+    """Corpus whose rows have two more columns: tokens, an array of numbers of words, and same, a
+    number that texts of the same tokens share."""
+
+    words: list[str]  # the word of each number, from 1; a token that is none of them is 0
+
+    def redraw(self, seed: int) -> Self:
+        """The corpus with train and test drawn anew from their union. Of every class both keep
+        their share, as nearly as equal texts allow."""
+        rows = self.rows[self.rows.split != "val"]
+        was_test = rows.split == "test"
+        shares = was_test.groupby(rows.label).mean()
+        return replace(self, rows=draw_test(self.rows, "same", shares, seed))
+
+    def add_test(self, share: float) -> Self:
+        """The corpus, which has no test split, with a share of train drawn as test, and its words
+        numbered anew by their first appearance."""
+        shares = pd.Series(share, range(len(self.written)))
+        # Earlier versions shuffled texts, not groups, and the splits stay what they were.
+        rows = draw_test(self.rows, "text", shares, seed=0)
+        # Of equally frequent words the lower number ranks first: the first to appear in train.
+        numbers, old_numbers = pd.factorize(np.concatenate(list(rows.tokens)))
+        ends = rows.tokens.map(len).cumsum()
+        renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
+        return replace(
+            self,
+            rows=rows.assign(tokens=renumbered),
+            words=[self.words[number - 1] for number in old_numbers],
+            source=f"{self.source}, {share:.0%} drawn as test",
+        )
+
+
+def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: int) -> pd.DataFrame:
+    """Rows with train and test drawn anew, the same for one seed, in the order of the splits. Texts
+    of the same tokens are drawn as one group, of its first text's label. Test gets of each class as
+    nearly its share of rows as such groups allow, and never all. unit: what is shuffled, `same`
+    (groups) or `text` (distinct texts; a group stands where its first one falls)."""
+    is_val = rows.split == "val"
+    others = rows[~is_val]
+    label_of_group = others.groupby("same").label.first()
+    rows_in_group = others.same.value_counts()
+    distinct = others.drop_duplicates(unit)
+    random = np.random.default_rng(seed)
+    drawn = []
+    for label in np.unique(label_of_group):
+        # The groups of this label in shuffled order, which `unique` keeps.
+        groups = pd.unique(random.permutation(distinct.same[distinct.label == label]))
+        groups = groups[label_of_group[groups] == label]
+        # As many groups as bring the number of rows nearest to the share, but not all of them.
+        num_up_to = np.cumsum([0, *rows_in_group[groups]])
+        wanted = shares[label] * num_up_to[-1]
+        num_drawn = np.abs(num_up_to[:-1] - wanted).argmin()
+        drawn += list(groups[:num_drawn])
+    split = np.select([is_val, rows.same.isin(drawn)], ["val", "test"], "train")
+    order = pd.Categorical(split, SPLITS).argsort(kind="stable")
+    return rows.assign(split=split).iloc[order]
+
+
+def read_tokenized(config: DataConfig) -> TokenizedCorpus:
     """The data set that a config names, tokenized; where it has no test split, a share of train is
     drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
     corpus = read_corpus(config)
@@ -99,33 +158,17 @@ def load_corpus(config: DataConfig) -> Corpus:
     tokens, words = text.number_words(texts, text.tokenizer_of(config))
     contents = np.array([numbers.tobytes() for numbers in tokens], object)
     same, _ = pd.factorize(contents)  # one number for texts of the same tokens
-    corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same), words=words)
+    corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same))
+    tokenized = TokenizedCorpus(**vars(corpus), words=words)
     if "test" not in corpus.files:
-        corpus = corpus.add_test(config.test_share)
-    check_classes(corpus)
-    return corpus
+        tokenized = tokenized.add_test(config.test_share)
+    tokenized.check_classes()
+    return tokenized
 
 
-def check_classes(corpus: Corpus) -> None:
-    """Raise `UserError` unless every split has two classes or more, and train all of them."""
-    classes_of: dict[Any, list[str]] = {"test": []}  # A draw may have left no test.
-    for split, labels in corpus.rows.groupby("split").label:
-        classes_of[split] = [corpus.written[label] for label in np.unique(labels)]
-    in_train = classes_of["train"]
-    for split, classes in classes_of.items():
-        if len(classes) < 2 or not set(classes) <= set(in_train):
-            raise UserError(
-                f"{split} of {corpus.source} has the classes {join_names(classes) or 'none'}, and "
-                f"train {join_names(in_train)}. Each needs two or more, and train all. Add or "
-                f"relabel texts, or name another file, column or split: data.path=FILE "
-                f"data.label=COLUMN data.{split}_split=NAME (validation, where the labels of a "
-                f"contest's test split are hidden as -1)."
-            )
-
-
-def rank_words(corpus: Corpus) -> Corpus:
-    """The corpus with its words numbered by their rank in train, most frequent first; words that it
-    lacks become 0. Of equally frequent words the lower number comes first, as in Keras."""
+def rank_words(corpus: TokenizedCorpus) -> TokenizedCorpus:
+    """The corpus with its words numbered by their rank in train, most frequent first; words that
+    train lacks are 0. Of equally frequent words the lower number comes first, as in Keras."""
     rows = corpus.rows
     tokens_of_train = np.concatenate(list(rows.tokens[rows.split == "train"]))
     counts = np.bincount(tokens_of_train, minlength=len(corpus.words) + 1)  # by number of the word
@@ -139,9 +182,9 @@ def rank_words(corpus: Corpus) -> Corpus:
     return replace(corpus, rows=rows.assign(tokens=ranks), words=words)
 
 
-def compute_fingerprint(corpus: Corpus) -> str:
-    """Sixteen hex digits that change with any text, label, word or name of a class, and are the
-    same for the same texts in another kind of file."""
+def compute_fingerprint(corpus: TokenizedCorpus) -> str:
+    """Sixteen hex digits that change with any rank, label, word of train or name of a class. They
+    are the same for another kind of file, and for texts that differ in words unknown to train."""
     digest = hashlib.sha256()
     for _, rows in corpus.rows.groupby("split", sort=False):
         texts = list(rows.tokens)
@@ -156,7 +199,7 @@ def compute_fingerprint(corpus: Corpus) -> str:
 
 
 def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
-    """A split, or the `limit_` of it: stratified by class, the same every time."""
+    """A split, or its `data.limit_train` or `limit_test` texts: stratified, the same every time."""
     limit: int | None = getattr(config, f"limit_{split}", None)
     if limit is None:
         return Encoded(ids=ids, labels=labels)
@@ -177,8 +220,8 @@ def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
     return Encoded(ids=ids[rows], labels=labels[rows])
 
 
-def find_problems(corpus: Corpus) -> dict[str, int]:
-    """What is questionable in texts, with how often; nothing that does not occur."""
+def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
+    """Number of questionable texts, labels or classes, by problem; only problems that occur."""
     rows = corpus.rows
     has_words = rows.tokens.map(len) > 0
     with_words = rows[has_words]

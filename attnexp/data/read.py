@@ -50,7 +50,9 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
     content = pa.py_buffer(file.read_bytes())
     try:
         if kind == "parquet":
-            return convert_arrow(parquet.read_table(pa.BufferReader(content)))
+            table = parquet.read_table(pa.BufferReader(content))
+            table.validate(full=True)  # Pandas notices a text that is not UTF-8 too late.
+            return convert_arrow(table)
         compression = COMPRESSIONS.get(file.suffix.lower())
         text = pa.input_stream(content, compression=compression).read().decode("utf-8-sig")
         if kind in ("csv", "tsv"):
@@ -83,8 +85,8 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
     rows = _split_cells(lines, separator, has_quotes)
     longest = max(rows, key=len)
     if len(longest) > len(rows[0]):
-        number = rows.index(longest)
-        raise ValueError(f"row {number} has {len(longest)} cells, the first row {len(rows[0])}")
+        number = rows.index(longest) + (0 if has_header else 1)  # A header is row 0.
+        raise ValueError(f"row {number} has {len(longest)} cells, the first line {len(rows[0])}")
     full_rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
     frame = pd.DataFrame(full_rows, dtype=object)
     if not has_header:
@@ -148,8 +150,8 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
 
 
 def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
-    """Rows of train, test and val, called so. is_hub: whether it is a data set of the hub, whose
-    card says what its files are."""
+    """Rows of train, test and val, whatever the data call them. is_hub: whether it is a data set of
+    the hub, whose card says what its files are."""
     # `save_to_disk` of `datasets` writes one of these.
     is_saved = any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
     if is_hub or is_saved:
@@ -197,8 +199,8 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 def _list_folder(path: Path, data: DataConfig) -> Files:
     """Files by split. A table is listed under its path, its stem without the number of a shard, and
-    its folder: new/train-0-of-2.csv under this, train and new. A folder of a folder of texts for
-    each class is listed under its name. A table that is alone is train, unless a test split is
+    its folder: new/train-0-of-2.csv under this, train and new. A folder that has a folder of texts
+    for each class is listed under its name. A table that is alone is train, unless a test split is
     named."""
     # Hidden files and folders, such as __MACOSX, hold no table of the user's.
     files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
@@ -220,8 +222,8 @@ def _list_folder(path: Path, data: DataConfig) -> Files:
 
 
 def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
-    """Files of train, test and val, called so. Raises `UserError` as `_find_split` does, and where
-    two have a file in common."""
+    """Files of train, test and val, whatever the data call them. Raises `UserError` as
+    `_find_split` does, and where two have a file in common."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
@@ -245,7 +247,7 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    # Number and total of each; a file that is no shard is one of one.
+    # Number and total of each shard; a file that is none is one of one.
     shards = set(SHARD.findall(" ".join(files))) or {("1", "1")}
     totals = {total for _, total in shards}
     is_whole = len(shards) == len(files) and totals == {str(len(files))}

@@ -22,13 +22,11 @@ PAD = 0
 START = 1
 UNKNOWN = 2
 INDEX_FROM = 3  # difference between the id of a word and its rank, as in Keras
-FIRST_WORD = INDEX_FROM + 1
-"""Id of the most frequent word, whose rank is 1."""
+FIRST_WORD = INDEX_FROM + 1  # id of the most frequent word, whose rank is 1
 
 Tokenize = Callable[[str], list[str]]
 Ids = NDArray[np.int32]
-Texts = list[Ids]
-"""The tokens of each text, as numbers or ranks."""
+Texts = list[Ids]  # the tokens of each text, as numbers or ranks
 KERAS_FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 FULL_WIDTH = "".join(chr(ord(mark) + 0xFEE0) for mark in KERAS_FILTERS if mark > " ")
 CJK_FILTERS = FULL_WIDTH + (
@@ -71,8 +69,7 @@ def basic_english(text: str) -> list[str]:
     return list(get_tokenizer("basic_english")(text))
 
 
-FUNCTIONS: list[Tokenize] = [keras, basic_english, characters, whitespace]
-TOKENIZERS = {function.__name__: function for function in FUNCTIONS}
+TOKENIZERS = {f.__name__: f for f in (keras, basic_english, characters, whitespace)}
 
 
 def tokenizer_of(config: DataConfig) -> Tokenize:

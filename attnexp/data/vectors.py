@@ -31,7 +31,7 @@ class Vectors(NamedTuple):
 
 
 def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
-    """Vectors of `words` from a file of lines with a word and its numbers, separated by spaces.
+    """Vectors of `words` from a file of lines: a word, which may hold spaces, and its numbers.
     Raises `UserError` if it has none of the words, or not `d_model` finite numbers for each."""
     file = Path(path).expanduser()
     open_file: Any = gzip.open if file.suffix == ".gz" else open
@@ -40,10 +40,13 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
     in_file = torch.zeros(len(words), dtype=torch.bool)
     try:
         with open_file(file, "rb") as lines:
+            width = -1  # No limit, until the first vector shows how many numbers a line has.
             for line_number, line in enumerate(lines, start=1):
-                word, *numbers = line.rstrip().split(b" ")
-                is_header = line_number == 1 and len(numbers) == 1  # It gives V and D.
-                if word not in row_of or is_header:
+                word, *numbers = line.rstrip().rsplit(b" ", width)
+                if line_number == 1 and len(numbers) == 1:  # This header gives V and D.
+                    continue
+                width = max(width, len(numbers))
+                if word not in row_of:
                     continue
                 vector = torch.tensor(list(map(float, numbers)))
                 if len(vector) != d_model:

@@ -46,20 +46,21 @@ class Measured:
 
 
 def measure_again(
-    path: Path, words: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
+    path: Path, overrides: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> Measured:
     """The test set measured with the stored weights of the run that `find_run` finds: metrics agree
-    with the stored ones to the last bit on the machine of the run. With `data.path` among the words
-    other texts are read, under the run's own vocabulary. Raises `UserError` as `load_config`."""
-    for word in words:
-        key, _, _ = word.partition("=")
+    with the stored ones to the last bit on the machine of the run. With `data.path` among the
+    overrides other texts are read, under the run's own vocabulary. Raises `UserError` for an
+    override outside `SETTINGS`, and for code, data or weights that `load_trained` refuses."""
+    for override in overrides:
+        key, _, _ = override.partition("=")
         if key not in SETTINGS:
-            raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {word}.")
+            raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {override}.")
     run = load_run(path)
     threads = f"train.threads={run.result.provenance['threads']}"
     with device.restore_process():
         config, model, test = load_trained(
-            run, [threads, *words], trust_code=trust_code, any_code=any_code
+            run, [threads, *overrides], trust_code=trust_code, any_code=any_code
         )
         device.choose_path(model, config.train)
         logits = predict(model, test, config.train.precision)
@@ -72,7 +73,7 @@ def list_errors(measured: Measured) -> "pd.DataFrame":
     known words), label, predicted class and its probability."""
     import pandas as pd
 
-    words = store.load_vocabulary(measured.run)
+    vocabulary = store.load_vocabulary(measured.run)
     classes = np.array(measured.run.result.classes, dtype=object)
     predicted = predictions.most_probable(measured.logits).astype(int)
     truth = measured.test.truth.astype(int)
@@ -82,7 +83,7 @@ def list_errors(measured: Measured) -> "pd.DataFrame":
     return pd.DataFrame(
         {
             "row": wrong + 1,
-            "text": [to_text(text, words) for text in texts],
+            "text": [to_text(text, vocabulary) for text in texts],
             "label": classes[truth[wrong]],
             "predicted": classes[predicted[wrong]],
             "probability": np.exp(log_p.max(axis=1)),
@@ -91,15 +92,16 @@ def list_errors(measured: Measured) -> "pd.DataFrame":
 
 
 def load_trained(
-    run: Run, words: Sequence[str], *, trust_code: bool, any_code: bool = False
+    run: Run, overrides: Sequence[str], *, trust_code: bool = False, any_code: bool = False
 ) -> tuple[RunConfig, nn.Module, Examples]:
     """Config, model and test set of a finished run, with some settings set anew. The model is on
-    its device and computes by the reference path. Raises as `measure_again` does."""
-    config = load_config(run, words, trust_code=trust_code, any_code=any_code)
+    its device and computes by the reference path. Raises `UserError` for code that is not
+    trusted, for code or data that have changed since, and for weights that do not fit."""
+    config = load_config(run, overrides, trust_code=trust_code, any_code=any_code)
     processor = device.prepare(config.train)
     model = build_model(config, len(run.result.classes)).to(processor)
     load_weights(run, model)
-    if _has_other_texts(words):
+    if _has_other_texts(overrides):
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
     else:
         dataset = encode.load_once(config.data, config.seeds.resample)
@@ -111,15 +113,15 @@ def load_trained(
 
 
 def load_config(
-    run: Run, words: Sequence[str] = (), *, trust_code: bool, any_code: bool
+    run: Run, overrides: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
-    """The config of a finished run, with some settings set anew, and as many words as it had.
+    """The config of a finished run, with the size of its vocabulary and some settings set anew.
     Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
     it read has changed since, without `any_code`."""
     tree = dict(run.result.config)
-    if _has_other_texts(words):  # Of its data only what turns texts into ids stays.
+    if _has_other_texts(overrides):  # Of its data only what turns texts into ids stays.
         tree["data"] = {key: tree["data"][key] for key in AS_IDS} | {"name": "files"}
-    config = overlay(tree, words, trust_code=trust_code)
+    config = overlay(tree, overrides, trust_code=trust_code)
     change = reads.describe_change(run.result.read_files)
     if change and not any_code:
         raise UserError(
@@ -129,8 +131,8 @@ def load_config(
     return config.sized(run.result.data.get("vocab_size", config.data.vocab_size))
 
 
-def _has_other_texts(words: Sequence[str]) -> bool:
-    return any(word.startswith("data.path=") for word in words)
+def _has_other_texts(overrides: Sequence[str]) -> bool:
+    return any(override.startswith("data.path=") for override in overrides)
 
 
 def load_weights(run: Run, model: nn.Module) -> None:

@@ -125,10 +125,10 @@ class TrainedModel:
         words = tokenizer_of(self.config.data)(text)
         tokens = [START, *words][kept_part(self.config.data)]
         num_words_kept = len(tokens) - tokens.count(START)
-        is_known = (batch[batch != PAD] != UNKNOWN).tolist()
+        known = (batch[batch != PAD] != UNKNOWN).tolist()
         if is_real.shape[1] > batch.shape[1]:  # The model has put a summary token in front.
             tokens = [SUMMARY, *tokens]
-            is_known = [True, *is_known]
+            known = [True, *known]
         layers = []
         is_token = is_real[0]  # (T,)
         for weights in maps:  # (1, H, T queries, T keys)
@@ -140,7 +140,7 @@ class TrainedModel:
         rows = position.table_rows() if isinstance(position, JoinedPosition) else None
         return Reading(
             tokens=tokens,
-            known=is_known,
+            known=known,
             num_cut=len(words) - num_words_kept,
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,
@@ -152,7 +152,7 @@ def load_model(
     path: str | PathLike[str], *, trust_code: bool = False, any_code: bool = False
 ) -> TrainedModel:
     """The model of a finished run, by its folder or id. The options are those of `attnexp predict`.
-    Raises `UserError` where the folder holds no weights, and as `load_config` does."""
+    Raises `UserError` without weights, for code that is not trusted, and for code that changed."""
     run = load_run(Path(path))
     config = load_config(run, trust_code=trust_code, any_code=any_code)
     classes = run.result.classes

@@ -2,14 +2,14 @@
 
 Each is a function of ids (n texts, T tokens) and a model; `name=NUMBER` gives a third argument. It
 returns changed ids, or a context manager within which the model computes otherwise, and raises
-`ValueError` where the model lacks what it acts on. Words are all tokens but padding and the start
-of a text. Random draws are the same for every model.
+`NotApplicable` where the model lacks what it acts on. Words are all tokens but padding and the
+start of a text. Random draws are the same for every model.
 """
 
 import math
 import re
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -27,6 +27,10 @@ NUMBER = re.compile(r"(shuffle|last|shift_positions|no_head)=[1-9]\d*|unknown=(0
 ATTENTION = "attention"  # which changes nothing: that of the untouched model is measured
 Context = AbstractContextManager[object]
 Args = tuple[Any, ...]  # of a module's call
+
+
+class NotApplicable(ValueError):
+    """The model lacks what an intervention acts on."""
 
 
 def shuffle(ids: Tensor, model: Module, window: float = math.inf) -> Tensor:
@@ -107,8 +111,7 @@ def self_only(ids: Tensor, model: Module) -> Context:
     """All weight on the token itself: attention computes its values, and mixes nothing."""
 
     def only_diagonal(scores: Tensor) -> Tensor:
-        num_tokens = scores.shape[-1]
-        logs = torch.eye(num_tokens).log()  # 0 on the diagonal, -inf elsewhere
+        logs = torch.eye(scores.shape[-1]).log()  # 0 on the diagonal, -inf elsewhere
         return logs.to(scores).expand_as(scores)
 
     return _with_scores(model, only_diagonal)
@@ -120,7 +123,7 @@ def no_head(ids: Tensor, model: Module, number: float = 1) -> Context:
     layers = find_parts(model, MultiHeadSelfAttention)
     heads = [(layer, index) for layer in layers for index in range(layer.num_heads)]
     if number > len(heads):
-        raise ValueError(f"the model has {len(heads)} heads")
+        raise NotApplicable(f"the model has {len(heads)} heads")
     layer, index = heads[int(number) - 1]
 
     def silence(part: Module, args: Args, values: Tensor) -> Tensor:
@@ -176,21 +179,22 @@ def find_parts(model: Module, kinds: Any) -> list[Any]:
     return [part for part in model.modules() if isinstance(part, kinds)]
 
 
+@contextmanager
 def apply_hook(
     hook: Callable[..., Any], parts: Iterable[Module], *, before: bool = False
-) -> Context:
+) -> Iterator[None]:
     """A hook after, or before, the `forward` of each of these parts, until the context ends."""
-    stack = ExitStack()
-    for part in parts:
-        register = part.register_forward_pre_hook if before else part.register_forward_hook
-        stack.enter_context(register(hook))
-    return stack
+    with ExitStack() as stack:
+        for part in parts:
+            register = part.register_forward_pre_hook if before else part.register_forward_hook
+            stack.enter_context(register(hook))
+        yield
 
 
 def _position_pieces(model: Module) -> list[Module]:
     parts = find_parts(model, JoinedPosition | Rotation | ScoreBias)
     if not parts:
-        raise ValueError("the model has no position piece")
+        raise NotApplicable("the model has no position piece")
     return parts
 
 
@@ -207,7 +211,7 @@ def _with_positions(model: Module, change: Callable[[Module, Tensor], Tensor]) -
 def _with_scores(model: Module, change: Callable[[Tensor], Tensor]) -> Context:
     """Other scores (B, H, T queries, T keys) in every attention, and no bias."""
     if not find_parts(model, Score):
-        raise ValueError("the model has no attention")
+        raise NotApplicable("the model has no attention")
 
     def replace_output(part: Module, args: Args, output: Tensor) -> Tensor:
         if isinstance(part, Score):

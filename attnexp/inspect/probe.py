@@ -7,15 +7,16 @@ under an intervention is a variant, such as `pe, shuffle`, and so is each of its
 A row is what was measured of an intervention, or of a head. The rows of a run are kept in its
 folder, by word. Fields:
 
-- name: the word, or `head 1` and so on for `attention`; num_texts
-- accuracy, flips (share of answers that change) and right (1 or 0 of each text)
-- largest_class: accuracy of always answering the most frequent class; published rows have none
-- entropy: of heads, in place of all these
-- data, untouched (variant of the untouched model) and seed: beside the rows of other runs
+- name: the word, or `head 1` and so on for `attention`; num_texts: texts that were read
+- accuracy, flips (share of answers that change) and right (1 or 0 of each text): of interventions
+- largest_class: accuracy of always answering the most frequent class, beside every accuracy
+- entropy: of heads
+- data, untouched (variant of the untouched model) and seed: added where the rows of runs meet
 """
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -41,6 +42,7 @@ from attnexp.inspect.insight import forward
 from attnexp.inspect.interventions import (
     ATTENTION,
     DEFAULT,
+    NotApplicable,
     choose_interventions,
     load_intervention,
 )
@@ -52,29 +54,24 @@ from attnexp.training.loop import Examples, predict
 
 METRICS = ["accuracy", "flips", "entropy"]
 NUM_READ = 100  # texts on which attention is measured, evenly spaced over the test set
-SCHEMA = 6
-UNTOUCHED = ""
+SCHEMA = 6  # of the file of rows in the folder of a run
+UNTOUCHED = ""  # the word of no intervention
 Row = dict[str, Any]
 
 
 def probe_studies(
-    paths: Sequence[Path],
-    words: Sequence[str] = (),
-    *,
-    limit: int | None = None,
-    trust_code: bool = False,
-    any_code: bool = False,
+    paths: Sequence[Path], words: Sequence[str] = (), *, limit: int | None = None, **trust: bool
 ) -> list[Group]:
     """Groups of the models under interventions, with notes on what cannot be done.
 
     paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
-    the defaults. limit: texts of the test set. Raises `UserError` for a wrong word, a function that
-    fails, and a run that cannot be evaluated."""
+    the defaults. limit: texts of the test set. trust: options of `load_trained`. Raises `UserError`
+    for a wrong word, a function that fails, and a run that cannot be evaluated."""
     words = words or DEFAULT
     rows = []
-    notes = []
+    notes: defaultdict[str, list[str]] = defaultdict(list)  # by data set
     folders = []
-    for path in paths:
+    for path in paths:  # as `blog`, `blog.parquet` or `blog.probe.parquet`
         name = str(path).removesuffix(".parquet").removesuffix(".probe")
         file = Path(f"{name}.probe.parquet")
         if file.exists():
@@ -83,29 +80,24 @@ def probe_studies(
             folders.append(path)
     groups = load_groups(folders) if folders else []
     for group in groups:
-        for run in group.runs.itertuples():
-            if run.folder is None:
-                raise UserError("A published study holds no models. Name folders of your own runs.")
-            measured, impossible = probe_run(
-                load_run(run.folder), words, limit, trust_code=trust_code, any_code=any_code
-            )
-            about = {"data": group.data, "untouched": run.variant, "seed": run.seed}
-            rows += [about | row for row in measured]
-            notes += [f"{run.variant}, {line}" for line in impossible]
+        measured, impossible = _probe_group(group, words, limit, **trust)
+        rows += measured
+        notes[group.data] += impossible
     frame = pd.DataFrame(rows)
-    suffix = (", " + frame["name"]).where(frame["name"] != UNTOUCHED, "")
-    frame["variant"] = frame["untouched"] + suffix
-    notes = list(dict.fromkeys(notes))
+    frame["variant"] = (frame["untouched"] + ", " + frame["name"]).str.removesuffix(", ")
     by_data = frame.groupby(["data", "num_texts"], sort=False)
-    return [_make_group(source, num_texts, own, notes) for (source, num_texts), own in by_data]
+    return [
+        _make_group(source, num_texts, own, notes[source]) for (source, num_texts), own in by_data
+    ]
 
 
 def read_published(file: Path, words: Sequence[str]) -> list[Row]:
     """Rows of the untouched models and of the interventions that words ask for, `no_head` for each
-    `no_head=NUMBER`. The file holds which texts an intervention won and lost: right is 1 and -1
-    there, and 0 for the untouched model, which keeps their differences. Raises `UserError`."""
+    `no_head=NUMBER`. right is 1 and -1 of texts that an intervention won and lost, and 0 for the
+    untouched model, which keeps their differences; largest_class is NaN. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
         frame = pd.read_parquet(file).rename(columns={"variant": "untouched"})
+        frame["largest_class"] = math.nan
         interventions = frame["intervention"]
         without_number = interventions.str.partition("=")[0]
         is_wanted = interventions.isin(words) | without_number.isin(words)
@@ -114,16 +106,31 @@ def read_published(file: Path, words: Sequence[str]) -> list[Row]:
         return list(frame[is_wanted | (interventions == UNTOUCHED)].to_dict("records"))
 
 
+def _probe_group(
+    group: Group, words: Sequence[str], limit: int | None, **trust: bool
+) -> tuple[list[Row], list[str]]:
+    """The rows of a group's runs, and a line for each intervention that is impossible on one."""
+    rows = []
+    impossible = []
+    for run in group.runs.itertuples():
+        if run.folder is None:
+            raise UserError("A published study holds no models. Name folders of your own runs.")
+        measured, reasons = probe_run(load_run(run.folder), words, limit, **trust)
+        about = {"data": group.data, "untouched": run.variant, "seed": run.seed}
+        rows += [about | row for row in measured]
+        impossible += [f"{run.variant}, {reason}" for reason in reasons]
+    return rows, impossible
+
+
 def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str]) -> Group:
     """The group of one data set. The interventions on one model are a family."""
     data = f"{source}, {num_texts:,} texts"
     rows = rows.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
-    metrics = [name for name in METRICS if name in rows]
     keys = ["data", "protocol", "variant", "seed", "point", "epoch"]
-    endpoints = rows.melt(id_vars=keys, value_vars=metrics, var_name="metric")
+    endpoints = rows.reindex(columns=[*keys, *METRICS]).melt(keys, var_name="metric")
     endpoints = endpoints.dropna(subset="value")
-    answers = rows.dropna(subset="right")
-    largest_classes = answers["largest_class"].dropna() if "largest_class" in rows else []
+    answers = rows.dropna(subset="right")  # without rows of heads
+    largest_class = answers["largest_class"].max()
     return Group(
         data=data,
         source=source,
@@ -136,8 +143,8 @@ def _make_group(source: str, num_texts: int, rows: pd.DataFrame, notes: list[str
             for row in answers.itertuples()
         },
         num_texts={RESULT.name: num_texts},
-        chance={"accuracy": max(largest_classes)} if len(largest_classes) else {},
-        notes=notes,
+        chance={} if math.isnan(largest_class) else {"accuracy": largest_class},
+        notes=list(dict.fromkeys(notes)),  # All seeds of a variant have the same.
     )
 
 
@@ -155,7 +162,7 @@ def probe_run(
     run: Run, words: Sequence[str], limit: int | None, **trust: bool
 ) -> tuple[list[Row], list[str]]:
     """The rows of a run, and a line for each impossible intervention. What the run's folder holds
-    is not measured again. trust: options of `load_trained`."""
+    is not measured again."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0) * settings.get("layers", 1)  # none without attention
     interventions = [UNTOUCHED, *choose_interventions(words, num_heads)]
@@ -163,8 +170,8 @@ def probe_run(
     num_texts = min(limit or num_test, num_test)
 
     file = run.path / f"probe_{num_texts}.json"
-    rows = load_rows(file)
-    missing = [word for word in interventions if word not in rows]
+    by_word = load_rows(file)
+    missing = [word for word in interventions if word not in by_word]
     impossible = []
     if missing:
         overrides = ["train.device=auto", f"data.limit_test={num_texts}"]
@@ -173,15 +180,14 @@ def probe_run(
         for word in missing:
             try:
                 measured = _measure(word, model, test, config.train.precision, untouched)
-            except UserError:  # A function of the user's has failed.
-                raise
-            except ValueError as error:
+            except NotApplicable as error:
                 impossible.append(f"{word}: {error}")
                 continue
-            rows[word] = [{"num_texts": num_texts, **row} for row in measured]
+            by_word[word] = [{"num_texts": num_texts, **row} for row in measured]
             with atomic_write(file) as opened:
-                opened.write(json.dumps({"schema": SCHEMA, "rows": rows}).encode())
-    return [row for word in interventions for row in rows.get(word, [])], impossible
+                opened.write(json.dumps({"schema": SCHEMA, "rows": by_word}).encode())
+    rows = [row for word in interventions for row in by_word.get(word, [])]
+    return rows, impossible
 
 
 def load_rows(file: Path) -> dict[str, list[Row]]:
@@ -199,8 +205,7 @@ def _measure(
     word: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
 ) -> list[Row]:
     """Rows of an intervention: a row for each head of `ATTENTION`, else one. untouched: the classes
-    (n texts,) of the untouched model. Raises `ValueError` where the model lacks what the
-    intervention acts on."""
+    (n texts,) of the untouched model. Raises `NotApplicable`."""
     if word == ATTENTION:
         entropies = measure_heads(model, test.ids)
         return [
@@ -237,13 +242,13 @@ def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:
 
     Each token's entropy is divided by its maximum, the logarithm of the number of keys that get any
     weight, so 1 is uniform attention. Weights that do not sum to 1 (`mask.mode=mul`) are divided by
-    their sum first.
+    their sum first. Raises `NotApplicable` for a model without attention.
     """
     num_read = min(NUM_READ, len(ids))
     indices = torch.linspace(0, len(ids) - 1, num_read).long()
     _, maps, is_real = forward(model, ids[indices.to(ids.device)])
     if not maps:
-        raise ValueError("the model has no attention")
+        raise NotApplicable("the model has no attention")
     entropies = []
     for weights in maps:  # (B, H, T queries, T keys)
         num_keys = (weights > 0).sum(dim=-1)

@@ -36,7 +36,7 @@ def place_of(error: BaseException) -> str:
     """` at mine/decay.py:14`: the innermost line of a user's file; nothing without any."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if reads.is_users(frame.filename):
-            return f" at {reads.name_of(frame.filename)}:{frame.lineno}"
+            return f" at {reads.short_name(frame.filename)}:{frame.lineno}"
     return ""
 
 

@@ -29,12 +29,12 @@ def format_span(numbers: Iterable[int]) -> str:
 
 
 def format_mean(row: dict[str, Any], metric: MetricSpec) -> str:
-    """`81.58 ± 0.62`, or the mean alone of one seed."""
+    """`81.58 ± 0.62`, or the mean alone where the row has no sd, or one of a single seed."""
     mean = format_number(row["mean"], metric)
-    if math.isnan(row["sd"]):
+    sd = row.get("sd", math.nan)
+    if math.isnan(sd):
         return mean
-    sd = format_number(row["sd"], metric)
-    return f"{mean} ± {sd}"
+    return f"{mean} ± {format_number(sd, metric)}"
 
 
 def format_interval(bounds: Bounds | None, metric: MetricSpec) -> str:
@@ -56,7 +56,7 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, cut where a difference can be no larger: at
     ±100 points of two variants, ±200 of an interaction. None where there are no finite ends."""
-    largest = _largest_size(row)
+    largest = sum(map(abs, row.contrast.weights.values())) / 2 if row.metric.is_share else math.inf
     intervals = []
     for low, high in _whole_intervals(row):
         is_finite = math.isfinite(low) and math.isfinite(high)
@@ -66,13 +66,8 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
 
 def is_cut(row: Difference) -> bool:
     """Whether an interval goes beyond what a difference can be."""
-    ends = [end for bounds in _whole_intervals(row) for end in bounds]
-    return any(_largest_size(row) < abs(end) < math.inf for end in ends)
-
-
-def _largest_size(row: Difference) -> float:
-    """The largest size of a difference; infinite where the metric is not shown in %."""
-    return sum(map(abs, row.contrast.weights.values())) / 2 if row.metric.is_share else math.inf
+    pairs = zip(intervals_of(row), _whole_intervals(row), strict=True)
+    return any(shown is not None and shown != whole for shown, whole in pairs)
 
 
 def _whole_intervals(row: Difference) -> list[Bounds]:

@@ -1,9 +1,7 @@
 """Pictures of a comparison or of a model, by plain matplotlib, for a paper, a talk or the page.
+What a reader must know besides the axes is for the caption."""
 
-What a reader must know besides the axes is for the caption. D is the width.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, cycle
 from pathlib import Path
 from textwrap import fill
@@ -16,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from attnexp.analysis.answer import Comparison
+from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -57,6 +55,21 @@ own_style = style.context(["default", STYLE])  # whatever the reader's matplotli
 def write_figure(figure: Figure, file: IO[bytes], kind: str) -> None:
     """Write a picture that is as large as all its labels need."""
     figure.savefig(file, format=kind, bbox_inches="tight")
+
+
+def draw_picture(show: str, answer: Answer, readings: Iterable[tuple[str, "Reading"]]) -> Figure:
+    """One picture: `curves`, `forest` of all differences, `attention` or `positions` of the first
+    reading that has any. readings: as of `write_page`. Raises `UserError` where there is none."""
+    if show == "curves":
+        return draw_curves(answer.comparisons)
+    if show == "forest":
+        return draw_forest(answer.differences)
+    for _, reading in readings:
+        if show == "attention" and reading.layers:
+            return draw_attention(reading)
+        if show == "positions" and reading.table is not None:
+            return draw_positions(reading.table)
+    raise UserError(f"No run of --run has {show} to show. Give one with --run RUN_DIR.")
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -176,7 +189,7 @@ def draw_attention(reading: "Reading") -> Figure:
 
 @own_style
 def draw_positions(table: NDArray[Any]) -> Figure:
-    """A table of positions (positions, D) as a heat map: purple above 0, orange below."""
+    """A table of positions (positions, width) as a heat map: purple above 0, orange below."""
     largest = float(np.abs(table).max()) or 1.0
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes = figure.subplots()

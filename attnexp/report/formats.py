@@ -10,7 +10,7 @@ from attnexp.analysis.contrasts import difference_frame
 from attnexp.report import TableName
 from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
 from attnexp.report.table import Table
-from attnexp.report.tables import make_table, tabulate_differences, tabulate_means
+from attnexp.report.tables import VERDICT, make_table, tabulate_differences, tabulate_means
 
 SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
@@ -37,8 +37,8 @@ def make_document(answer: Answer, table: TableName | None = None) -> dict[str, A
 
 
 def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
-    """An answer, or one of its tables, as csv (numbers; of an answer a row for each seed, endpoint
-    and metric), markdown or latex (texts)."""
+    """An answer, or one of its tables, as csv (its numbers; of an answer a row for each seed,
+    endpoint and metric), markdown or latex (its texts). The table `study` is sentences in all."""
     if name is None and format == "csv":
         return to_csv(pd.concat([group.endpoints for group in answer.groups])[SEED_COLUMNS])
     tables: dict[str, Table] = {}
@@ -50,9 +50,9 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
     else:
         tables["accuracy"] = tabulate_means(answer)
         if answer.measured:
-            tables["verdicts"] = tabulate_differences(answer.measured)
+            tables["verdicts"] = tabulate_differences(answer.measured, VERDICT, answer)
         if answer.means:
-            tables["across"] = tabulate_differences(answer.means)
+            tables["across"] = make_table("across", answer)
         texts = list_remarks(answer, answer.differences)
     paragraphs = [_format_table(table, name, format) for name, table in tables.items()]
     paragraphs += map(_escape, texts) if format == "latex" else texts

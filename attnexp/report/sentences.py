@@ -17,6 +17,7 @@ from attnexp.statistics.defaults import ALPHA
 from attnexp.statistics.verdict import UNDECIDED, MetricSpec
 
 PACKAGE = Path(attnexp.__file__).parent
+COUNTED = ("data/", "model/", "network/", "training/")  # folders of attnexp that runs list
 ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 """Ends of settings that say that a part is not there; a remark leaves them out."""
 
@@ -24,7 +25,7 @@ ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
 def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
     """What a reader of the tables must know. rows: the differences that are shown."""
     remarks = list(describe_comparisons(answer))
-    if any(row.verdict == UNDECIDED and row.words != UNDECIDED for row in rows):  # names seeds
+    if any(row.words.startswith(f"{UNDECIDED}, needs") for row in rows):
         remarks.append(
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
@@ -50,7 +51,7 @@ def describe_settings(shared: dict[str, Any]) -> str:
     for key, value in shared.items():
         section = key.partition(".")[0]
         # `max_len=80` of `data.max_len=80`, `sinusoidal` of `position=sinusoidal`
-        setting = as_word(key, value).removeprefix(section).lstrip(".=")
+        setting = as_word(key, value)[len(section) + 1 :]
         sections.setdefault(section, [section]).append(setting)
     return "; ".join(" ".join(words) for words in sections.values())
 
@@ -80,7 +81,7 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
 
 
 def describe_studies(answer: Answer) -> list[dict[str, Any]]:
-    """Fields of each data set and protocol. Raises `UserError` for results of other trainers."""
+    """`describe_study` of each data set and protocol. Raises `UserError` for other trainers'."""
     made_here = [row for row in answer.comparisons if row.group.setups]
     if not made_here:
         raise UserError("--table study takes results of attnexp, which say how they were made.")
@@ -88,7 +89,7 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
 
 
 def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]:
-    """What a methods section says of one data set and protocol, by field."""
+    """What a methods section says of one data set and protocol, by field; many fields are lists."""
     group = comparison.group
     facts = [setup.facts for setup in group.setups.values()]
     sizes = {}
@@ -107,7 +108,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]
         "parameters": {name: setup.facts.get("parameters") for name, setup in group.setups.items()},
         "seeds": list(group.endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
-        "metrics": [metric.name],  # This and margins are lists of one in the JSON document.
+        "metrics": [metric.name],
         "margins": [f"±{metric.margin_text}{unit}"],
         "code": _list_own_code(group),
         "alpha": ALPHA,
@@ -120,11 +121,12 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]
 
 def _list_own_code(group: Group) -> dict[str, str]:
     """Digests of the Python files that variants have read beside attnexp's own, by name."""
-    own: dict[str, str] = {}
+    own = {}
     for setup in group.setups.values():
-        if foreign_code(setup.config):
-            code = setup.code.items()
-            own |= {file: digest for file, digest in code if not (PACKAGE / file).is_file()}
+        code = setup.code if foreign_code(setup.config) else {}
+        for file, digest in code.items():
+            if not (file.startswith(COUNTED) and (PACKAGE / file).is_file()):
+                own[file] = digest
     return own
 
 
@@ -164,11 +166,11 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
 
 
 def _describe_judgement(study: dict[str, Any]) -> str:
-    (metric,) = study["metrics"]
-    (margin,) = study["margins"]
+    metrics = ", ".join(study["metrics"])
+    margins = ", ".join(study["margins"])
     kind = "anytime-valid" if study["sequential"] else "t"
     level = 100 * (1 - study["alpha"])
-    sentence = f"Judged by {metric}, margin {margin}: {kind} intervals of {level:g} %"
+    sentence = f"Judged by {metrics}, margin {margins}: {kind} intervals of {level:g} %"
     if study["m"] > 1:
         sentence += f", {study['m']} together (Bonferroni)"
     return f"{sentence}."

@@ -1,7 +1,6 @@
 """Tables of an answer, for terminal, page and files."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,9 +38,9 @@ QUOTED = [*ABOUT, "n", "mean", "sd", "other seeds", "other texts too", "p"]
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name, not `study`. Raises `UserError` where the results have none."""
     if name == "differences":
-        return tabulate_differences(answer.measured, QUOTED)
+        return tabulate_differences(answer.measured, QUOTED, answer)
     if name == "across":
-        return tabulate_differences(answer.means)
+        return tabulate_differences(answer.means, OVER_DATA, answer)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
 
@@ -53,11 +52,10 @@ def tabulate_means(answer: Answer) -> Table:
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
     # `final loss`; `loss` of other trainers; `final` where nothing but accuracy is shown.
-    headings = rows["at"] + " " + rows["metric"]
-    headings = headings.str.removeprefix(f"{RESULT.label} ")
+    rows["heading"] = rows["at"] + " " + rows["metric"]
     if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
-        headings = headings.str.removesuffix(f" {ACCURACY.name}")
-    rows["heading"] = headings
+        rows["heading"] = rows["at"]
+    rows.loc[rows["at"] == RESULT.label, "heading"] = rows["metric"]
     title = _title_of_means(answer, rows["n"], "mean ± sd")
     return _pivot(title, rows, [*VARIANT, "n"], _metrics_by_name(answer), "heading")
 
@@ -65,12 +63,11 @@ def tabulate_means(answer: Answer) -> Table:
 def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].points[0].label
-    metric = answer.metric
     rows = _select_means(answer)
-    is_shown = rows["at"].eq(label) & rows["metric"].eq(metric.name)
-    means = rows[is_shown].assign(sd=math.nan)  # which shows the mean alone
+    rows = rows[rows["metric"] == answer.metric.name]
+    means = rows[rows["at"] == label].drop(columns="sd")
     title = _title_of_means(answer, means["n"], f"at {label}, mean")
-    return _pivot(title, means, ["variant"], {metric.name: metric}, "data")
+    return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
 
 def _select_means(answer: Answer) -> pd.DataFrame:
@@ -110,19 +107,33 @@ def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
 
 def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
     """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, measured on test`."""
-    first = answer.groups[0]
     title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
-    if len(answer.groups) == 1:
-        title += f" on {first.data}"
-        if any("data.order_fraction" in setup.settings for setup in first.setups.values()):
-            title += " (synthetic)"
+    title += _describe_data(answer)
     if answer.metric.is_share:
         title += ", %"
-    if num_seeds.max() > 1:
-        title += f", {statistic} over {format_span(num_seeds)} seeds"
-    else:
-        title += ", one seed"
+    seeds = _describe_seeds(num_seeds)
+    title += f", {statistic} over {seeds}" if num_seeds.max() > 1 else f", {seeds}"
     return title + _describe_protocol(answer)
+
+
+def _end_of_title(answer: Answer, num_seeds: Iterable[int]) -> str:
+    """` on imdb, 40 seeds, measured on test`: what a table must say that stands alone."""
+    return f"{_describe_data(answer)}, {_describe_seeds(num_seeds)}{_describe_protocol(answer)}"
+
+
+def _describe_data(answer: Answer) -> str:
+    """` on imdb`, ` on contrast (synthetic)`; empty where there are several data sets."""
+    first, *others = answer.groups
+    if any(group.data != first.data for group in others):
+        return ""
+    is_synthetic = any("data.order_fraction" in setup.settings for setup in first.setups.values())
+    return f" on {first.data} (synthetic)" if is_synthetic else f" on {first.data}"
+
+
+def _describe_seeds(numbers: Iterable[int]) -> str:
+    """`40 seeds`, `32 to 40 seeds`, `one seed`."""
+    span = format_span(numbers)
+    return "one seed" if span == "1" else f"{span} seeds"
 
 
 def _describe_protocol(answer: Answer) -> str:
@@ -144,13 +155,14 @@ def tabulate_epochs(answer: Answer) -> Table:
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
-    title = "Metrics by epoch (train_: mean while training)" + _describe_protocol(answer)
+    title = "Metrics by epoch (train_: mean while training)" + _end_of_title(answer, epochs["n"])
     return _pivot(title, rows, [*VARIANT, "epoch"], METRIC_OF_COLUMN)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
     """Probabilities and over-fitting at every endpoint."""
     title = "Metrics by endpoint (ece: calibration error, gap: train accuracy − accuracy)"
+    title += _end_of_title(answer, answer.endpoints["n"])
     return _pivot(title, answer.endpoints, [*VARIANT, "at"], _metrics_by_name(answer))
 
 
@@ -163,7 +175,8 @@ def _pivot(
 ) -> Table:
     """A table with a line for each combination of keys, and means in columns named by the column
     `heading`. The only variant is not named, unless lines would look alike without its name."""
-    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
+    last_key = keys[-1]  # what differs between the lines of a variant
+    if rows["variant"].nunique() == 1 and rows[last_key].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
     lines = []
     for values, means in rows.groupby(keys, sort=False):
@@ -190,7 +203,8 @@ def tabulate_classes(answer: Answer) -> Table:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
     means = mean_over_seeds(pd.concat(parts), [*CLASS, "num_texts", "metric"])
     title = "By class, %, mean over seeds (macro: mean over classes; as X: taken for X)"
-    shown = means.assign(sd=math.nan, texts=means["num_texts"].map("{:,}".format))
+    title += _end_of_title(answer, means["n"])
+    shown = means.drop(columns="sd").assign(texts=means["num_texts"].map("{:,}".format))
     metrics = dict.fromkeys(means["metric"], ACCURACY)
     return replace(_pivot(title, shown, [*CLASS, "texts"], metrics), frame=means)
 
@@ -202,19 +216,21 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     classes = run.result.classes
     measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
     frame = pd.DataFrame(measures, classes)
-    macro = frame.mean()  # without the shares below, which have no mean
-    macro["num_texts"] = frame["num_texts"].sum()
+    frame.loc["macro"] = frame.mean()
+    frame.loc["macro", "num_texts"] = len(labels)
     confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes)
     shares = confusions.div(frame["num_texts"], axis=0).add_prefix("as ")
-    frame = frame.join(shares)
-    frame.loc["macro"] = macro
+    frame = frame.join(shares)  # The shares of macro are NaN.
     frame = frame.rename_axis("class").reset_index().astype({"num_texts": int})
     return frame.melt(["class", "num_texts"], var_name="metric").dropna()
 
 
-def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str] = ()) -> Table:
+def tabulate_differences(
+    rows: Sequence[Difference], headings: Sequence[str] = (), answer: Answer | None = None
+) -> Table:
     """Differences by one metric: what they are about, then numbers. headings: else those of the
-    default answer, or of means over data sets. Raises `UserError` without rows."""
+    default answer, or of means over data sets. answer: theirs, where the title must say what no
+    table above says: data set, seeds, protocol. Raises `UserError` without rows."""
     if not rows:
         raise UserError("No two variants, data sets, or levels of two factors are compared here.")
     headings = headings or (OVER_DATA if rows[0].is_mean else VERDICT)
@@ -226,6 +242,8 @@ def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str] = (
             cells["difference"] = row.contrast.variant_level + row.contrast.suffix
         lines.append({heading: cells[heading] for heading in headings})
     title = _describe_subject(rows, baselines) + _describe_rows(rows)
+    if answer is not None:
+        title += _end_of_title(answer, [row.interval.n for row in answer.measured])
     return Table(title=title, frame=difference_frame(rows), lines=lines)
 
 

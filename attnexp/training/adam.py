@@ -1,7 +1,7 @@
 """Adam of an embedding, dense in effect and sparse in work: a step touches a batch's rows alone.
 
 Adam moves a row in every step, with or without a gradient. Without one, i steps leave m β1^i and
-v β2^i of its moments, and the i-th takes from its weight (α_t the rate of Keras's step t)
+v β2^i of its moments, and the i-th subtracts from its weight (α_t is the rate of Keras's step t)
 
     α_t β1^i m / (ρ^i s + ε),  s = √v, ρ = √β2.
 
@@ -11,7 +11,7 @@ series therefore gives the sum over the steps that a row has missed as
     m / (s + ε) · (A + B u + C u²),  A = Σ α_t β1^i, B = Σ α_t β1^i δ_i, C = Σ α_t β1^i δ_i²,
 
 where A, B, C depend on the step alone to which the row has come: one table holds them for all rows.
-The next term is 7e-7 of the sum at most (β1 = 0.9, β2 = 0.999), the size of rounding in float32.
+The next term is at most 1e-6 of the sum, or 3e-6 in a warm-up (β1 = 0.9, β2 = 0.999).
 
 Shapes: V rows of the embedding, U different words of a batch, D width.
 """
@@ -27,13 +27,11 @@ from torch import Tensor, nn
 
 from attnexp.config.schema import ADAM_BETAS, Optimizer, TrainConfig
 
-MOST_STEPS = 1023
-"""Steps after which all rows are brought to date."""
+MOST_STEPS = 1023  # After so many steps, all rows are brought up to date.
 
 
 class EagerAdam(torch.optim.Adam):
-    """`torch.optim.Adam` without decorators for torch.compile, which import `torch._dynamo` and so
-    cost a process a second of its start."""
+    """`torch.optim.Adam` without decorators that import `torch._dynamo`, which takes a second."""
 
     add_param_group = unwrap(torch.optim.Adam.add_param_group)
     zero_grad = unwrap(torch.optim.Adam.zero_grad)
@@ -71,7 +69,7 @@ class KerasAdam(EagerAdam):
 class SparseAdam(KerasAdam):
     """`KerasAdam` of a model that asks its embedding for each word of a batch once (`pool_words`).
     Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
-    Outside of it every row is to date, and the state is that of `KerasAdam`."""
+    Outside of it every row is up to date, and the state is that of `KerasAdam`."""
 
     rows: "TouchedRows"  # of the epoch that is under way
 
@@ -87,18 +85,17 @@ class SparseAdam(KerasAdam):
 
     @contextmanager
     def epoch(self) -> Iterator[None]:
-        """Steps of an epoch; at its end, however it ends, every row is to date."""
+        """Steps of an epoch; at its end, however it ends, every row is up to date."""
         weight = self.embedding.weight
         state = self.state[weight]
         tables = [weight.detach(), state["exp_avg"], state["exp_avg_sq"]]
-        rows = TouchedRows(tables, self.defaults["betas"], self.defaults["eps"])
-        hook = self.embedding.register_forward_hook(lambda _, inputs, stale: rows.read(*inputs))
-        self.rows = rows
+        self.rows = TouchedRows(tables, self.defaults["betas"], self.defaults["eps"])
+        hook = self.embedding.register_forward_hook(lambda _, args, stale: self.rows.read(*args))
         try:
             yield
         finally:
             hook.remove()
-            rows.catch_up()
+            self.rows.catch_up()
 
     def weights(self) -> list[Tensor]:
         """All that the next step changes, the rows of a batch among it."""
@@ -112,19 +109,19 @@ class SparseAdam(KerasAdam):
 
 
 class TouchedRows:
-    """Rows of an embedding and their moments, (V, D) each, of which few are to date."""
+    """Rows of an embedding and their moments, (V, D) each, of which few are up to date."""
 
     words: Tensor  # (U,), last read
     batch: list[Tensor]  # their weights, m and v, (U, D) each
 
     def __init__(self, tables: list[Tensor], betas: tuple[float, float], eps: float) -> None:
-        """All rows are to date. tables: weight, m and v."""
+        """All rows are up to date. tables: weight, m and v."""
         self.tables = tables
         self.beta1, self.beta2 = betas
         self.eps = eps
-        self.num_steps = 0  # since all rows were to date
+        self.num_steps = 0  # since all rows were up to date
         num_rows = len(tables[0])
-        self.row_steps = torch.zeros(num_rows, dtype=torch.int64)  # to which each row has come
+        self.row_steps = torch.zeros(num_rows, dtype=torch.int64)  # the step each row has come to
         # Column j of `sums` is A, B, C of the rows that have come to step j. A step adds the last
         # columns of `terms` to them: the third step those of i = 3, 2, 1 to columns 0, 1, 2.
         i = torch.arange(MOST_STEPS, 0, -1, dtype=torch.float64)
@@ -163,7 +160,7 @@ class TouchedRows:
 
     @torch.no_grad()
     def catch_up(self) -> None:
-        """Bring all rows to date."""
+        """Bring all rows up to date."""
         _, _, v = self.tables
         moving = v.amax(dim=1).nonzero().squeeze(-1)  # A row stays until its first gradient.
         for words in moving.split(1024):  # So many rows fit the cache.
@@ -190,7 +187,7 @@ class TouchedRows:
         return [weight, m, v]
 
     def _write(self, words: Tensor, rows: list[Tensor]) -> None:
-        """Put rows that are to date into the tables."""
+        """Put rows that are up to date into the tables."""
         for table, part in zip(self.tables, rows, strict=True):
             table.index_copy_(0, words, part)
         self.row_steps[words] = self.num_steps

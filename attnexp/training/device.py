@@ -24,10 +24,10 @@ from attnexp.training import onednn
 
 
 def prepare(config: TrainConfig) -> torch.device:
-    """Set threads, find the device. Raises `UserError` for one that is not here."""
+    """Set threads, switch oneDNN off, find the device. Raises `UserError` for one not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    onednn.switch_off()  # An earlier run of this process may have switched it on.
+    onednn.switch_off()  # Only `choose_path` switches it on.
     kind = str(config.device)
     if config.device is Device.auto:
         kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,13 +41,14 @@ def prepare(config: TrainConfig) -> torch.device:
 
 @contextmanager
 def restore_process() -> Iterator[None]:
-    """Set the number of CPU threads, the grad mode and the random streams back at the end."""
+    """Set CPU threads, grad mode and random streams back at the end, and switch oneDNN off."""
     num_threads = torch.get_num_threads()
     with torch.set_grad_enabled(torch.is_grad_enabled()), kept_streams():
         try:
             yield
         finally:
             torch.set_num_threads(num_threads)
+            onednn.switch_off()
 
 
 def describe_provenance(device: torch.device) -> dict[str, Any]:
@@ -83,7 +84,8 @@ def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
     """Take the path of a model, and the library for its matrix products; return their names."""
     path = take_fast_path(model, config.precision) if config.fast else REFERENCE
     classifier: Any = model
+    is_on_cpu = all(weight.is_cpu for weight in model.parameters())
     products = "default"
-    if path == "pooled" and len(classifier.layers) == 1 and onednn.switch_on():
+    if path == "pooled" and is_on_cpu and len(classifier.layers) == 1 and onednn.switch_on():
         products = "oneDNN"
     return {"path": path, "products": products}

@@ -1,4 +1,4 @@
-"""The training loop: K's training in PyTorch, in one function.
+"""The training loop: K's training (the blog post of 2018) in PyTorch, an epoch in one function.
 
 Cross-entropy, Adam with Keras's epsilon, shuffled batches with the short last one kept.
 
@@ -23,7 +23,7 @@ from attnexp.config.schema import Precision, Schedule, TrainConfig
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure
-from attnexp.training.state import State
+from attnexp.training.state import Epoch, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,37 +46,37 @@ class Examples:
 
 
 def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
-    """Train for one epoch; leave mean loss and accuracy before each step, and seconds, in
-    `state.running`. Raises `RunFailed` for a loss not finite; on the CPU before the weights are."""
+    """Train for one epoch, which `state.epoch` then describes. Raises `RunFailed` for a loss that
+    is not finite, on the CPU before it spoils the weights."""
     started = time.perf_counter()
     device = train.ids.device
     compute_loss = choose_loss(config)
     order = torch.randperm(len(train), generator=state.shuffle).to(device)
     batches = order.split(config.batch_size)
     num_steps = config.epochs * len(batches)
-    num_steps_before = state.epoch * len(batches)
-    epoch = state.epoch + 1
+    num_steps_before = state.epoch.number * len(batches)
+    number = state.epoch.number + 1
     exact = torch.float32 if device.type == "mps" else torch.float64  # mps has no float64
     loss_sum = torch.zeros((), dtype=exact, device=device)
     num_right = torch.zeros((), dtype=torch.int64, device=device)
-    tracked = progress.track(batches, f"epoch {epoch}/{config.epochs}")
+    tracked = progress.track(batches, f"epoch {number}/{config.epochs}")
     state.model.train()
     with state.optimizer.epoch():
         for step, rows in enumerate(tracked, start=1):
             batch = train[rows]
             with autocast(device, config.precision):
                 logits = state.model(batch.ids).float()
-            is_right = most_probable(logits) == batch.labels  # before a loss changes them
+            is_right = most_probable(logits) == batch.labels  # A user's loss may change logits.
             num_right += is_right.sum()
             loss = compute_loss(logits, batch.labels)
             state.optimizer.zero_grad()
             loss.backward()
             loss_sum += (loss.detach() * len(batch)).to(exact)
-            # Each look at the loss waits for a GPU.
+            # Reading the loss would stop a GPU at each step; there it is read after the last one.
             is_check = device.type == "cpu" or step == len(batches)
             if is_check and not math.isfinite(float(loss_sum)):
                 raise RunFailed(
-                    f"The loss is not finite in epoch {epoch}, by step {step}. A smaller "
+                    f"The loss is not finite in epoch {number}, by step {step}. A smaller "
                     f"train.lr (now {config.lr:g}) usually helps."
                 )
             if config.clip is not None:
@@ -86,49 +86,43 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                 group["lr"] = rate
             state.optimizer.step()
     seconds = time.perf_counter() - started
-    state.running = float(loss_sum) / len(train), int(num_right) / len(train), seconds
-    state.epoch = epoch
+    mean_loss = float(loss_sum) / len(train)
+    accuracy = int(num_right) / len(train)
+    state.epoch = Epoch(number, mean_loss, accuracy, seconds)
 
 
 def learning_rate(config: TrainConfig, step: int, num_steps: int) -> float:
     """Rate of a step, counted from 1. Step s of the first `train.warmup` has s / warmup of
-    `train.lr`. Then `train.schedule` follows until `num_steps`: linear falls in a straight line to
-    0, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5)."""
+    `train.lr`. Then `train.schedule` follows, to 0 one step after `num_steps`: linear in a straight
+    line, cosine as half a cosine (Loshchilov and Hutter 2017, equation 5)."""
     if step <= config.warmup:
         return config.lr * (step / config.warmup)
     share_done = (step - 1 - config.warmup) / max(num_steps - config.warmup, 1)
     if config.schedule is Schedule.linear:
         return config.lr * (1 - share_done)
     if config.schedule is Schedule.cosine:
-        share = (1 + math.cos(math.pi * share_done)) / 2
-        return config.lr * share
+        return config.lr * ((1 + math.cos(math.pi * share_done)) / 2)
     return config.lr
 
 
 def measure_epoch(
-    model: nn.Module,
-    train: Examples,
-    val: Examples,
-    config: TrainConfig,
-    epoch: int,
-    running: tuple[float, float, float],
+    model: nn.Module, epoch: Epoch, train: Examples, val: Examples, config: TrainConfig
 ) -> tuple[EpochRow, NDArray[np.float32]]:
-    """Row of an epoch and logits of `val`, (n,) or (n, C). running: as in `State`. Raises
-    `RunFailed` when a logit is a NaN or an infinity."""
+    """Measure a model after an epoch: the row of that epoch, and logits of `val`, (n,) or (n, C).
+    Raises `RunFailed` when a logit is a NaN or an infinity."""
     started = time.perf_counter()
-    loss, accuracy, seconds = running
     logits = predict(model, val, config.precision)
     if not np.isfinite(logits).all():
-        raise RunFailed(f"The outputs of the model are not finite after epoch {epoch}.")
+        raise RunFailed(f"The outputs of the model are not finite after epoch {epoch.number}.")
     on_val = measure(logits, val.truth)
-    total_seconds = seconds + time.perf_counter() - started
+    seconds_on_val = time.perf_counter() - started
     on_train = None
     if config.measure_train:
         on_train = measure(predict(model, train, config.precision), train.truth)
     row = EpochRow(
-        epoch=epoch,
-        train_loss=loss,
-        train_accuracy=accuracy,
+        epoch=epoch.number,
+        train_loss=epoch.loss,
+        train_accuracy=epoch.accuracy,
         train_loss_after=on_train.loss if on_train else None,
         train_accuracy_after=on_train.accuracy if on_train else None,
         val_loss=on_val.loss,
@@ -136,15 +130,15 @@ def measure_epoch(
         val_brier=on_val.brier,
         val_ece=on_val.ece,
         val_macro_f1=on_val.macro_f1,
-        seconds=total_seconds,
-        examples_per_second=len(train) / seconds,
+        seconds=epoch.seconds + seconds_on_val,
+        examples_per_second=len(train) / epoch.seconds,
     )
     return row, logits
 
 
 def choose_loss(config: TrainConfig) -> Callable[[Tensor, Tensor], Tensor]:
     """Cross-entropy, or the user's function of logits (B,) or (B, C) and labels (B,), 0 to C - 1 as
-    floats. It gets a copy of the labels. A class is called with its settings, and makes it."""
+    floats, of which it gets a copy. A class is first called with its settings, and returns it."""
     if config.loss is None:
         return cross_entropy
     settings = asdict(config.loss)
@@ -172,8 +166,8 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
-    """Texts of a batch in evaluation: those whose maps of attention fit 1 GB, and on the CPU its
-    cache, which holds more of `pool_words`, with the maps of one head at a time."""
+    """Number of texts in a batch of evaluation: their attention maps fit 1 GB and, on the CPU, its
+    cache. There `pool_words` takes more texts, since it keeps the maps of one head at a time."""
     largest = 1024
     if examples.ids.device.type == "cpu":
         largest = 64 if getattr(model, "pools_words", False) else 32

@@ -35,7 +35,7 @@ def measure(logits: NDArray[Any], labels: NDArray[Any]) -> Evaluation:
     bins = np.minimum(bins, BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
     ece = np.abs(gaps).sum() / len(y)
-    *_, f1, _ = by_class(logits, y)
+    _, _, f1, _ = by_class(logits, y)
     return Evaluation(
         loss=-float(log_p[truth].mean()),
         accuracy=float(right.mean()),
@@ -56,7 +56,7 @@ def log_probabilities(logits: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def count_confusions(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """Numbers of texts by true and by predicted class, (C, C). As in `measure`: logits, labels."""
+    """Counts of texts by true (row) and predicted class (column): (C, C). Given as to `measure`."""
     num_classes = 2 if logits.ndim == 1 else logits.shape[1]
     predicted = most_probable(logits).astype(np.intp)
     pairs = labels.astype(np.intp) * num_classes + predicted
@@ -66,8 +66,8 @@ def count_confusions(logits: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.i
 
 def by_class(logits: NDArray[Any], labels: NDArray[Any]) -> tuple[NDArray[Any], ...]:
     """Precision, recall and F1 of each class, and its number of texts: four arrays (C,). logits and
-    labels: as in `measure`. A class that is never predicted has precision 0, one without
-    texts recall 0; F1 is 0 where both are."""
+    labels: as in `measure`. A class that is never predicted has precision 0, one without texts has
+    recall 0; F1 is 0 where both are 0."""
     confusions = count_confusions(logits, labels)
     num_right = confusions.diagonal()
     num_predicted = confusions.sum(axis=0)

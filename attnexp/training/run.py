@@ -1,4 +1,5 @@
-"""One run: `train_run(config)` trains, tests and leaves its folder behind.
+"""One run: `train_run(config)` trains a model, tests it and writes its folder. Meanwhile `reads`
+notes, for the whole process, which files user code opens.
 
 Everything random has a stream of its own, named by the seed (weights, order, split, dropout), so
 variants that share a seed see the same batches, in the same order, split the same way.
@@ -32,16 +33,16 @@ from attnexp.training import device, loop
 from attnexp.training.adam import make_optimizer
 from attnexp.training.inputs import Inputs, Splits, describe_data, make_splits, read_inputs
 from attnexp.training.metrics import measure
-from attnexp.training.state import History, RunLog, State, best_row, resume, save_checkpoint
+from attnexp.training.state import Epoch, History, RunLog, State, best_row, resume, save_checkpoint
 
 
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on.
 
-    Random streams, threads and grad mode of the process stay as they were; what a user's module
-    changes in torch, or keeps, stays for the next run. Raises `UserError`, `Busy` while another
-    process does this run, `RunFailed` for a loss that is not finite.
+    Random streams, threads and grad mode of the process stay as they were; what else user code
+    changes in torch or in its own modules stays for the next run. Raises `UserError`, `Busy` while
+    another process does this run, `RunFailed` for a loss that is not finite.
     """
     user_code = foreign_code(to_dict(config))
     reads.begin_run()
@@ -53,7 +54,8 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
-        with store.lock(store.run_dir(config.out, identity.run_id)):
+        folder = store.run_dir(config.out, identity.run_id)
+        with store.lock(folder, wait=1):  # `store.is_locked` takes the lock for a moment, too.
             path, change = store.choose_folder(config.out, identity.run_id)
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
@@ -81,7 +83,6 @@ def _train(
     user_code = foreign_code(tree)
     provenance = device.describe_provenance(processor)
     splits = make_splits(config, inputs.dataset, processor)
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))  # Dropout draws from it.
     with guard(user_code):
         model = _make_model(config, inputs, log).to(processor)
         if isinstance(model, Baseline):
@@ -89,11 +90,12 @@ def _train(
         else:
             provenance |= device.choose_path(model, config.train)
             history = _train_network(model, config, splits, user_code, log)
-        test_logits = history.predicted[predictions.FINAL].numpy()  # if the test set validates
         if config.train.protocol is Protocol.holdout:
             model.load_state_dict(history.best_weights)
             test_logits = loop.predict(model, splits.test, config.train.precision)
             history.predicted[predictions.TEST] = torch.from_numpy(test_logits)
+        else:  # The test set validates.
+            test_logits = history.predicted[predictions.FINAL].numpy()
         if user_code:
             _check_trained(model, config, inputs, splits)
             history.read_files |= reads.read_files(log.folder.parent)
@@ -124,18 +126,20 @@ def _note_named_files(config: RunConfig) -> None:
     for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
-            reads.note(value)
+            reads.count_file(value)
 
 
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
-    dataset, vectors, _ = inputs
-    num_classes = len(dataset.classes)
-    # Dropout draws after a model is built, and must draw the same however many words the data have:
-    # this model leaves torch's stream where it is, and one of `data.vocab_size` words moves it.
+    num_classes = len(inputs.dataset.classes)
+    # Building draws from torch's stream, more numbers for more words; dropout draws from it later.
+    # For dropout to be the same however many words the data have, the model is built on a copy of
+    # the stream, and one of `data.vocab_size` words, which is not used, moves the stream itself.
+    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
     with torch.random.fork_rng(devices=[]):
-        model = build_model(config.sized(dataset.vocab_size), num_classes)
-    build_model(config, num_classes)  # for its draws alone
+        model = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
+    build_model(config, num_classes)
+    vectors = inputs.vectors
     if vectors is not None:
         assert isinstance(model, Classifier)  # No other model takes vectors.
         log.note(f"vectors: {vectors.coverage:.1%} of {len(vectors.in_file):,} words found")
@@ -148,22 +152,22 @@ def _train_network(
 ) -> History:
     """Train and measure all epochs, from the checkpoint on where there is one."""
     options = config.train
-    train, val, _ = splits
-    seed = named_seed(config.seed_of("order"), "order")
-    shuffle = torch.Generator().manual_seed(seed)
+    seed = config.seed_of("order")
+    shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     history = resume(state, log)
     try:
         while len(history.epochs) < options.epochs:
             # A run may have stopped between the checkpoint of an epoch and its measurement.
-            if state.epoch == len(history.epochs):
-                _seed_draws_beside_torch(config, state.epoch)
-                loop.train_epoch(state, train, options)
+            if state.epoch.number == len(history.epochs):
+                # User code, seeded in each epoch, draws the same numbers in a run that is resumed.
+                seed_beside_torch(named_seed(seed, f"user's code, epoch {state.epoch.number}"))
+                loop.train_epoch(state, splits.train, options)
                 if user_code:
                     history.read_files |= reads.read_files(log.folder.parent)
                 save_checkpoint(state, history, log)
-            row, logits = loop.measure_epoch(model, train, val, options, state.epoch, state.running)
-            history.add(row, logits, val.truth, model)
+            row, logits = loop.measure_epoch(model, state.epoch, splits.train, splits.val, options)
+            history.add(row, logits, splits.val.truth, model)
             log.note_epoch(history.epochs)
             num_since_best = row.epoch - best_row(history.epochs).epoch
             if options.patience and num_since_best >= options.patience:
@@ -173,24 +177,18 @@ def _train_network(
     return history
 
 
-def _seed_draws_beside_torch(config: RunConfig, epoch: int) -> None:
-    """Seed numpy and `random` anew in each epoch, so that a stopped run goes on to the bit."""
-    seed_beside_torch(named_seed(config.seed_of("order"), f"user's code, epoch {epoch}"))
-
-
 def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLog) -> History:
     """Fit in a single epoch, whose running means are those of the fitted model on train."""
-    train, val, _ = splits
-    options = config.train
+    train = splits.train
     started = time.perf_counter()
-    _seed_draws_beside_torch(config, epoch=0)
+    seed_beside_torch(named_seed(config.seed_of("order"), "user's code, epoch 0"))
     model.fit(train.ids.clone(), train.labels.clone())  # It may change them in place.
-    train_logits = loop.predict(model, train, options.precision)
+    train_logits = loop.predict(model, train, config.train.precision)
     fitted = measure(train_logits, train.truth)
-    running = fitted.loss, fitted.accuracy, time.perf_counter() - started
-    row, logits = loop.measure_epoch(model, train, val, options, 1, running)
+    epoch = Epoch(1, fitted.loss, fitted.accuracy, time.perf_counter() - started)
+    row, logits = loop.measure_epoch(model, epoch, train, splits.val, config.train)
     history = History()
-    history.add(row, logits, val.truth, model)
+    history.add(row, logits, splits.val.truth, model)
     log.note_epoch(history.epochs)
     return history
 

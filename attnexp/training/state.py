@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
@@ -20,18 +20,26 @@ from attnexp.runs.result import EpochRow
 from attnexp.training.adam import EagerAdam
 
 
+class Epoch(NamedTuple):
+    """An epoch of training: its running means of loss and accuracy, dropout on, and its time."""
+
+    number: int = 0  # counted from 1; 0 is the start
+    loss: float = 0.0
+    accuracy: float = 0.0
+    seconds: float = 0.0
+
+
 @dataclass(kw_only=True, slots=True)
 class State:
     """Model, optimizer and random streams. Dropout draws from torch's global stream."""
 
     model: nn.Module
     optimizer: EagerAdam
-    shuffle: torch.Generator  # of the order of examples; it draws once an epoch
-    epoch: int = 0  # number of those trained so far
-    running: tuple[float, float, float] = (0.0, 0.0, 0.0)  # of the last: loss, accuracy, seconds
+    shuffle: torch.Generator  # draws the order of the texts, once an epoch
+    epoch: Epoch = field(default_factory=Epoch)  # the last that was trained
 
     def __str__(self) -> str:
-        return f"the end of epoch {self.epoch}" if self.epoch else "the start"
+        return f"the end of epoch {self.epoch.number}" if self.epoch.number else "the start"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -40,15 +48,15 @@ class History:
     kept as tensors, since a checkpoint is loaded without pickles of numpy."""
 
     epochs: list[EpochRow] = field(default_factory=list)
-    predicted: dict[str, Tensor] = field(default_factory=dict)  # of predictions.safetensors
+    predicted: dict[str, Tensor] = field(default_factory=dict)  # arrays of predictions.safetensors
     best_weights: dict[str, Tensor] = field(default_factory=dict)  # after the best epoch
-    read_files: dict[str, str] = field(default_factory=dict)  # by user code: digest by name
-    resumed: list[str] = field(default_factory=list)  # states from which it went on
+    read_files: dict[str, str] = field(default_factory=dict)  # digests of the files user code read
+    resumed: list[str] = field(default_factory=list)  # from where the run went on, each time it did
 
     def add(
         self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
     ) -> None:
-        """Add an epoch. logits, (n,) or (n, C), and truth, (n,): of the validation set."""
+        """Add an epoch. logits, (n,) or (n, C), and truth, (n,), are of the validation set."""
         self.epochs.append(row)
         is_right = predictions.most_probable(logits) == truth
         compressed = torch.from_numpy(predictions.compress_bits(is_right))
@@ -61,11 +69,11 @@ class History:
 
 @dataclass(kw_only=True, slots=True)
 class RunLog:
-    """Lines for the user and for `run.log`, and `metrics.jsonl`, in a run's folder."""
+    """Progress of a run: lines for the user and for `run.log`, and rows in `metrics.jsonl`."""
 
     folder: Path
     num_epochs: int
-    started: float = field(default_factory=time.perf_counter)  # less what stopped processes took
+    started: float = field(default_factory=time.perf_counter)  # less the time of earlier processes
 
     def note(self, line: str) -> None:
         """Show the user a line, and write it to `run.log`."""
@@ -101,8 +109,7 @@ def save_checkpoint(state: State, history: History, log: RunLog) -> None:
         "stream": torch.get_rng_state(),
         "stream_of_gpu": torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None,
         "stream_of_order": state.shuffle.get_state(),
-        "epoch": state.epoch,
-        "running": state.running,
+        "epoch": tuple(state.epoch),  # `weights_only` loads no class of ours.
         "history": asdict(history),
         "seconds": time.perf_counter() - log.started,
     }
@@ -113,27 +120,27 @@ def save_checkpoint(state: State, history: History, log: RunLog) -> None:
 
 
 def resume(state: State, log: RunLog) -> History:
-    """Go on from the checkpoint of a run, if any: with as many threads, to the bit. Starts over
-    where a file that user code read has changed. Raises `UserError` for a damaged checkpoint."""
+    """Go on from the checkpoint of a run, if there is one; return what it had measured. With the
+    same number of threads a run ends as if never stopped, to the bit. It starts over where a file
+    that user code read has changed. Raises `UserError` for a damaged checkpoint."""
     file = log.folder / store.CHECKPOINT
     if not file.exists():
         return History()
     with reading(file, "Delete it to start over."):
         saved = torch.load(file, weights_only=True, map_location="cpu")
     history = History(**saved["history"])
+    history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     change = reads.describe_change(history.read_files)
     if change:
         log.note(f"{change} since this run was stopped. Starts over.")
         return History()
-    history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     state.model.load_state_dict(saved["model"])
     state.optimizer.load_state_dict(saved["optimizer"])
     torch.set_rng_state(saved["stream"])
     if saved["stream_of_gpu"] is not None:
         torch.cuda.set_rng_state(saved["stream_of_gpu"])
     state.shuffle.set_state(saved["stream_of_order"])
-    state.epoch = saved["epoch"]
-    state.running = saved["running"]
+    state.epoch = Epoch(*saved["epoch"])
     log.started -= saved["seconds"]
     history.resumed.append(str(state))
     log.note(f"goes on from {state}")

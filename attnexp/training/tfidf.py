@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnexp.base.errors import require
+from attnexp.base.errors import UserError, require
 from attnexp.data.text import START
 from attnexp.model.seams import Baseline
 
@@ -25,6 +25,7 @@ class TfidfModel(Baseline):
         a word that no training text has, and for padding and the start of a text, which are no
         words. It is counted; coef, (V,) or (V, C), and intercept, (1,) or (C,), are learned."""
         super().__init__()
+        self.num_classes = num_classes
         zeros = torch.zeros(vocab_size, dtype=torch.float64)
         self.register_buffer("idf", zeros)
         columns = [num_classes] if num_classes > 2 else []
@@ -32,7 +33,7 @@ class TfidfModel(Baseline):
         self.intercept = nn.Parameter(zeros.new_zeros(columns or 1))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B,) or (B, C). A text without words is left to the intercept."""
+        """(B, T) -> (B,) or (B, C). A text without known words, of length 0, gets the intercept."""
         vocab_size = len(self.idf)
         ids, _ = ids.long().sort()  # Sums come out the same in every order of the words.
         x = self.idf[ids]
@@ -41,17 +42,21 @@ class TfidfModel(Baseline):
         length = (counts * self.idf).norm(dim=1, keepdim=True)
         coef = self.coef.reshape(vocab_size, -1)  # (V, 1) or (V, C)
         product = torch.einsum("bt,btc->bc", x, coef[ids])
-        logits: Tensor = product / length.clamp(min=1)  # No idf is between 0 and 1.
-        logits = logits + self.intercept
+        logits: Tensor = product / length.clamp(min=1) + self.intercept  # Other lengths are >= 1.
         return logits.squeeze(-1)
 
     def fit(self, ids: Tensor, labels: Tensor) -> None:
-        """Fit TF-IDF and a regression by scikit-learn's defaults. Raises `UserError` without it."""
+        """Fit as scikit-learn does. Raises `UserError` without it, or for a class without texts."""
         from scipy.sparse import coo_array
 
         needs = "The TF-IDF baseline", "baseline"
         feature_extraction = require("sklearn.feature_extraction.text", *needs)
         linear_model = require("sklearn.linear_model", *needs)
+        if len(labels.unique()) < self.num_classes:
+            raise UserError(
+                f"The TF-IDF baseline needs training texts of all {self.num_classes} classes. Try "
+                f"another seed, more texts or a smaller train.holdout."
+            )
         texts = ids.cpu().numpy()
         row, column = np.nonzero(texts > START)  # Padding and the start of a text are no words.
         word = texts[row, column]

@@ -38,9 +38,10 @@ def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch:
     core = site / package / "core.py"
     write_file(site / f"{folder.name}_other.py", "")
     write_file(site / package / "__init__.py", "from .core import *")
-    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n")
-    module = f"{package}.core"
-    with reads.importing(module):
+    write_file(folder / "counter", "1")
+    count = "from pathlib import Path; n = Path('counter'); n.write_text(n.read_text() + '1')"
+    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n{count}\n")
+    with reads.importing(f"{package}.core"):
         importlib.import_module(package)
     name = f"{package}/core.py"
     assert read_in(folder).keys() == {f"{package}/__init__.py", name}

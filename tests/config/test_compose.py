@@ -85,7 +85,7 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 SAME = {
     "model/pooling=max": "model.pooling=max",
     "++train.lr=1": "train.lr=1",
-    "experiment=blog_pe ~position": "experiment=blog_pe position=none",
+    "experiment=blog_pe ~position=rotary": "experiment=blog_pe position=none",
     "model=lstm position=null ~model.hidden": "model=lstm position=none",
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",
     "model.before=cnn model.before.kernel=5": "model/before=cnn model.before.kernel=5",
@@ -147,6 +147,7 @@ OWN = {
 
 @pytest.mark.parametrize("words", OWN)
 def test_options_and_experiments_of_ones_own_compose(folder: Path, words: str) -> None:
+    (folder / "conf").mkdir()
     expected = asdict(compose(OWN[words].split()))
     for name, content in FILES.items():
         write_file(folder / name, content)

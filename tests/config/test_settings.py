@@ -31,7 +31,6 @@ MACHINE = {"train.device", "train.threads", "train.fast"}
 RARELY = {"mask.query", "position.shuffled", "train.patience"}
 """Settings that are shown although not every model or data set has a use for them."""
 
-
 MODELS = [
     *(f"model={name}" for name in groups()["model"] if name != "tfidf"),
     *each_once("mask", "model.pooling", "position", "model.score"),

@@ -7,7 +7,7 @@ import pandas as pd
 from samples import message_of, write_file
 
 from attnexp.config.schema import DataConfig, DataName
-from attnexp.data.encode import load_corpus
+from attnexp.data.encode import read_tokenized
 
 Rows = list[tuple[Any, Any]]
 
@@ -26,7 +26,7 @@ def on_disk(path: Path, name: str = "files", **settings: Any) -> DataConfig:
 
 def rows_of(config: DataConfig) -> dict[str, Rows]:
     """Texts and their labels as they are written, by split."""
-    corpus = load_corpus(config)
+    corpus = read_tokenized(config)
     found: dict[str, Rows] = {}
     for row in corpus.rows.itertuples():
         found.setdefault(row.split, []).append((row.text, corpus.written[row.label]))
@@ -34,4 +34,4 @@ def rows_of(config: DataConfig) -> dict[str, Rows]:
 
 
 def refusal(config: DataConfig) -> str:
-    return message_of(load_corpus, config)
+    return message_of(read_tokenized, config)

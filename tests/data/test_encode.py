@@ -15,8 +15,7 @@ from samples import write_file
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
-from attnexp.data.corpus import Corpus, draw_test
-from attnexp.data.encode import load_dataset
+from attnexp.data.encode import TokenizedCorpus, draw_test, load_dataset
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
@@ -60,7 +59,8 @@ def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], s
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": [0, 1, 2, *train, *test, 0]})
     rows["same"] = rows.index
-    drawn = Corpus(rows=rows, written=(), classes=(), source="", files={}).redraw(seed).rows
+    corpus = TokenizedCorpus(rows=rows, words=[], written=(), classes=(), source="", files={})
+    drawn = corpus.redraw(seed).rows
     assert [*drawn["split"]] == splits
     assert sorted(drawn.index) == [*rows.index]
     assert drawn.index[-1] == rows.index[-1]  # validation stays

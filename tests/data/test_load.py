@@ -13,7 +13,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import encode
 from attnexp.data.corpus import locate_source
-from attnexp.data.encode import load_corpus
+from attnexp.data.encode import read_tokenized
 
 REVIEWS: dict[str, Rows] = {
     "train": [("dull,  grey\n", 0), ("no", 0), ("naïve fun", 0), ("yes", 1), ("ten", 1), ("10", 1)],
@@ -67,7 +67,7 @@ def test_places_are_taken_in_their_order(tmp_path: Path, monkeypatch: Patch) -> 
     assert str(locate_source(on_disk(Path("a/b"), "hub"))) == "hub: a/b"
     monkeypatch.setenv("ATTNEXP_IMDB", str(tmp_path / "cr/hub"))
     assert str(locate_source(imdb)) == f"$ATTNEXP_IMDB: {tmp_path}/cr/hub"
-    assert load_corpus(imdb).source == "$ATTNEXP_IMDB"  # no folder of this machine
+    assert read_tokenized(imdb).source == "$ATTNEXP_IMDB"  # no folder of this machine
     monkeypatch.setenv("ATTNEXP_IMDB", "/from/environment")  # what is missing is never replaced
     assert "$ATTNEXP_IMDB=/from/environment does not exist" in refusal(imdb)
     message = refusal(on_disk(tmp_path / "no", "imdb"))
@@ -99,7 +99,7 @@ def test_the_hubs_cache_serves_a_configuration_and_its_splits(
     assert "data.config=NAME" in refusal(config)
     config.config = "two"
     assert rows_of(config) == {"train": old, "test": new}
-    assert load_corpus(config).source == "hub: some/reviews@c0ffeec0ffee"
+    assert read_tokenized(config).source == "hub: some/reviews@c0ffeec0ffee"
 
 
 @pytest.mark.parametrize("name", ["some/other", ""])

@@ -101,20 +101,19 @@ def test_what_pandas_writes_is_read_as_it_was(
 
 GOOD = "text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(10))
 LONE = GOOD.replace("text 3", '"text 3')
+LATIN_1 = frame([("na?ve", 1)]).to_parquet(compression=None).replace(b"a?v", b"a\xefv")
 WRONG: dict[str, Any] = {
     "nothing": ("a.csv", "", "it is empty"),
     "no label": ("a.csv", "text\na\nb\n", "plainly the label"),
     "an index": ("a.csv", ",words,label\n0,a,0\n1,b,1\n", "plainly the text"),
     "one column twice": ("a.csv", "text,label,text\nx,1,y\n", "several columns are called text"),
-    "too many cells": ("a.csv", GOOD + "a,b,1\n", "row 11 has 3 cells, the first row 2"),
+    "too many cells": ("a.csv", GOOD + "a,b,1\n", "row 11 has 3 cells, the first line 2"),
+    "no header": ("a.csv", "a,1\nb,c,1\n", "row 2 has 3 cells", {"header": False}),
     "too few cells": ("a.csv", GOOD + "a\n", "1 rows have no text"),
     "a lone quote": ("a.csv", LONE, "unexpected end of data; data.quotes=false"),
-    "joined rows": (
-        "a.csv",
-        LONE.replace("text 5", 'text 5"'),
-        "11 lines are 9 rows, since quotes",
-    ),
+    "joined rows": ("a.csv", LONE.replace("text 5", 'text 5"'), "11 lines are 9 rows, since"),
     "latin-1": ("a.csv", b"text,label\nna\xefve,1", "line 2: 'utf-8' codec"),
+    "latin-1 in parquet": ("a.parquet", LATIN_1, "Invalid UTF8 sequence"),
     "a pointer of Git LFS": ("a.parquet", "version https://git-lfs.gith", "not a parquet file"),
     "columns": ("a.json", frame([("a", 0), ("b", 1)]).to_json(), "all of it is one object"),
     "lists": ("a.json", '[["a", 1], ["b", 0]]', "its files are 0, 1"),
@@ -131,9 +130,9 @@ WRONG: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_reported_with_its_place(tmp_path: Path, case: str) -> None:
-    name, content, message = WRONG[case]
+    name, content, message, *settings = WRONG[case]
     path = write_file(tmp_path / name, content)
-    reported = refusal(on_disk(path))
+    reported = refusal(on_disk(path, **dict(*settings)))
     assert str(path) in reported
     assert message in reported
 

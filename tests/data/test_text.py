@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, Side
 from attnexp.data import text as t
-from attnexp.data.corpus import Corpus
-from attnexp.data.encode import rank_words
+from attnexp.data.encode import TokenizedCorpus, rank_words
 from attnexp.data.vectors import load_vectors
 
 
@@ -67,7 +66,7 @@ def test_ranks_agree_with_a_counter(train: list[list[str]], test: list[list[str]
     numbered, words = t.number_words(texts, str.split)
     splits = ["train"] * len(train) + ["test"] * len(test)
     rows = pd.DataFrame({"split": splits, "tokens": numbered})
-    corpus = Corpus(rows=rows, words=words, written=(), classes=(), source="", files={})
+    corpus = TokenizedCorpus(rows=rows, words=words, written=(), classes=(), source="", files={})
     ranked = rank_words(corpus)
     again = t.rank_with(ranked.words, texts, str.split)
     assert ranked.words == expected_words
@@ -104,7 +103,7 @@ def test_ids_agree_with_keras_review_by_review(rows: list[list[int]], config: Da
 
 VOCABULARY = ["good", "unheard", "the", "3", "no\u00a0one"]
 EXPECTED = torch.tensor([[1, 2, 3], [0, 0, 0], [0.5, -1, 0.2], [0, 0, 0], [4, 5, 6]])
-GLOVE = b"the 0.5 -1 2e-1\ngood 1 2 3\nno\xc2\xa0one 4 5 6\n"
+GLOVE = b"the 0.5 -1 2e-1\ngood 1 2 3\ngood luck 7 8 9\nno\xc2\xa0one 4 5 6\n"
 
 
 def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_a_model_is_as_it_was_afterwards(name: str) -> None:
     before = logits(model)
     for chosen in choose_interventions([name], num_heads=2):
         logits(model, chosen)
+        load_intervention(chosen)(IDS, model)  # acts within `with` alone
     assert torch.equal(logits(model), before)
 
 
@@ -184,7 +185,9 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> N
 
 def test_an_intervention_is_a_variant_in_the_family_of_its_model(runs: list[Path]) -> None:
     do = ["shuffle", "test_probe:nothing", "no_positions", "attention"]
-    (group,) = probe_studies([Path("outputs")], do)
+    train_run(compose([*FEW_TEXTS, *NARROW, "data.limit_test=9", "position=learned"]))
+    group, other = probe_studies([Path("outputs")], do)
+    assert not other.notes
     rows = compare([group], ACCURACY).differences
     families = Counter((row.contrast.baseline, row.m) for row in rows)
     assert families == {("position=none", 2): 2, ("position=learned", 3): 3}

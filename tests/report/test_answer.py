@@ -16,7 +16,7 @@ from samples import result
 
 from attnexp.analysis.answer import Answer
 from attnexp.base.errors import UserError
-from attnexp.report import TableName, cells, formats, tables
+from attnexp.report import TableName, cells, formats, sentences, tables
 from attnexp.report.tables import make_table, tabulate_differences
 from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
@@ -40,18 +40,14 @@ def test_the_golden_document() -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "table", "file"),
-    [
-        ("contrast", None, "contrast.md"),
-        ("blog", None, "blog.md"),
-        ("blog", "study", "blog_study.md"),
-        ("blog_data", None, "blog_data.md"),
-    ],
+    ("study", "table"),
+    [("contrast", None), ("blog", None), ("blog", "study"), ("blog_data", None)],
 )
-def test_the_golden_answers(study: str, table: TableName | None, file: str) -> None:
+def test_the_golden_answers(study: str, table: TableName | None) -> None:
     """`attnexp report outputs/published/STUDY --format markdown`, of some with `--table study`."""
     markdown = formats.format_answer(published(study), table, "markdown")
-    assert markdown == (GOLDEN / file).read_text().strip()
+    file = GOLDEN / (f"{study}_{table}.md" if table else f"{study}.md")
+    assert markdown == file.read_text().strip()
 
 
 LINES = {"blog": 34, "position": 50, "blog_data": 52, "position_x_embedding": 80}
@@ -88,26 +84,28 @@ def test_n_stands_beside_an_interval_for_other_texts_that_rests_on_fewer_seeds()
         assert [*table.cells["other texts too"]] == [words]
 
 
-def test_an_answer_without_differences_is_its_means() -> None:
-    text = formats.format_answer(made_answer(made_group("alone")), None, "latex")
-    assert re.findall("tab:[a-z]+", text) == ["tab:accuracy"]
-
-
 @pytest.mark.parametrize("study", ["position", "blog_scaled"])
 def test_k_stands_only_beside_variants_that_k_trained(study: str) -> None:
     assert "K final" not in tables.tabulate_means(published(study)).cells
 
 
-def test_a_difference_in_a_unit_of_its_own_is_not_in_points() -> None:
+def test_of_a_unit_of_its_own_are_four_digits_and_per_cent_has_two_decimals() -> None:
     (row,) = made_answer(made_group("a", "b")).differences
     table = tabulate_differences([replace(row, metric=LOSS)])
     assert table.title == "Difference in loss from a at final, margin ±0.01, 95 % intervals"
-
-
-def test_numbers_that_are_no_shares_have_four_digits_and_per_cent_two_decimals() -> None:
     assert cells.format_number(0.51349, LOSS) == "0.5135"
     assert cells.format_number(12.345678, LOSS) == "12.35"
     assert cells.format_number(0.815, MetricSpec()) == "81.50"
+
+
+def test_code_of_the_users_is_told_from_ours_whatever_its_name() -> None:
+    (comparison,) = published("blog").comparisons
+    setup = comparison.group.setups["pe"]
+    config = setup.config | {"train": setup.config["train"] | {"loss": "mine:loss"}}
+    code = dict.fromkeys(("api.py", "decay.py", "model/init.py", "model/mine.py"), "digest")
+    group = replace(comparison.group, setups={"pe": replace(setup, config=config, code=code)})
+    study = sentences.describe_study(replace(comparison, group=group), MetricSpec())
+    assert [*study["code"]] == ["api.py", "decay.py", "model/mine.py"]
 
 
 def save_predictions(folder: Path, logit: int, labels: Any) -> None:
@@ -140,8 +138,9 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
 def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split() -> None:
     both = published("blog", "blog_holdout")
     for name in ("differences", "epochs", "metrics"):
-        rows = make_table(name, both).cells
-        assert [*rows["protocol"].unique()] == ["blog", "holdout"]
+        table = make_table(name, both)
+        assert [*table.cells["protocol"].unique()] == ["blog", "holdout"]
+        assert table.title.endswith(" on imdb, 40 to 100 seeds")
     means = tables.tabulate_means(both).cells
     assert [*means["protocol"]] == ["blog", "blog", "holdout", "holdout"]
     endpoints = ["final", "best", "chosen (test)", "final (validation)"]
@@ -152,13 +151,14 @@ def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split(
 def test_latex_is_escaped_and_captioned() -> None:
     text = formats.format_answer(published("blog"), None, "latex")
     for part in (r"\toprule", r"\caption{Accuracy on imdb, \%", r"\label{tab:verdicts}", r"$\pm$",
-                 r"no\_pe", "[+2.32, +2.73]", "K's run: 40 of 40", "ours: 32 to 40"):  # fmt: skip
+                 "intervals on imdb, 40 seeds", "K's run: 40 of 40", "ours: 32 to 40"):  # fmt: skip
         assert part in text
     assert r"no\_pe" in formats.format_answer(published("blog"), "study", "latex")
     assert "tab:across" in formats.format_answer(published("blog_data"), None, "latex")
-    starred = made_answer(made_group("[CLS]", "*"))
-    text = formats.format_answer(starred, None, "latex")
+    text = formats.format_answer(made_answer(made_group("[CLS]", "*")), None, "latex")
     assert not re.search(r"^[\[*]", text, re.MULTILINE)
+    text = formats.format_answer(made_answer(made_group("alone")), None, "latex")
+    assert re.findall("tab:[a-z]+", text) == ["tab:accuracy"]
 
 
 def read_csv(answer: Answer, table: TableName | None) -> pd.DataFrame:
@@ -171,11 +171,10 @@ def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
     expected = answer.groups[0].endpoints[formats.SEED_COLUMNS]
     pd.testing.assert_frame_equal(read_csv(answer, None), expected, check_dtype=False)
     document = formats.make_document(answer)
-    for frame, key in (
-        (read_csv(answer, "differences"), "differences"),
-        (read_csv(answer, "metrics"), "endpoints"),
-    ):
+    keys: dict[TableName, str] = {"differences": "differences", "metrics": "endpoints"}
+    for name, key in keys.items():
         expected = pd.DataFrame(document[key]).fillna(np.nan)
+        frame = read_csv(answer, name)
         pd.testing.assert_frame_equal(frame, expected, check_dtype=False, rtol=1e-12)
 
 

@@ -81,9 +81,7 @@ def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size
 @pytest.mark.parametrize(
     ("num_padding", "largest", "key"), [(0, "0.5", "key"), (6, "0.125", "key (padding: 75 %)")]
 )
-def test_colours_of_attention_end_at_the_largest_weight_and_padding_is_said(
-    num_padding: int, largest: str, key: str
-) -> None:
+def test_colours_end_at_the_largest_weight(num_padding: int, largest: str, key: str) -> None:
     figure = figures.draw_attention(made_reading("a b", num_padding=num_padding))
     figure.draw_without_rendering()
     axes, scale = figure.axes

@@ -20,9 +20,9 @@ def table_of(*rows: dict[str, Any]) -> Table:
     return Table(title="Title", frame=pd.DataFrame(), lines=rows)
 
 
-def printed(table: Table, width: int) -> str:
+def printed(table: Table, width: int, **options: Any) -> str:
     file = io.StringIO()
-    print_table(table, Console(file=file, width=width))
+    print_table(table, Console(file=file, width=width, **options))
     return file.getvalue()
 
 
@@ -61,7 +61,7 @@ def test_a_narrow_terminal_breaks_lines_at_blanks_and_loses_no_letter() -> None:
 
 
 def test_names_of_others_reach_a_terminal_as_plain_text() -> None:
-    """Escaped where a terminal would obey; not read as markup; Chinese takes two columns."""
+    """Escaped where a terminal would obey; no markup; Chinese is wide; verdicts have colours."""
     names = ["\x1b]0;a\x07", "[red]b\n", "无位置"]
     table = table_of(*[{"variant": name, "\x1b[2Jloss": "0.5"} for name in names])
     assert printed(table, 80).splitlines()[1:-1] == [
@@ -71,3 +71,6 @@ def test_names_of_others_reach_a_terminal_as_plain_text() -> None:
         r"[red]b\n              0.5",
         "无位置                0.5",
     ]
+    table = table_of({"variant": "helps", "verdict": "helps by at least 0.25 points"})
+    text = printed(table, 80, color_system="standard", force_terminal=True, no_color=False)
+    assert text.count("\x1b[32m") == 1

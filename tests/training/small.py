@@ -38,9 +38,9 @@ def shuffle(seed: int = 0) -> torch.Generator:
 def fit(model: nn.Module, data: loop.Examples, config: TrainConfig) -> Iterator[EpochRow]:
     """Train from the first step on, without a folder; the same texts validate."""
     state = State(model=model, optimizer=make_optimizer(model, config), shuffle=shuffle())
-    while state.epoch < config.epochs:
+    while state.epoch.number < config.epochs:
         loop.train_epoch(state, data, config)
-        yield loop.measure_epoch(model, data, data, config, state.epoch, state.running)[0]
+        yield loop.measure_epoch(model, state.epoch, data, data, config)[0]
 
 
 def without_clock(rows: list[EpochRow]) -> list[EpochRow]:

@@ -10,6 +10,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from attnexp.base.errors import UserError
 from attnexp.training.metrics import measure
 from attnexp.training.tfidf import TfidfModel
 
@@ -61,19 +62,17 @@ def drawn_texts(seed: int) -> NDArray[np.int32]:
     return ids.astype(np.int32)
 
 
-def as_text(ids: NDArray[np.int32]) -> list[str]:
-    """The same texts as strings for a vectoriser: a token an id, padding and start left out."""
-    return [" ".join(f"w{id_}" for id_ in row if id_ > 1) for row in ids]
-
-
 @pytest.mark.parametrize("num_classes", [2, 4])
 def test_it_is_the_usual_pipeline_on_the_same_words(num_classes: int) -> None:
     train = drawn_texts(seed=0)
     labels = train.sum(axis=1) % num_classes
+    vectoriser = TfidfVectorizer(analyzer=lambda ids: ids[ids > 1])  # no padding and no start
     regression = LogisticRegression(max_iter=10_000)
-    pipeline = make_pipeline(TfidfVectorizer(), regression).fit(as_text(train), labels)
+    pipeline = make_pipeline(vectoriser, regression).fit(train, labels)
     model = TfidfModel(VOCAB, num_classes).requires_grad_(False)
     model.fit(torch.from_numpy(train), torch.from_numpy(labels))
     for ids in (train, drawn_texts(seed=1)):
-        expected = pipeline.decision_function(as_text(ids))
+        expected = pipeline.decision_function(ids)
         np.testing.assert_allclose(model(torch.from_numpy(ids)), expected, atol=1e-5, rtol=0)
+    with pytest.raises(UserError, match=f"texts of all {num_classes} classes"):
+        model.fit(torch.from_numpy(train), torch.from_numpy(labels // 2))

@@ -34,9 +34,8 @@ STOPS = [
 
 
 def outcome(path: Path, result: RunResult) -> tuple[object, ...]:
-    weights = (path / predictions.WEIGHTS).read_bytes()
-    predicted = (path / predictions.FILE).read_bytes()
-    return without_clock(result.epochs), result.test, weights, predicted
+    files = [(path / name).read_bytes() for name in (predictions.WEIGHTS, predictions.FILE)]
+    return without_clock(result.epochs), result.test, files
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "adamw"])
@@ -67,8 +66,7 @@ def test_a_stopped_run_ends_the_same(optimizer: str, tmp_path: Path, monkeypatch
 
 
 def test_a_failed_save_is_told(tmp_path: Path, monkeypatch: Patch) -> None:
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr(torch, "save", Mock(side_effect=full))
+    monkeypatch.setattr(torch, "save", Mock(side_effect=OSError(28, "No space left on device")))
     with pytest.raises(UserError, match="No space left"):
         train_run(config_in(tmp_path))
 

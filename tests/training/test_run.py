@@ -3,7 +3,9 @@
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Annotated, Any
 from unittest.mock import Mock
 
@@ -13,7 +15,7 @@ import pytest
 import torch
 from annotated_types import Gt
 from conftest import Patch
-from numpy.typing import NDArray
+from filelock import FileLock
 from small import config_in, without_clock
 from torch import Tensor
 
@@ -24,7 +26,7 @@ from attnexp.inspect.evaluate import list_errors, measure_again
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
-from attnexp.training import loop, run
+from attnexp.training import device, loop, onednn, run
 from attnexp.training.inputs import make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
@@ -43,12 +45,6 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(tmp_path_factory.mktemp("finished"))
 
 
-def test_words_are_no_config() -> None:
-    words: Any = "position=rotary"
-    with pytest.raises(TypeError, match=r"is no config; compose\('position=rotary'\) gives one"):
-        train_run(words)
-
-
 def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
     path, result = finished.path, finished.result
     assert store.load_result(path) == result
@@ -58,9 +54,8 @@ def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
     assert result.config == to_dict(config_in(path.parents[1]))
     assert result.data["largest_class"] == 0.5
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
-    log = (path / store.LOG).read_text()
     line = r"epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s(, about \d+ s left)?\n"
-    assert re.fullmatch(f"({line}){{3}}", log)
+    assert re.fullmatch(f"({line}){{3}}", (path / store.LOG).read_text())
     check_predictions(finished, "final")
     assert predictions.TEST not in predictions.load_arrays(finished, predictions.FILE)
 
@@ -115,8 +110,16 @@ def test_each_source_of_chance_is_moved_alone(tmp_path: Path) -> None:
     assert draws("seed=9", "seeds.init=0", "seeds.order=0", "seeds.split=0") == usual
 
 
+def test_runs_of_a_sweep_share_their_splits(tmp_path: Path) -> None:
+    config = config_in(tmp_path, "train=holdout")
+    data = load_once(config.data)
+    data = replace(data, val=replace(data.test))
+    first, second = (make_splits(config, data, torch.device("cpu")) for _ in range(2))
+    assert [id(split) for split in first] == [id(split) for split in second]
+
+
 def test_a_finished_run_is_repeated_only_when_asked(finished: Run, monkeypatch: Patch) -> None:
-    """And is lost to no attempt that fails."""
+    """And is lost to no attempt that fails. An attempt waits for a look at its lock."""
     path, first = finished.path, finished.result
     config = config_in(path.parents[1])
     with monkeypatch.context() as patch:
@@ -125,6 +128,9 @@ def test_a_finished_run_is_repeated_only_when_asked(finished: Run, monkeypatch: 
             train_run(config, again=True)
     assert store.load_result(path) == first
     assert "NameError" in (path / store.LOG).read_text()
+    lock = FileLock(store.lock_file(path), thread_local=False)
+    lock.acquire()
+    Timer(0.3, lock.release).start()
     _, again = train_run(config, again=True)
     assert again.wall_seconds != first.wall_seconds
     assert without_clock(again.epochs) == without_clock(first.epochs)
@@ -144,24 +150,18 @@ def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
     assert torch.get_num_threads() == 1
     assert run.result.data["vectors_coverage"] == pytest.approx(len(known) / len(words))
     assert measure_again(run.path).metrics == run.result.test
-    table = word_table(run)[4:]
+    table = predictions.load_arrays(run, predictions.WEIGHTS)["embedding.weight"][4:]
     assert table[::2, 0].tolist() == [i + 0.5 for i in range(len(known))]
     assert np.abs(table[1::2]).max() <= 0.05
 
 
-def word_table(run: Run) -> NDArray[Any]:
-    return predictions.load_arrays(run, predictions.WEIGHTS)["embedding.weight"]
-
-
-def test_a_word_table_has_a_row_for_each_word(
-    finished: Run, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_each_word_has_a_row(finished: Run, tmp_path: Path, monkeypatch: Patch) -> None:
     """Its rows, dropout and so all results are those of a table of `data.vocab_size` rows."""
-    table = word_table(finished)
-    assert len(table) == 4 + len(store.load_vocabulary(finished))
     monkeypatch.setattr(RunConfig, "sized", lambda self, vocab_size: self)
     larger = trained(tmp_path)
-    whole = word_table(larger)
+    weights = [predictions.load_arrays(run, predictions.WEIGHTS) for run in (finished, larger)]
+    table, whole = (arrays["embedding.weight"] for arrays in weights)
+    assert len(table) == 4 + len(store.load_vocabulary(finished))
     assert len(whole) == 1000
     np.testing.assert_array_equal(table, whole[: len(table)])
     assert finished.result.test == larger.result.test
@@ -174,8 +174,6 @@ def test_patience_ends_training_where_the_held_out_accuracy_no_longer_rises(tmp_
 
 
 class Squared:
-    """The squared error, times a setting."""
-
     def __init__(self, *, factor: Annotated[float, Gt(0)] = 1) -> None:
         self.factor = factor
 
@@ -209,7 +207,21 @@ def test_other_texts_are_evaluated(finished: Run, tmp_path: Path, labels: list[s
         measure_again(finished.path, ["model.heads=2"])
 
 
-def test_a_device_that_is_not_here_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:
+def test_onednn_is_for_the_cpu_and_the_run_alone(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(onednn, "switch_on", lambda: True)  # as on AMD
+    config = config_in(tmp_path, "model.attention_dropout=0.3")
+    with device.restore_process():
+        for kind, products in (("cpu", "oneDNN"), ("meta", "default")):
+            path = device.choose_path(build_model(config).to(kind), config.train)
+            assert path == {"path": "pooled", "products": products}
+        onednn._matmul.fp32_precision = "bf16"
+    assert onednn._matmul.fp32_precision == "none"
+
+
+def test_what_cannot_run_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:
+    """Words in place of a config; a device that is not here."""
+    with pytest.raises(TypeError, match=r"is no config; compose\('position=rotary'\) gives one"):
+        train_run("position=rotary")  # type: ignore[arg-type]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(UserError, match=r"train\.device=cuda.*train\.device=cpu"):
         train_run(config_in(tmp_path, "train.device=cuda"))

@@ -95,8 +95,7 @@ def test_a_loss_that_changes_logits_and_labels_gives_the_same_run(own: Make) -> 
     for loss in ("smoothed", "in_place"):
         words = "position=own:Scaled data.max_len=6 model.dropout=0".split()
         config = own(f"train.loss=own:{loss}", *words)
-        model = build_model(config)
-        rows.append(without_clock([*fit(model, examples(32), config.train)]))
+        rows.append(without_clock([*fit(build_model(config), examples(32), config.train)]))
     assert rows[0] == rows[1]
 
 
@@ -107,21 +106,14 @@ def test_state_outside_the_weights_is_refused_after_training(own: Make) -> None:
     assert not [*Path(config.out).rglob("result.json")]
 
 
-@pytest.mark.parametrize(
-    ("words", "name"),
-    [
-        ("position=own:Scaled position.table=rates.db", "rates.db"),
-        ("position=own:Late", "late.txt"),
-    ],
-)
-def test_a_run_counts_while_what_it_read_is_as_it_was(
-    words: str, name: str, own: Make, capsys: Capture
-) -> None:
-    """A file that a setting names and C opens; one that a forward pass opens. Else the next folder
-    is taken, and the older result stays."""
+@pytest.mark.parametrize("name", ["rates.db", "late.txt"])
+def test_a_changed_file_makes_a_new_run(name: str, own: Make, capsys: Capture) -> None:
+    """A file that a setting names and C opens; one that a forward pass opens. The new run takes the
+    next folder, and the older result stays and counts while its files are as they were."""
     with sqlite3.connect("rates.db") as connection:
         connection.execute("create table t as select 0.1 as rate")
-    config = own(*words.split())
+    piece = "Late" if name == "late.txt" else f"Scaled position.table={name}"
+    config = own(*f"position=own:{piece}".split())
     path, result = train_run(config)
     assert train_run(config) == (path, result)
     file = Path(name)
@@ -139,9 +131,7 @@ def test_a_run_counts_while_what_it_read_is_as_it_was(
     assert find.find_run(next_path) == next_path
 
 
-def test_a_checkpoint_is_begun_anew_when_a_file_changed(
-    own: Make, tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_a_changed_file_voids_a_checkpoint(own: Make, tmp_path: Path, monkeypatch: Patch) -> None:
     for factor, states in (("1", ["the end of epoch 1"]), ("2", [])):
         config = own("position=own:Late", f"seed={factor}")
         with monkeypatch.context() as patch:
