@@ -9,7 +9,7 @@ import pandas as pd
 from attnexp.analysis import answer
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.analysis.group import Group
-from attnexp.analysis.metrics import ACCURACY, choose_metric
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
@@ -67,7 +67,7 @@ def compare(
     if margin is not None and not 0 < margin <= 100:
         raise UserError(f"margin={margin} is no number of points above 0 and at most 100.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
-    spec = choose_metric(metric, margin, groups)
+    spec = answer.choose_metric(metric, margin, groups)
     return difference_frame(answer.compare(groups, spec).differences)
 
 

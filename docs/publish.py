@@ -63,7 +63,7 @@ def refuse_ambiguous_labels(rows: Sequence[RunRows]) -> None:
     """Raise `UserError` for a label that stands for two configs or two codes: a file holds one."""
     first_of: dict[tuple[str, str, str], str] = {}
     for run in rows:
-        key = run.setup.record["key"]
+        key = run.setup.key
         if first_of.setdefault(place_of(run), key) != key:
             data, protocol, label = place_of(run)
             raise UserError(
@@ -112,7 +112,7 @@ def describe_study(
     largest_classes = {
         run.setup.facts["name"]: b64encode(run.largest_class).decode()
         for run in rows
-        if run.largest_class and run.setup.record["resample"] is None
+        if run.largest_class and run.setup.config["seeds"].get("resample") is None
     }
     about = asdict(study)
     del about["runs"]

@@ -3,14 +3,15 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import pandas as pd
 
 from attnexp.analysis.contrasts import Difference, average_differences, contrasts_with_m, judge_all
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
-from attnexp.analysis.metrics import planned_metric
-from attnexp.base.errors import join_names
+from attnexp.analysis.metrics import ACCURACY, BY_NAME, planned_metric
+from attnexp.base.errors import UserError, join_names
 from attnexp.statistics.verdict import MetricSpec, is_decided
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
@@ -50,11 +51,9 @@ class Answer:
         left_out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for row in self.measured:
             if self.means and not row.has_verdict:
-                name = f"{row.data} ({row.words})"
-                left_out[name][row.endpoint.label] = None
+                left_out[f"{row.data} ({row.words})"][row.endpoint.label] = None
         for name, labels in left_out.items():
-            endpoints = " and ".join(labels)
-            notes.append(f"Not in the mean over data sets at {endpoints}: {name}.")
+            notes.append(f"Not in the mean over data sets at {' and '.join(labels)}: {name}.")
         return list(dict.fromkeys(notes))
 
     @property
@@ -93,6 +92,30 @@ class Answer:
         protocols = {comparison.group.protocol for comparison in comparisons}
         means = [row for row in self.means if row.protocol in protocols]
         return replace(self, comparisons=comparisons, means=means)
+
+
+def choose_metric(
+    name: str | None, margin: float | None, groups: Iterable[Group] = ()
+) -> MetricSpec:
+    """The metric of this name with a margin in points, or in its own unit as that of loss; what is
+    not given is that of the studies, else accuracy and the default margin. Raises `UserError` where
+    studies differ, for an unknown metric, and for one with a unit of its own and no margin."""
+    studies = chain.from_iterable(group.studies for group in groups)
+    plans = list(dict.fromkeys(map(planned_metric, studies))) or [ACCURACY]
+    if len(plans) > 1 and None in (name, margin):
+        raise UserError(f"These studies judge {join_names(plans)}. Give --metric and --margin.")
+    plan = plans[0]
+    name = name or plan.name
+    if name not in BY_NAME:
+        raise UserError(f"Judge by {name}? Give --metric one of {', '.join(BY_NAME)}.")
+    metric = BY_NAME[name]
+    if margin is not None:
+        return replace(metric, margin=margin / metric.unit)
+    if name == plan.name:
+        return plan
+    if metric.is_share:  # A margin in points is one of any share.
+        return replace(metric, margin=plan.margin if plan.is_share else metric.margin)
+    raise UserError(f"Give --margin, the smallest difference of {name} that matters, in its unit.")
 
 
 def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:

@@ -1,8 +1,8 @@
 """Differences: a contrast of variants at an endpoint, its intervals and its verdict."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,10 @@ from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import Bounds, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
-from attnexp.statistics.verdict import UNDECIDED, MetricSpec, Verdict, judge_interval
+from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, MetricSpec, Verdict, judge_interval
 
 NO_BOUNDS = (math.nan, math.nan)
-NOT_ABOVE_CHANCE = "neither is shown to be above chance"
-
+NOT_ABOVE_CHANCE = "neither is shown to be above chance"  # neither side of the contrast
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
 texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
 reason""".split()
@@ -62,13 +61,13 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """The verdict without its size; empty where there is none."""
+        """The verdict without its size, be it `too few seeds`; empty where there is a reason."""
         return "" if self.reason else self.interval_verdict.name
 
     @property
     def has_verdict(self) -> bool:
-        """Whether the seeds and the accuracies allow for a verdict, be it undecided."""
-        return not self.reason and self.interval.n >= FEWEST_SEEDS
+        """Whether there is a verdict, be it undecided: seeds are enough, and no reason forbids."""
+        return not self.reason and not self.verdict.startswith(TOO_FEW)
 
     @property
     def words(self) -> str:
@@ -112,6 +111,8 @@ def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
 
 def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
     """All differences of a group, at each endpoint, of variants that share a seed."""
+    if metric.name != ACCURACY.name:  # Which texts are right says nothing of other metrics.
+        group = replace(group, right={})
     contrasts = contrasts_with_m(group.families)
     rows = []
     for endpoint in group.points:
@@ -119,8 +120,9 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         above_chance = _list_above_chance(group, values, endpoint, metric)
         for contrast, m in contrasts:
             d = _weigh_values(values, contrast.weights)
+            is_above = not above_chance.isdisjoint(contrast.weights)
             if len(d):
-                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, above_chance))
+                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, is_above))
     return rows
 
 
@@ -131,7 +133,7 @@ def _judge_contrast(
     endpoint: Endpoint,
     metric: MetricSpec,
     m: int,
-    above_chance: Set[str],
+    is_above_chance: bool,
 ) -> Difference:
     """The difference that a contrast makes, judged with m - 1 others. d: its values by seed."""
     step = group.step(endpoint.name, metric)
@@ -141,10 +143,10 @@ def _judge_contrast(
     sd = intervals.assumed_sd(interval.sd, step)
     answers = _weigh_answers(group, contrast.weights, endpoint, d.index)
     crossing = None
-    if metric.name == ACCURACY.name and not sequential and len(answers) >= FEWEST_SEEDS:
+    if len(answers) >= FEWEST_SEEDS and not sequential:
         crossing = crossed(answers, m=m)
     texts = widen(crossing, interval) if crossing else None
-    reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
+    reason = _why_no_verdict(group, contrast, interval.n, answers, is_above_chance)
     if_as_measured = at_most = None
     if reason != NOT_ABOVE_CHANCE:  # More seeds would show nothing there.
         if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
@@ -179,13 +181,12 @@ def _list_above_chance(
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
-    by_text = group.guess if metric.name == ACCURACY.name else None
     above = set()
     for variant, column in values.items():
         by_seed = column.dropna()
         answers = _weigh_answers(group, {variant: 1.0}, endpoint, by_seed.index)
-        if by_text is not None and len(answers) >= FEWEST_SEEDS:
-            bound = bound_by_answers(answers - by_text)
+        if group.guess is not None and len(answers) >= FEWEST_SEEDS:
+            bound = bound_by_answers(answers - group.guess)
         else:
             bound = bound_by_means(by_seed.to_numpy(), guess, group.num_texts[endpoint.name])
         if bound > 0:
@@ -239,16 +240,17 @@ def _weigh_answers(
 
 
 def _why_no_verdict(
-    group: Group, contrast: Contrast, n: int, answers: NDArray[np.float64], above_chance: Set[str]
+    group: Group, contrast: Contrast, n: int, answers: NDArray[np.float64], is_above_chance: bool
 ) -> str:
     """Why there is no verdict after n seeds, or empty: fewer than half of the planned seeds
-    finished, no variant is above chance, or all have the same texts right with every seed."""
+    finished, no variant is above chance, or two have the same texts right with every seed."""
     planned = [set(group.planned.get(name, ())) for name in contrast.weights]
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if above_chance.isdisjoint(contrast.weights):
+    if not is_above_chance:
         return NOT_ABOVE_CHANCE
-    if len(answers) == n and not answers.any():
+    # Of four variants the answers may differ, and their sums yet be 0.
+    if len(planned) == 2 and len(answers) == n and not answers.any():
         return "the same texts are right"
     return ""

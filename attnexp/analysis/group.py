@@ -18,8 +18,11 @@ from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
 
-Bits = NDArray[np.bool_]
-K_COLUMNS = ["variant", "epoch", "val_accuracy"]  # at least
+Key = tuple[str, str, str]  # variant, seed, name of an endpoint
+Answers = NDArray[np.bool_ | np.float64]
+"""1 for each right text, else 0; in published files of `probe` minus the untouched model's."""
+RUN_COLUMNS = ["variant", "seed", "run_id", "folder", "command"]
+K_COLUMNS = ["variant", "epoch", "val_accuracy"]  # of K's run, at least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,28 +31,25 @@ class Group:
 
     data: str
     source: str  # data set of which this may be a cut
-    protocol: str = ""  # blog, holdout; empty for other trainers, who have no epochs or setups
+    protocol: str = ""  # blog or holdout; empty where not our trainer measured
     variants: list[str]  # with finished runs; the baseline comes first
     points: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
+    families: list[Family]  # of each study, of variants with or without finished runs
     endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
-    families: list[Family]  # of each study, of variants with or without finished runs
-    # K's run: variant, epoch, metrics
-    published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))
-    setups: dict[str, Setup] = field(default_factory=dict)  # by variant
-    # which texts of one test set are right, by variant, seed and endpoint
-    right: dict[tuple[str, str, str], Bits] = field(default_factory=dict)
-    # variant, seed, run_id, folder, command
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
-    made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
-    studies: list[Manifest] = field(default_factory=list)  # that planned these runs
+    right: dict[Key, Answers] = field(default_factory=dict)  # to the texts of one test set
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
     chance: dict[str, float] = field(default_factory=dict)  # metrics of guessing the largest class
-    guess: Bits | None = None  # which test texts this guess has right
+    guess: Answers | None = None  # of this guess to the test texts
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
-    # seeds that studies planned, by variant, also of variants without any finished run
-    planned: dict[str, list[str]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # sentences that a reader must know
+    # What follows only our runs have.
+    setups: dict[str, Setup] = field(default_factory=dict)  # by variant
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # `RUN_COLUMNS`
+    made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
+    studies: list[Manifest] = field(default_factory=list)  # that planned these runs
+    planned: dict[str, list[str]] = field(default_factory=dict)  # seeds by variant, run or not
+    published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
@@ -66,7 +66,7 @@ class Group:
         if not self.num_texts:  # another trainer's, without answers
             is_metric = self.endpoints["metric"] == metric.name
             return smallest_step(self.endpoints.loc[is_metric, "value"], metric.is_share)
-        if metric.name in ("accuracy", "macro_f1"):  # one text moves both by about as much
+        if metric.counts_texts:
             return 1 / self.num_texts[point]
         return 0.0
 
@@ -74,8 +74,8 @@ class Group:
         """The group with differences from another variant, in each family that has it."""
         families = []
         for family in self.families:
-            names = [key for contrast in family for key in contrast.weights]
-            compared = list(dict.fromkeys(names))  # each variant once
+            weighted = [variant for contrast in family for variant in contrast.weights]
+            compared = list(dict.fromkeys(weighted))  # each variant once
             families.append(differences_from(name, compared) if name in compared else family)
         notes = self.notes
         if name in self.variants[1:]:

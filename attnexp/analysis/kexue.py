@@ -20,7 +20,7 @@ from attnexp.runs.labels import as_word
 from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import count_inside
 
-METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
+K_METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 DEPARTURES = {"model.score.scale": False, "train.eps": 1e-8}
 """K's settings that differ from our defaults, which are those of later code and later Keras."""
 FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
@@ -58,17 +58,17 @@ def _read_k_runs() -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
 
 def k_rows_like(settings: dict[str, Any], data: dict[str, Any]) -> pd.DataFrame:
     """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
-    `METRICS`; no rows for any other run. Settings of `FREE` may differ."""
+    `K_METRICS`; no rows for any other run. Settings of `FREE` may differ."""
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-    # kexue.json has our defaults, so K's own values of `DEPARTURES` are not compared with it.
-    compared = {
-        key: value
-        for key, value in settings.items()
-        if key not in FREE and (key, value) not in DEPARTURES.items()
-    }
-    positions = [name for name, stored in k_settings.items() if compared.items() <= stored.items()]
+
+    def is_like(stored: dict[str, Any]) -> bool:
+        """Whether each setting is free, K's own, or our default where K's differs."""
+        allowed = [*stored.items(), *DEPARTURES.items()]
+        return all(key in FREE or (key, value) in allowed for key, value in settings.items())
+
+    positions = [name for name, stored in k_settings.items() if is_like(stored)]
     return table[table["position"].isin(positions)]
 
 
@@ -85,26 +85,24 @@ def agreements_with_k(group: Group) -> list[Agreement]:
         return []
     keys = ["variant", "epoch", "metric"]
     ours = group.epochs.pivot(index="seed", columns=keys, values="value")
-    published = group.published.melt(["variant", "epoch"], METRICS, "metric")
-    unlike_k = [settings_unlike_k(group.setups[name]) for name in published["variant"]]
-    published = published.assign(unlike=unlike_k).set_index(keys)
-    published = published[published.index.isin(ours.columns)]
+    published = group.published.melt(["variant", "epoch"], K_METRICS, "metric")
+    ks = published.set_index(keys)["value"]
+    ks = ks[ks.index.isin(ours.columns)]
+    unlike_of = {name: settings_unlike_k(group.setups[name]) for name in ks.index.unique("variant")}
     agreements = []
-    for unlike, rows in published.groupby("unlike", sort=False):
-        seeds = ours[rows.index].dropna().to_numpy()
+    for unlike in dict.fromkeys(unlike_of.values()):
+        variants = [name for name in unlike_of if unlike_of[name] == unlike]
+        values = ks[ks.index.isin(variants, level="variant")]
+        seeds = ours[values.index].dropna().to_numpy()  # (seeds, values)
         if len(seeds) < FEWEST_SEEDS:
             continue
-        counts = []
-        if len(seeds) > FEWEST_SEEDS:
-            for index, values in enumerate(seeds):
-                others = np.delete(seeds, index, axis=0)
-                counts.append(count_inside(values, others))
+        one_each = range(len(seeds)) if len(seeds) > FEWEST_SEEDS else []
         agreement = Agreement(
             n=len(seeds),
             unlike=unlike,
-            num_inside=count_inside(rows["value"].to_numpy(), seeds),
-            num_values=len(rows),
-            ours=counts,
+            num_inside=count_inside(values.to_numpy(), seeds),
+            num_values=len(values),
+            ours=[count_inside(seeds[i], np.delete(seeds, i, axis=0)) for i in one_each],
         )
         agreements.append(agreement)
     return agreements

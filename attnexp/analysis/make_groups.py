@@ -1,13 +1,12 @@
 """From the rows of runs to groups: runs that may be compared, with the names of their variants."""
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
 
 import pandas as pd
 
 from attnexp.analysis.endpoints import ENDPOINTS, Endpoint
 from attnexp.analysis.families import Family, differences_from, family_of_study
-from attnexp.analysis.group import Bits, Group
+from attnexp.analysis.group import RUN_COLUMNS, Answers, Group, Key
 from attnexp.analysis.kexue import k_rows_like
 from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
@@ -16,34 +15,37 @@ from attnexp.runs.manifest import Manifest
 from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
 
-RUN = ["variant", "seed"]
-"""What tells the runs of a group apart."""
-ABOUT = ["data", "protocol", *RUN, "run_id", "resample"]
+RUN = ["variant", "seed"]  # what tells the runs of a group apart
+ABOUT = ["data", "protocol", *RUN, "run_id"]
+Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
 
 
-def make_groups(runs: Sequence[RunRows], studies: Mapping[str, Manifest]) -> list[Group]:
-    """Groups of runs: only accuracies on one data set under one protocol may be compared. studies:
-    manifests by the `study` of runs. A record is a run as one study has it: `RunRows.record`."""
-    records = pd.DataFrame([run.record for run in runs])
-    records = records.drop_duplicates(["run_id", "study", "label"])
+def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
+    """Groups of runs: only accuracies on one data set under one protocol may be compared. A run
+    that several studies have is there once for each."""
+    run_of = {run.run_id: run for run in reversed(runs)}  # The first of several is taken.
+    entries = pd.DataFrame([run.columns for run in runs])
+    entries = entries.drop_duplicates(["run_id", "study", "label"])
     for key, study in studies.items():
-        if study.settings:  # A study knows its kind of seeds, which `seeds.init=0` may hide.
-            records.loc[records["study"] == key, "seed_kind"] = study.seed_kind
-    num_contents = records.groupby("source")["fingerprint"].nunique()
-    finished = set(records["run_id"])
+        # A config with `seeds.init=0` does not say which seeds differ between runs; a study does.
+        if study.settings:
+            entries.loc[entries["study"] == key, "seed_kind"] = study.seed_kind
+    num_contents = entries.groupby("source")["fingerprint"].nunique()
     groups = []
-    for _, own in records.groupby(["fingerprint", "n_test", "protocol"], sort=False):
-        data = _name_data(own["setup"], has_namesake=num_contents[own["source"].iloc[0]] > 1)
-        named = name_variants(own).assign(data=data)
-        planned = _list_planned(named, studies, finished)
-        groups.append(_make_group(named, planned, studies))
+    for _, own in entries.groupby(["fingerprint", "n_test", "protocol"], sort=False):
+        setups = [run_of[run_id].setup for run_id in own["run_id"]]
+        data = _name_data(setups, has_namesake=num_contents[own["source"].iloc[0]] > 1)
+        named = name_variants(own, run_of).merge(own, on="run_id").assign(data=data)
+        planned = _list_planned(named, studies, run_of.keys())
+        groups.append(_make_group(named, planned, run_of, studies))
     return groups
 
 
-def _name_data(setups: "pd.Series[Any]", *, has_namesake: bool) -> str:
-    """`imdb`, with the fingerprint where other runs read other contents under this name, and the
-    size, as in ` (2,000 + 500 texts)`, of a cut that all variants share."""
-    facts = setups.iloc[0].facts
+def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
+    """The name of the data set of these runs. Its fingerprint is added where other runs read other
+    contents under this name, its size, as in ` (2,000 + 500 texts)`, where it is a cut that all
+    variants share."""
+    facts = setups[0].facts
     name = str(facts["name"])
     if has_namesake:
         name += f" ({facts['fingerprint'][:8]})"
@@ -55,27 +57,28 @@ def _name_data(setups: "pd.Series[Any]", *, has_namesake: bool) -> str:
 
 
 def _make_group(
-    records: pd.DataFrame, planned: pd.DataFrame, studies: Mapping[str, Manifest]
+    entries: pd.DataFrame, planned: pd.DataFrame, run_of: Mapping[str, RunRows], studies: Studies
 ) -> Group:
-    """The group of all these records, which have a variant now. planned: from `_list_planned`."""
-    runs = records.drop_duplicates("run_id")
-    variants = runs.drop_duplicates("variant").set_index("variant")  # the first run of each
-    setups: dict[str, Setup] = variants["setup"].to_dict()
-    first = runs.iloc[0]
-    facts = first["setup"].facts  # of the data: all variants share those that are read here
-    epochs = pd.concat([*runs["epochs"]], keys=runs["run_id"], names=["run_id"])
-    epochs = runs[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
+    """The group of the runs of these entries, whose columns data and variant are filled. planned:
+    from `_list_planned`. run_of: the runs of all groups by id."""
+    frame = entries.drop_duplicates("run_id")
+    runs = [run_of[run_id] for run_id in frame["run_id"]]
+    variants = frame.drop_duplicates("variant").set_index("variant")  # the first run of each
+    setups = {variant: run_of[run_id].setup for variant, run_id in variants["run_id"].items()}
+    first = runs[0].setup
+    facts = first.facts  # of the data: all variants share those that are read here
+    points = ENDPOINTS[first.protocol]
+    epochs = pd.concat({run.run_id: run.epochs for run in runs}, names=["run_id"])
+    epochs = frame[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_epoch = _melt(epochs, ["epoch"], metrics)
-    points = ENDPOINTS[first["protocol"]]
     measured = _measure_endpoints(epochs, points)
-    largest_classes = [bits for bits in runs["largest_class"] if bits]
-    guess = unpack_bits(largest_classes[0], facts["n_test"]) if largest_classes else None
-    versions = {str(made): made for made_by in runs["made_by"] for made in made_by}
+    right, guess = _unpack_answers(measured, points, runs)
+    versions = {str(made): made for run in runs for made in run.made_by}
     return Group(
-        data=first["data"],
-        source=first["source"],
-        protocol=first["protocol"],
+        data=frame["data"].iloc[0],
+        source=facts["name"],
+        protocol=first.protocol,
         variants=list(setups),
         points=points,
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
@@ -86,14 +89,14 @@ def _make_group(
             for name, setup in setups.items()
         ),
         setups=setups,
-        right=_unpack_answers(measured, points, facts["n_test"]),
-        runs=runs[["variant", "seed", "run_id", "folder", "command"]],
+        right=right,
+        runs=frame[RUN_COLUMNS],
         made_by=list(versions.values()),
-        studies=[studies[key] for key in records["study"].unique() if key in studies],
+        studies=[studies[key] for key in entries["study"].unique() if key in studies],
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=guesses(facts.get("largest_class"), len(facts["classes"])),
         guess=guess,
-        sequential=frozenset(records.loc[records["sequential"], "variant"]),
+        sequential=frozenset(entries.loc[entries["sequential"], "variant"]),
         planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
     )
 
@@ -104,48 +107,35 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
     return long.dropna(subset="value").reset_index(drop=True)
 
 
-def _list_planned(
-    records: pd.DataFrame, studies: Mapping[str, Manifest], finished: Set[str]
-) -> pd.DataFrame:
-    """What the studies of these records planned for their group, finished or not: study, variant,
-    seed, and levels of two crossed factors, if any; the baselines first. finished: ids of the runs
-    of all groups."""
-    kinds = records.groupby("variant")["seed_kind"].transform("first")
-    # Rows of another kind than their variant's are runs that a later study has, too.
-    counted = records[records["seed_kind"] == kinds]
+def _list_planned(entries: pd.DataFrame, studies: Studies, finished: Set[str]) -> pd.DataFrame:
+    """What the studies of these entries planned for their group, finished or not: study, variant,
+    seed, and levels of two crossed factors, if any; the baselines first. Not runs on other data
+    sets, nor those that finished in another group. finished: ids of the runs of all groups."""
+    source = entries["source"].iloc[0]
+    # A run of two studies has its variant from the first. To a second that varies other seeds such
+    # runs do not count.
+    kinds = entries.groupby("variant")["seed_kind"].transform("first")
+    counted = entries[(entries["seed_kind"] == kinds) & entries["study"].isin(list(studies))]
     planned = []
     for key, own in counted.groupby("study", sort=False):
-        study = studies.get(str(key))
-        if study is not None:
-            planned += [(key, *row) for row in _planned_by(study, own, finished)]
+        study = studies[str(key)]
+        variant_of_run = dict(zip(own["run_id"], own["variant"], strict=True))
+        variant_of_label = dict(zip(own["label"], own["variant"], strict=True))
+        for run in study.runs:
+            data_sets = study.settings.get(run.variant) or [source]  # Older studies do not say.
+            is_in_other_group = run.run_id in finished and run.run_id not in variant_of_run
+            if source in data_sets and not is_in_other_group:
+                of_label = variant_of_label.get(run.variant, run.variant)  # if any run finished
+                variant = variant_of_run.get(run.run_id, of_label)
+                planned.append((key, variant, run.seed, study.variants[run.variant]))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
-
-
-def _planned_by(study: Manifest, records: pd.DataFrame, finished: Set[str]) -> Iterator[Any]:
-    """Variant, seed and levels of each run that a study planned for the group of its records: none
-    on other data sets, none that finished in another group, as on other contents of the data."""
-    variant_of_run = records.set_index("run_id")["variant"].to_dict()
-    variant_of_label = records.set_index("label")["variant"].to_dict()
-    source = records["source"].iloc[0]
-    for run in study.runs:
-        label = run.variant
-        data_sets = study.settings.get(label)  # Older studies do not say.
-        if data_sets and source not in data_sets:
-            continue
-        variant = variant_of_run.get(run.run_id)
-        if variant is None:
-            if run.run_id in finished:  # in another group
-                continue
-            variant = variant_of_label.get(label, label)  # of other runs of its label, if any
-        yield variant, run.seed, study.variants[label]
 
 
 def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[Family]:
     """The family of each study; then, for each kind of seeds, one of the variants that no study
     planned, compared with the first variant of this kind. seed_kinds: by variant."""
     families = []
-    planned_variants = planned.drop_duplicates(["study", "variant"])
-    for _, plan in planned_variants.groupby("study", sort=False):
+    for _, plan in planned.drop_duplicates(["study", "variant"]).groupby("study", sort=False):
         levels = plan.set_index("variant")["levels"]
         families.append(family_of_study(levels.to_dict()))
     for kind in seed_kinds.unique():
@@ -172,17 +162,20 @@ def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.D
 
 
 def _unpack_answers(
-    measured: pd.DataFrame, points: Sequence[Endpoint], num_texts: int
-) -> dict[tuple[str, str, str], Bits]:
-    """Which test texts are right, by variant, seed and endpoint; none where runs have other test
-    sets, as each seed may draw its own. Answers of another accuracy than the run's are not used."""
-    answers: dict[tuple[str, str, str], Bits] = {}
-    if measured["resample"].nunique(dropna=False) > 1:
-        return answers
+    measured: pd.DataFrame, points: Sequence[Endpoint], runs: Sequence[RunRows]
+) -> tuple[dict[Key, Answers], Answers | None]:
+    """Which test texts are right, by variant, seed and endpoint, and with the guess of the largest
+    class; none where runs have other test sets, as each seed may draw its own. Answers of another
+    accuracy than the run's are not used."""
+    right: dict[Key, Answers] = {}
+    if len({run.setup.config["seeds"].get("resample") for run in runs}) > 1:
+        return right, None
+    num_texts = runs[0].setup.facts["n_test"]
     on_test = [point.name for point in points if point.split == "test"]
     rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
     for row in rows.itertuples():
-        bits = unpack_bits(row.correct, num_texts)
-        if abs(bits.sum() - row.accuracy * num_texts) < 0.5:
-            answers[row.variant, row.seed, row.point] = bits
-    return answers
+        answers = unpack_bits(row.correct, num_texts)
+        if abs(answers.sum() - row.accuracy * num_texts) < 0.5:
+            right[row.variant, row.seed, row.point] = answers
+    largest_classes = [run.largest_class for run in runs if run.largest_class]
+    return right, unpack_bits(largest_classes[0], num_texts) if largest_classes else None

@@ -36,8 +36,8 @@ def read_results(
     the metric that is judged.
 
     A row has variant, seed and the metric of a run; or variant, seed, example and correct (1 or 0)
-    of an answer, whose metric is accuracy. lower: whether less is better. margin: smallest
-    difference that matters, in the unit that `_make_spec` says. baseline: the first variant if
+    of an answer, whose metric is accuracy. lower: whether less is better. margin: the smallest
+    difference that matters, in points or in the metric's own unit. baseline: the first variant if
     None. A column `data` is one of data sets where none is called `dataset`. sequential: whether
     seeds were added because of results. Raises `UserError`.
     """
@@ -53,20 +53,15 @@ def read_results(
     unused = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
     in_run = _list_differing(unused, keys)
-    _refuse_rows(rows[keys.duplicated()], f"repeats a run; rows of one run differ in: {in_run}")
-    rows, spec = _make_spec(metric, rows, lower, margin)
+    hint = f"; rows of one run differ in: {in_run}" if in_run else ""
+    _refuse_rows(rows[keys.duplicated()], f"repeats a run{hint}")
+    rows, spec = _as_shares(rows, metric, lower)
+    spec = replace(spec, margin=_choose_margin(spec, margin))
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)
     groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
-    notes = groups[0].notes
-    in_variant = _list_differing(unused, rows[["data", "variant"]])
-    if in_variant:
-        notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
-    if len(rows) < len(cells):
-        num_empty = len(cells) - len(rows)
-        notes.append(f"Left out: {num_empty:,} rows with an empty {metric}.")
-    if spec.higher_is_better and metric not in METRIC_OF_COLUMN:
-        notes.append(f"More of {metric} is better, unless you add --lower.")
+    notes = _list_notes(unused, rows, spec, num_left_out=len(cells) - len(rows))
+    groups[0] = replace(groups[0], notes=[*groups[0].notes, *notes])
     return groups, spec
 
 
@@ -118,13 +113,25 @@ def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
     return join_names(num_values.columns[num_values.gt(1).any()])
 
 
-def _make_spec(
-    name: str, rows: pd.DataFrame, lower: bool, margin: float | None
-) -> tuple[pd.DataFrame, MetricSpec]:
-    """The rows, with shares in place of per cent, and how their metric is judged. Where more is
-    better, values all in 0 to 1 are shares, and others of a metric that we know as a share are per
-    cent: both are shown in %, with a margin in points, 0.25 if None. All others need a margin, in
-    their own unit. Raises `UserError`."""
+def _list_notes(
+    unused: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec, num_left_out: int
+) -> list[str]:
+    """Notes on what is not used of a table, and on a direction that nobody gave."""
+    notes = []
+    in_variant = _list_differing(unused, rows[["data", "variant"]])
+    if in_variant:
+        notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
+    if num_left_out:
+        notes.append(f"Left out: {num_left_out:,} rows with an empty {metric.name}.")
+    if metric.higher_is_better and metric.name not in METRIC_OF_COLUMN:
+        notes.append(f"More of {metric.name} is better, unless you add --lower.")
+    return notes
+
+
+def _as_shares(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
+    """The rows, with shares in place of per cent, and their metric. Where more is better, values
+    all in 0 to 1 are shares, and others of a metric that we know as a share are per cent. Raises
+    `UserError` where these are mixed."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     more_is_better = known.higher_is_better and not lower
     values = rows["value"]
@@ -134,16 +141,20 @@ def _make_spec(
         is_wrong = ~values.between(1, 100)
         _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
         rows = rows.assign(value=values / 100)
-    spec = MetricSpec(name=name, is_share=is_share, higher_is_better=more_is_better)
-    request = f"Give --margin, the smallest difference of {name} that matters, in"
-    if is_share:
-        if margin is None:
-            return rows, spec
-        if margin <= SMALLEST_MARGIN:
-            raise UserError(f"{request} points (half a point is 0.5).")
-    elif margin is None or margin <= 0:
+    return rows, replace(known, name=name, is_share=is_share, higher_is_better=more_is_better)
+
+
+def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
+    """The margin in the metric's own unit. It is given in points for a share, 0.25 if None, and in
+    the metric's own unit for all others, which need one. Raises `UserError`."""
+    request = f"Give --margin, the smallest difference of {metric.name} that matters, in"
+    if not metric.is_share and (margin is None or margin <= 0):
         raise UserError(f"{request} its unit.")
-    return rows, replace(spec, margin=margin / spec.unit)
+    if margin is None:
+        return metric.margin
+    if metric.is_share and margin <= SMALLEST_MARGIN:
+        raise UserError(f"{request} points (half a point is 0.5).")
+    return margin / metric.unit
 
 
 def _make_group(

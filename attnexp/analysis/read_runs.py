@@ -19,27 +19,27 @@ from attnexp.base.files import reading
 from attnexp.runs import find, store
 from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
+LeftOut = Callable[[str], object]  # gets a message
 METADATA = b"attnexp"
 """A published file has a row for each run and epoch. Under this key its schema holds JSON, made by
 `docs/publish.py`: the study, and what the runs of a variant share."""
 
 
-def load_groups(
-    paths: Sequence[Path], left_out: Callable[[str], object] = progress.note
-) -> list[Group]:
-    """Groups of run folders, study folders and published files, with or without `.parquet`.
+def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
+    """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
     left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can."""
     runs = []
     studies = {}
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
-        if not file.is_file():
+        is_published = file.is_file()
+        if not is_published:
             find.check_folder(path)
         read: list[RunRows] = []
         study: Manifest | None = None  # After an error both stay empty.
         with store.leaving_out(path, messages.append):
-            if file.is_file():
+            if is_published:
                 read, study = _load_published(file, str(path))
             else:
                 read, study = _load_folder(path, messages.append)
@@ -55,9 +55,7 @@ def load_groups(
     return make_groups(runs, studies)
 
 
-def _load_folder(
-    folder: Path, left_out: Callable[[str], object]
-) -> tuple[list[RunRows], Manifest | None]:
+def _load_folder(folder: Path, left_out: LeftOut) -> tuple[list[RunRows], Manifest | None]:
     """The finished runs of a folder, and its study, whose key is the folder. Without a study
     `find.load_runs` gives no labels. Raises `UserError`."""
     study = load_manifest(folder)
@@ -73,6 +71,8 @@ def _load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
         tree = json.loads((table.schema.metadata or {})[METADATA])
+        if declaration := tree.get("declaration"):  # An earlier version wrote this file.
+            tree |= {"sequential": True, "margin": declaration["margin"]}
         runs = _read_runs(table.to_pandas(), tree, study)
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
         # Older files lack some fields.
@@ -82,27 +82,27 @@ def _load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
 
 def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[RunRows]:
     """The runs of the rows of a file. tree: its metadata."""
-    setups = {}
+    setup_of = {}
     for entry in tree["shared"]:
         setup = Setup(config=entry["config"], facts=entry["data"], code=entry["code"])
-        setups[setup.facts["name"], setup.protocol, entry["variant"]] = setup
+        setup_of[entry["variant"], setup.facts["name"], setup.protocol] = setup
     made_by = [{key: made.get(key) for key in MADE_BY} for made in tree["made_by"]]
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
     stored = tree.get("largest_class", {})
     largest_classes = {data: base64.b64decode(bits) for data, bits in stored.items()}
-    keys = ["run_id", "seed", "data", "protocol", "variant"]
+    keys = ["run_id", "seed", "variant", "data", "protocol"]
     runs = []
-    for (run_id, seed, data, protocol, label), epochs in frame.groupby(keys, sort=False):
+    for (run_id, seed, label, data, protocol), epochs in frame.groupby(keys, sort=False):
         run = RunRows(
             run_id=run_id,
             label=label,
             study=study,
             seed=seed,
-            setup=setups[data, protocol, label],
+            setup=setup_of[label, data, protocol],
             epochs=epochs[["epoch", "correct", *metrics]],
             largest_class=largest_classes.get(data, b""),
             made_by=made_by,
-            sequential=tree.get("sequential", tree.get("declaration") is not None),
+            sequential=tree.get("sequential", False),  # Older files lack it.
         )
         runs.append(run)
     return runs

@@ -36,22 +36,9 @@ class Setup:
         return str(self.config["train"]["protocol"])
 
     @cached_property
-    def record(self) -> dict[str, Any]:
-        """What `make_groups` tells groups apart by, and variants: key, and seed_kind, the source of
-        chance that differs between runs, `seed` or those of `seeds.` that a config sets, such as
-        `seeds.init`. Runs of different kinds are never pooled."""
-        vectors = self.facts.get("vectors")
-        seeds = self.config["seeds"]
-        seed_kinds = [f"seeds.{name}" for name, number in seeds.items() if number is not None]
-        return {
-            "protocol": self.protocol,
-            "source": self.facts["name"],
-            "fingerprint": self.facts["fingerprint"],
-            "n_test": self.facts["n_test"],
-            "key": json.dumps([self.settings, self.code, vectors], sort_keys=True),
-            "seed_kind": " ".join(seed_kinds) or "seed",
-            "resample": seeds.get("resample"),
-        }
+    def key(self) -> str:
+        """What the runs of a variant share: settings, code and word vectors."""
+        return json.dumps([self.settings, self.code, self.facts.get("vectors")], sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +60,27 @@ class RunRows:
     command: str = ""
 
     @property
-    def record(self) -> dict[str, Any]:
-        """Its fields, and what belongs together."""
-        return vars(self) | self.setup.record
+    def columns(self) -> dict[str, Any]:
+        """Its row in the frame by which `make_groups` tells groups and variants apart. seed_kind:
+        `seed`, or the sources of chance that have seeds of their own, such as `seeds.init`."""
+        seeds = self.setup.config["seeds"]
+        own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]
+        return {
+            "run_id": self.run_id,
+            "study": self.study,
+            "label": self.label,
+            "num_departures": self.num_departures,
+            "seed": self.seed,
+            "seed_kind": " ".join(own_seeds) or "seed",
+            "key": self.setup.key,
+            "sequential": self.sequential,
+            "protocol": self.setup.protocol,
+            "source": self.setup.facts["name"],
+            "fingerprint": self.setup.facts["fingerprint"],
+            "n_test": self.setup.facts["n_test"],
+            "folder": self.folder,
+            "command": self.command,
+        }
 
 
 def as_rows(run: Run, study: str = "") -> RunRows:

@@ -57,8 +57,7 @@ def report(
 
     Example: attnexp report outputs/blog --html blog.html --run outputs/runs/RUN
     """
-    from attnexp.analysis.answer import compare
-    from attnexp.analysis.metrics import choose_metric
+    from attnexp.analysis.answer import choose_metric, compare
     from attnexp.analysis.read_runs import load_groups
 
     if not html and not figure and (run or show != "curves"):

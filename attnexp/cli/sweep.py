@@ -32,7 +32,7 @@ def sweep(
 
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
     """
-    from attnexp.analysis.metrics import choose_metric
+    from attnexp.analysis.answer import choose_metric
     from attnexp.base import progress
     from attnexp.sweeps import display, executors, sequential, tuning
     from attnexp.sweeps.folder import assign_folder

@@ -9,8 +9,7 @@ import pandas as pd
 from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
 from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
-from attnexp.analysis.kexue import METRICS as K_METRICS
-from attnexp.analysis.kexue import settings_unlike_k
+from attnexp.analysis.kexue import K_METRICS, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base.errors import UserError
 from attnexp.report import TableName

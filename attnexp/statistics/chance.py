@@ -27,9 +27,9 @@ def bound_by_means(values: NDArray[np.floating], guess: float, num_texts: int) -
     """Lower bound of the mean of values (n seeds,) minus that of the guess, for other seeds and
     texts, where no answers are stored. The values are accuracies, or are treated like them.
 
-    The variance of D over texts is the mean of D² minus excess². D² is 1 where exactly one of both
-    is right, so at most where one of them is wrong: in a share 2 - mean - guess of the texts. The
-    degrees of freedom are Satterthwaite's, as in `crossed`; those of texts count as infinite.
+    The variance of D over texts is the mean of D² minus excess². D² is 1 where one of both is right
+    and the other wrong, in a share of the texts that is at most (1 - mean) + (1 - guess). Degrees
+    of freedom are Satterthwaite's, as in `crossed`; those of texts count as infinite.
     """
     n = len(values)
     mean = float(values.mean())

@@ -30,10 +30,10 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     """The t interval of the mean of D (S, E) at confidence 1 - alpha / m; None below two seeds or
     texts, and where nothing varies.
 
-    Components of variance are those of a two-way analysis of variance, at least 0. With the mean
-    squares MS their sum is (MS_seed + MS_text - MS_rest) / (S E), whose degrees of freedom are
-    Satterthwaite's ("An Approximate Distribution of Estimates of Variance Components", Biometrics
-    Bulletin 2, 1946). `docs/statistics.md` has its simulated coverage.
+    Components of variance are those of a two-way analysis of variance, at least 0. With its mean
+    squares MS the variance of the mean is (MS_seed + MS_text - MS_rest) / (S E) where none is 0.
+    The degrees of freedom are Satterthwaite's ("An Approximate Distribution of Estimates of
+    Variance Components", Biometrics Bulletin 2, 1946). `docs/statistics.md` has simulated coverage.
     """
     s, e = d.shape
     if min(s, e) < 2:

@@ -15,6 +15,7 @@ HELPS = "helps"
 HURTS = "hurts"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
+TOO_FEW = "too few"  # seeds, or data sets
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
 
 
@@ -25,6 +26,7 @@ class MetricSpec:
     name: str = "accuracy"
     is_share: bool = True  # so that tables show it in %, and differences in percentage points
     higher_is_better: bool = True
+    counts_texts: bool = False  # whether one of n texts moves it by about 1 / n
     margin: float = MARGIN  # smallest difference that matters, in the metric's own unit
 
     @property
@@ -52,17 +54,16 @@ class Verdict(NamedTuple):
 def judge_interval(
     interval: Interval, metric: MetricSpec, texts: Bounds | None = None, *, counted: str = "seeds"
 ) -> Verdict:
-    """The verdict of where the interval for other seeds lies: equivalent within ± margin, helps or
-    hurts beyond 0, else undecided; too few of what n counts below three, and where the interval has
-    no ends.
+    """The verdict on a difference. It is equivalent where the interval for other seeds lies within
+    ± margin, helps or hurts where it leaves out 0, else undecided; too few of what n counts below
+    three, and where the interval has no ends.
 
-    texts: the interval for other seeds and texts. Where it is not known, or lies elsewhere, "on
-    these texts" is added. Words of helps and hurts add "by at least 0.25 points" if the interval
-    for other texts lies beyond the margin, or that for other seeds where the verdict is on these
-    texts only.
+    texts: the interval for other seeds and texts. Where it has another verdict or is not known, "on
+    these texts" is added. Words of helps and hurts add "by at least 0.25 points" where an interval
+    lies beyond the margin: `texts`, or that for other seeds if "on these texts" is added.
     """
     if interval.n < FEWEST_SEEDS or math.isinf(interval.low):
-        too_few = f"too few {counted}"
+        too_few = f"{TOO_FEW} {counted}"
         return Verdict(too_few, too_few)
     bounds = interval.bounds
     word = _locate(bounds, metric)

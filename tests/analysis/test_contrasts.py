@@ -13,7 +13,7 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.contrasts import Difference, contrasts_with_m
 from attnexp.analysis.families import difference, family_of_study
 from attnexp.analysis.group import Group
-from attnexp.analysis.metrics import ACCURACY
+from attnexp.analysis.metrics import ACCURACY, BY_NAME
 from attnexp.analysis.read_results import read_results
 from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.intervals import anytime_interval, t_interval
@@ -25,13 +25,13 @@ NONE = [0.79, 0.80, 0.78, 0.79]
 PE = [0.82, 0.83, 0.80, 0.82]
 ROTARY = [0.79, 0.81, 0.78, 0.78]
 BY_CHANCE = "neither is shown to be above chance"
+FEW = "too few seeds"
 
 
 def table(metric: str = "accuracy", /, **values: ArrayLike) -> pd.DataFrame:
     """Values of variants, seed by seed."""
     wide = pd.DataFrame(values).rename_axis("seed")
-    long = wide.melt(var_name="variant", value_name=metric, ignore_index=False)
-    return long.reset_index()
+    return wide.melt(var_name="variant", value_name=metric, ignore_index=False).reset_index()
 
 
 def group(**values: ArrayLike) -> Group:
@@ -93,19 +93,23 @@ def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored() -> None:
     assert (row.texts, row.texts_n, row.verdict) == (None, 0, "helps on these texts")
 
 
-def test_variants_with_the_same_texts_right_have_no_verdict() -> None:
-    right, _ = random_answers(4)
-    row = differences(answered(a=right, b=right))["b"]
+def test_two_variants_with_the_same_texts_right_have_no_verdict_on_accuracy() -> None:
+    right, better = random_answers(4)
+    same = answered(a=right, b=right)
+    row = differences(same)["b"]
     assert (row.words, row.verdict) == ("the same texts are right", "")
+    f1 = replace(same, endpoints=same.endpoints.assign(metric="macro_f1"))
+    assert differences(f1, BY_NAME["macro_f1"])["b"].verdict
+    four = answered(none_raw=right, none_big=right, pe_raw=better, pe_big=better)
+    rows = differences(replace(four, families=[family_of_study(FACTORS)]))
+    assert rows["pe_big − none_big"].verdict  # Its weighted sums are 0 all the same.
 
 
 @pytest.mark.parametrize(
     ("planned", "reason", "verdict"),
     [("012345678", "4 of 9 seeds finished", ""), ("01234567", "", "helps on these texts")],
 )
-def test_there_is_no_verdict_on_less_than_half_a_study(
-    planned: str, reason: str, verdict: str
-) -> None:
+def test_less_than_half_a_study_has_no_verdict(planned: str, reason: str, verdict: str) -> None:
     whole = group(none=NONE, pe=PE)
     whole.planned.update(none=[*planned], pe=[*planned])
     row = differences(whole)["pe"]
@@ -181,8 +185,7 @@ def test_a_difference_of_two_studies_has_the_wider_of_their_intervals() -> None:
 
 
 def data_set(name: str, lift: float) -> Group:
-    lifted = group(none=NONE, pe=np.add(PE, lift), rotary=ROTARY)
-    return replace(lifted, data=name, source=name)
+    return replace(group(none=NONE, pe=np.add(PE, lift), rotary=ROTARY), data=name, source=name)
 
 
 THREE = [data_set("first", 0.0), data_set("second", 0.01), data_set("third", 0.03)]
@@ -197,15 +200,15 @@ def test_the_mean_over_data_sets_is_a_difference_in_the_family_of_its_study() ->
     assert row.interval == pytest.approx(interval)
     assert row.next == pytest.approx(next_bounds)
     assert (row.m, row.data) == (2, "mean over 3")
-    cut = replace(THREE[1], source="first")
-    assert compare([THREE[0], cut], ACCURACY).means == []
+    assert compare([THREE[0], replace(THREE[1], source="first")], ACCURACY).means == []
 
 
 def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() -> None:
     *two, third = THREE
     at_chance = replace(third, chance={"accuracy": 0.99}, num_texts={"result": 100})
     few = replace(third, endpoints=third.endpoints.query("seed < '2'"))
-    for left_out, reason in ((at_chance, BY_CHANCE), (few, "too few seeds")):
+    early = replace(third, sequential=frozenset(third.variants))  # with four seeds
+    for left_out, reason in ((at_chance, BY_CHANCE), (few, FEW), (early, FEW)):
         answer = compare([*two, left_out], ACCURACY)
         row = answer.means[0]
         assert (row.interval.n, row.verdict) == (2, "too few data sets")

@@ -65,9 +65,8 @@ def test_a_published_study_equals_its_folder(
 
 def test_results_have_a_column_for_every_setting_that_varies() -> None:
     for frame in attnexp.results(PUBLISHED / "position_x_scale"):
-        settings = frame[["variant", "model.score.scale", "position"]]
-        assert len(settings.drop_duplicates()) == 4
-        assert {*settings["position"]} == {"none", "sinusoidal"}
+        assert len(frame[["variant", "model.score.scale", "position"]].drop_duplicates()) == 4
+        assert {*frame["position"]} == {"none", "sinusoidal"}
         assert {*frame["seed"]} == {*range(100, 120)}
         assert "train.lr" not in frame
 
@@ -95,9 +94,8 @@ def test_ks_values_are_counted_for_each_set_of_settings_that_differ_from_his() -
 def test_two_seeds_cannot_say_where_ks_values_would_lie() -> None:
     (group,) = load_groups([PUBLISHED / "blog"])
     three = group.epochs.query("seed <= '102'")
-    two = three.query("seed != '102'")
     assert len(agreements_with_k(replace(group, epochs=three))) == 1
-    assert agreements_with_k(replace(group, epochs=two)) == []
+    assert agreements_with_k(replace(group, epochs=three.query("seed != '102'"))) == []
 
 
 @pytest.mark.parametrize(

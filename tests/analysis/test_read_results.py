@@ -14,6 +14,7 @@ from scipy import stats
 
 import attnexp
 from attnexp.analysis.answer import compare
+from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.statistics.verdict import MetricSpec
 
@@ -84,7 +85,7 @@ def test_options_name_the_columns_and_a_column_separates_data_sets(column: str) 
 
 
 def test_answers_by_example_make_an_accuracy() -> None:
-    examples = pd.DataFrame({"example": range(10)})
+    examples = pd.Series(range(10), name="example")
     frame = FRAME.drop(columns="accuracy").merge(examples, how="cross")
     frame["seed"] = frame["seed"].astype(float)
     frame["correct"] = frame.eval("example < 5 or variant == 'b' and example < 8")
@@ -102,8 +103,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
 def test_what_is_not_used_or_has_no_pair_is_named() -> None:
     frame = FRAME.assign(lr=0.1, status=[*"yyyyyyyn"], width=[*"44448888"])
     empty = FRAME.assign(accuracy=np.nan)  # as Lightning's csv alternates
-    alone = FRAME[:1].assign(variant="c", seed=4)
-    groups, metric = read_results(pd.concat([frame, empty, alone]))
+    groups, metric = read_results(pd.concat([frame, empty, FRAME[:1].assign(variant="c", seed=4)]))
     assert groups[0].notes == [
         "c shares no seed with a, so no difference.",
         "Not used: status. A column dataset separates data sets.",
@@ -120,9 +120,9 @@ LESS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.
 @pytest.mark.parametrize(
     ("frame", "options", "expected"),
     [
-        (FRAME, {}, MetricSpec(margin=0.0025)),
-        (FRAME, {"margin": 0.5}, MetricSpec(margin=0.005)),
-        (PER_CENT, {}, MetricSpec(margin=0.0025)),
+        (FRAME, {}, ACCURACY),
+        (FRAME, {"margin": 0.5}, replace(ACCURACY, margin=0.005)),
+        (PER_CENT, {}, ACCURACY),
         (RUNS, {"metric": "auc"}, MetricSpec(name="auc", margin=0.0025)),
         (RUNS, LOSS, LESS),
         (RUNS, LOSS | {"metric": "auc", "lower": True}, replace(LESS, name="auc")),
@@ -147,6 +147,7 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
         (FRAME.assign(seed=range(8)), {}, "a and another of a, b must share a seed"),
         (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, "Row 9 .*a, 0.*differ in: loss"),
+        (pd.concat([FRAME, FRAME[:1]]), {}, r"Row 9 .*a, 0, 0.8\) repeats a run\.$"),
         (FRAME.replace({"seed": {2: None}}), {}, "Row 3 .*has an empty cell"),
         (FRAME.assign(accuracy="80 %"), {}, "Row 1 .*80 %.*no number as accuracy"),
         (FRAME.assign(accuracy="inf"), {}, "inf.*no number"),

@@ -210,7 +210,6 @@ def test_a_damaged_run_is_left_out(
 @pytest.mark.parametrize(("num_right", "num_used"), [(19_999, 0), (20_000, 2)])
 def test_answers_of_another_accuracy_are_not_used(num_right: int, num_used: int) -> None:
     answered = as_rows(run("a"))
-    right = np.arange(25_000) < num_right
-    answered.epochs["correct"] = [np.packbits(right).tobytes()]
+    answered.epochs["correct"] = [np.packbits(np.arange(25_000) < num_right).tobytes()]
     (group,) = make_groups([answered], {})
     assert len(group.right) == num_used

@@ -14,8 +14,7 @@ from attnexp.statistics.crossed import crossed
 def test_the_bound_by_answers_is_that_of_a_one_sided_interval(n: int, e: int, seed: int) -> None:
     d = np.random.default_rng(seed).integers(-1, 2, size=(n, e)).astype(float)
     interval = crossed(d, m=0.5)  # type: ignore[arg-type]
-    expected = interval.low if interval else d.mean()
-    assert bound_by_answers(d) == pytest.approx(expected)
+    assert bound_by_answers(d) == pytest.approx(interval.low if interval else d.mean())
 
 
 @pytest.mark.parametrize("n", [1, 3])
