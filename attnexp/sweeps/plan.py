@@ -55,7 +55,8 @@ class Sweep:
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
-    variants: dict[str, dict[str, str]]  # by label, baseline first: two factors' levels, or {}
+    variants: dict[str, dict[str, str]]
+    """Levels of two crossed factors by label, the baseline first; {} for fewer or more factors."""
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -78,23 +79,21 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
             executor_words.append(word)
         else:
             run_words.append(word)
-    if "study" in chosen:
-        study = load_study(chosen["study"])
-        title = Path(chosen["study"]).stem
+    study = load_study(chosen["study"]) if "study" in chosen else None
+    if study:
         run_words = [*study.overrides, *run_words]
+    # The words of one variant may cross seeds with these, as in study=variance.
+    _check_seeds(run_words)
+    if study:
+        title = Path(chosen["study"]).stem
         planned = _expand_study(study, title, run_words)
     else:
-        axes = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
+        axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         planned = _expand_axes(run_words)
-    _check_seeds(run_words)
-    usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
-    name = chosen.get("name", usual_name)
-    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
     variants, jobs = _plan_jobs(planned)
+    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
+    _check_name(name)
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
@@ -116,23 +115,32 @@ def command_of(words: Sequence[str], metric: MetricSpec) -> str:
     return shlex.join(["attnexp", "sweep", *words, *options])
 
 
-def _varied_keys(words: Sequence[str]) -> list[str]:
+def varied_keys(words: Sequence[str]) -> list[str]:
+    """Keys of the axes that have several values."""
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
 def _check_seeds(words: Sequence[str]) -> None:
     """Raise `UserError` for words that vary two sources of chance."""
-    seeds = list(filter(is_seed, _varied_keys(words)))
+    seeds = list(filter(is_seed, varied_keys(words)))
     if len(seeds) > 1:
         crossed = " and ".join(seeds)
         raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+
+
+def _check_name(name: str) -> None:
+    """Raise `UserError` for a name that cannot be that of a sweep's folder."""
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
 
 
 class Variant(NamedTuple):
     """A variant on a data set."""
 
     label: str  # empty where neither a study nor an axis names it
-    factors: dict[str, str]  # its level of each factor
+    levels: dict[str, str]  # by factor
     configs: list[RunConfig]  # of its runs, which differ in seed
 
 
@@ -154,7 +162,7 @@ def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
     axes = expand(words)
     seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
     choices = [axis for axis in axes if axis not in seeds]
-    compared_keys = set(_varied_keys(words)) - {"data"}
+    compared_keys = set(varied_keys(words)) - {"data"}
     for chosen in itertools.product(*choices):
         compared = [word for word in chosen if key_of(word) in compared_keys]
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
@@ -163,20 +171,23 @@ def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
 
 
 def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
-    """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two are the same."""
+    """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two variants are the
+    same, or two data sets have one name."""
     variants = {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    labels: dict[str, str] = {}  # by all that acts in the first run of a variant
-    for name, factors, configs in planned:
-        first = configs[0]
-        label = name or default_label(to_dict(first))
+    label_of: dict[str, str] = {}  # by all that acts in the first run of a variant
+    for variant in planned:
+        first = variant.configs[0]
+        label = variant.label or default_label(to_dict(first))
         # Variants may differ in what `settings` leaves out, such as seeds or files.
         acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
-        duplicate = labels.setdefault(acting, label)
-        if duplicate != label:
-            raise UserError(f"'{duplicate}' and '{label}' are the same run. Leave one of them out.")
-        variants[label] = factors if len(factors) == 2 else {}  # Two factors are crossed.
-        for config in configs:
+        other = label_of.setdefault(acting, label)
+        if other != label:
+            raise UserError(f"'{other}' and '{label}' are the same run. Leave one of them out.")
+        variants[label] = variant.levels if len(variant.levels) == 2 else {}
+        for config in variant.configs:
             job = Job(config=config, label=label)
-            jobs[str(job)] = job
+            if jobs.setdefault(str(job), job).config != config:
+                title = config.data.title
+                raise UserError(f"Two data sets are called {title}. Give each a sweep of its own.")
     return variants, list(jobs.values())
