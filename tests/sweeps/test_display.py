@@ -19,7 +19,7 @@ def test_each_run_is_told_in_a_line(tmp_path: Path, capsys: Capture) -> None:
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
     final = replace(row(1, 0.8431), examples_per_second=2310.4)
     run = but(result("", 0, [0.5]), final=final, wall_seconds=45.2)
-    entries[0].before = True
+    entries[0].finished_before = True
     entries[0].outcome = entries[1].outcome = run
     entries[2].outcome = "the loss is nan"
     display = SweepDisplay()

@@ -93,7 +93,7 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
     assert [*study.variants] == variants
     run_sweep(study)
     assert {job.config.train.protocol for job in study.jobs} == {"blog"}
-    assert all(entry.before for entry in (*scan(tuning.search), *scan(study)))
+    assert all(entry.finished_before for entry in (*scan(tuning.search), *scan(study)))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "blog_tuning", "blog_tuned"}
 
 
