@@ -11,13 +11,14 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.rows import as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.config.schema import is_seed
 from attnexp.config.words import key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec, is_decided
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.plan import Sweep, plan, varied_keys
 from attnexp.sweeps.schedule import Observer, SweepEntry, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
@@ -29,8 +30,8 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     runs.sort(key=lambda run: order.index(run.label))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
     without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
-    study = manifest_of(sweep, without_ids)
-    groups = make_groups(rows, {"": study})
+    manifest = manifest_of(sweep, without_ids)
+    groups = make_groups(rows, {"": manifest})
     return compare(groups, sweep.metric)
 
 
@@ -39,6 +40,8 @@ def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> S
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
     if "seed" not in map(key_of, words):
+        if any(map(is_seed, varied_keys(words))):
+            raise UserError("--until decided varies seed. Give other seeds one value, or none.")
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
     configs = [job.config for job in sweep.jobs]
