@@ -99,7 +99,7 @@ class Executor:
         raise NotImplementedError
 
     def wait(self, running: Futures) -> None:
-        """Wait until a job has ended, or for half a second. Some executors complete futures here."""
+        """Wait until a job ends, or for half a second. Some executors complete futures here."""
         if running:
             futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
         else:
