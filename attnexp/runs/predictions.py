@@ -41,22 +41,27 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
         return safetensors.numpy.load((run.path / name).read_bytes())
 
 
-def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Bits (n,) as bytes: eight each by `numpy.packbits`, then compressed by zlib."""
-    content = zlib.compress(np.packbits(bits).tobytes())
-    return np.frombuffer(bytearray(content), np.uint8)  # Torch warns of memory that is read-only.
+def pack_bits(bits: NDArray[np.bool_]) -> bytes:
+    """Bits (n,) as bytes, eight in each."""
+    return np.packbits(bits).tobytes()
 
 
 def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
-    """Bits (n,) from the bytes of `numpy.packbits`, which zlib has decompressed."""
+    """The bits (n,) that `pack_bits` was given."""
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
     return bits.astype(bool)
+
+
+def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Bits (n,) as `pack_bits` gives them, compressed by zlib."""
+    content = zlib.compress(pack_bits(bits))
+    return np.frombuffer(bytearray(content), np.uint8)  # Torch warns of memory that is read-only.
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), at `final` or `chosen`; at `best`, one epoch
     for all seeds, none are stored. Raises `UserError` if they cannot be read."""
-    logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
+    logits, labels = {"final": (FINAL, VAL_LABELS), "chosen": (TEST, TEST_LABELS)}[point]
     with reading(run.path / FILE, "Train again."):  # An array may be missing.
         arrays = load_arrays(run, FILE)
         return arrays[logits], arrays[labels]
@@ -70,7 +75,7 @@ def most_probable(logits: Any) -> Any:
 
 def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
     """Which texts of the test set a run had right, by epoch (of a holdout run after the chosen one
-    alone), and which are of its largest class, as bits (`numpy.packbits`). Empty where a run has no
+    alone), and which are of its largest class, as `pack_bits` gives them. Empty where a run has no
     predictions; raises `UserError` if they cannot be read."""
     if not (run.path / FILE).exists():
         return {}, b""
@@ -79,7 +84,7 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
         if TEST in arrays:
             labels = arrays[TEST_LABELS]
             is_right = most_probable(arrays[TEST]) == labels
-            right = {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
+            right = {run.result.own_best.epoch: pack_bits(is_right)}
         else:
             labels = arrays[VAL_LABELS]
             right = {}
@@ -88,4 +93,4 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
                     epoch = int(name.removeprefix(CORRECT))
                     right[epoch] = zlib.decompress(packed.tobytes())
         is_largest = labels == np.bincount(labels.astype(int)).argmax()
-        return right, np.packbits(is_largest).tobytes()
+        return right, pack_bits(is_largest)
