@@ -29,9 +29,9 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     for path, variant in found:
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
-                is_sequential = sequential.get(path.name, False)
                 result = store.load_result(path)
-                runs.append(Run(path=path, result=result, label=variant, sequential=is_sequential))
+                adds_seeds = sequential.get(path.name, False)
+                runs.append(Run(path=path, result=result, variant=variant, sequential=adds_seeds))
     return runs
 
 

@@ -20,7 +20,6 @@ import torch
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
-from attnexp.config.options import Tree
 from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
 from attnexp.data.encode import last_read
 from attnexp.runs.labels import departures, known_defaults
@@ -30,6 +29,7 @@ from attnexp.training.run import train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
+Cache = dict[Any, Any]
 
 CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 """How processes start. A fork of this process, which used torch's threads, may hang. On Linux a
@@ -46,7 +46,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
     while True:
         try:
             path, result = train_run(job.config)
-            return Run(path=path, result=result, label=job.label)
+            return Run(path=path, result=result, variant=job.label)
         except Busy:
             time.sleep(1)
         except (UserError, RunFailed) as error:
@@ -194,11 +194,7 @@ class SideBySide(Executor):
 
 
 def _work(
-    job: bytes,
-    pipe: Connection,
-    environment: dict[str, str],
-    datasets: dict[Any, Any],
-    defaults: dict[tuple[str, ...], Tree],
+    job: bytes, pipe: Connection, environment: dict[str, str], datasets: Cache, defaults: Cache
 ) -> None:
     """Train a pickled job in a process of its own. datasets, defaults: caches of the sweep's."""
     threading.Thread(target=_end_with_parent, daemon=True).start()

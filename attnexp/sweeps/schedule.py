@@ -128,7 +128,7 @@ def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observe
 
 def _load(entry: SweepEntry) -> None:
     result = store.load_result(entry.path)
-    entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
+    entry.outcome = Run(path=entry.path, result=result, variant=entry.job.label)
 
 
 def _start_runs(

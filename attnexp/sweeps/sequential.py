@@ -27,7 +27,7 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     """The answer of these runs of a sweep; those that failed are missing."""
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     order = list(sweep.variants)
-    runs.sort(key=lambda run: order.index(run.label))
+    runs.sort(key=lambda run: order.index(run.variant))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
     without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
     manifest = manifest_of(sweep, without_ids)

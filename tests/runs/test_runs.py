@@ -123,8 +123,8 @@ def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
     write(tmp_path, "1-x")
     manifest.record_runs(tmp_path / "one", study_of(("a", 0, "1-x"), ("twin", 0, "1-x")))
     manifest.record_runs(tmp_path / "two", study_of(("b", 0, "1-x")))
-    assert [run.label for run in find.load_runs(tmp_path / "one")] == ["a", "twin"]
-    assert [run.label for run in find.load_runs(tmp_path / "two")] == ["b"]
+    assert [run.variant for run in find.load_runs(tmp_path / "one")] == ["a", "twin"]
+    assert [run.variant for run in find.load_runs(tmp_path / "two")] == ["b"]
     write_file(tmp_path / "damaged" / manifest.FILE, "{")  # It is not in the folder out.
     write(tmp_path / "out", "2-x")
     assert len(find.load_runs(tmp_path / "out", pytest.fail)) == 1
