@@ -79,21 +79,21 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
             executor_words.append(word)
         else:
             run_words.append(word)
-    study = load_study(chosen["study"]) if "study" in chosen else None
-    if study:
-        run_words = [*study.overrides, *run_words]
-    # The words of one variant may cross seeds with these, as in study=variance.
-    _check_seeds(run_words)
-    if study:
+    if "study" in chosen:
+        study = load_study(chosen["study"])
         title = Path(chosen["study"]).stem
-        planned = _expand_study(study, title, run_words)
+        planned = _expand_study(study, title, [*study.overrides, *run_words])
     else:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         planned = _expand_axes(run_words)
+    usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
+    name = chosen.get("name", usual_name)
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
     variants, jobs = _plan_jobs(planned)
-    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
-    _check_name(name)
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
@@ -120,22 +120,6 @@ def varied_keys(words: Sequence[str]) -> list[str]:
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
 
-def _check_seeds(words: Sequence[str]) -> None:
-    """Raise `UserError` for words that vary two sources of chance."""
-    seeds = list(filter(is_seed, varied_keys(words)))
-    if len(seeds) > 1:
-        crossed = " and ".join(seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
-
-
-def _check_name(name: str) -> None:
-    """Raise `UserError` for a name that cannot be that of a sweep's folder."""
-    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
-
-
 class Variant(NamedTuple):
     """A variant on a data set."""
 
@@ -153,16 +137,23 @@ def _expand_study(study: Study, title: str, words: Sequence[str]) -> Iterator[Va
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     for name, own_words in study.variants.items():
         own_levels = study.levels.get(name, {title: name})
-        for label, levels, configs in _expand_axes([*own_words, *words]):
+        for label, levels, configs in _expand_axes(words, own_words):
             yield Variant(" ".join(filter(None, [name, label])), own_levels | levels, configs)
 
 
-def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
-    """All combinations of the axes, each with the runs of all seeds."""
-    axes = expand(words)
+def _expand_axes(words: Sequence[str], own_words: Sequence[str] = ()) -> Iterator[Variant]:
+    """All combinations of the axes, each with the runs of all seeds. own_words: of a variant of a
+    study, which may cross seeds with the other words, as study=variance does. Raises `UserError` if
+    the other words cross any."""
+    varied_seeds = list(filter(is_seed, varied_keys(words)))
+    if len(varied_seeds) > 1:
+        crossed = " and ".join(varied_seeds)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+    all_words = [*own_words, *words]
+    axes = expand(all_words)
     seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
     choices = [axis for axis in axes if axis not in seeds]
-    compared_keys = set(varied_keys(words)) - {"data"}
+    compared_keys = set(varied_keys(all_words)) - {"data"}
     for chosen in itertools.product(*choices):
         compared = [word for word in chosen if key_of(word) in compared_keys]
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
