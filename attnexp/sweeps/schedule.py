@@ -72,11 +72,7 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence
     one_by_one = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
     if not jobs or (one_by_one and not has_user_code):
         return executors.OneByOne(config, jobs)
-    kinds = {
-        ExecutorKind.local: executors.SideBySide,
-        ExecutorKind.slurm: SlurmQueue,
-        ExecutorKind.ray: RayTasks,
-    }
+    kinds = {"local": executors.SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
     try:
         return kinds[config.kind](config, jobs)
     except (RuntimeError, ConnectionError) as error:

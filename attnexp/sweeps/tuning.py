@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
@@ -21,8 +22,7 @@ from attnexp.sweeps.plan import Job, Sweep, command_of, plan
 from attnexp.sweeps.schedule import SweepEntry
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A variant at one setting of the grid."""
 
     setting: str  # its words, such as `train.lr=0.001`
@@ -61,21 +61,16 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
         planned = plan([*run_words, *setting])
         # Variants are as in the main sweep, but without axes a label holds the setting, too.
         for variant, label in zip(main.variants, planned.variants, strict=True):
-            candidate = Candidate(
-                setting=" ".join(setting),
-                search_label=search_labels[variant, setting],
-                jobs=[job for job in planned.jobs if job.label == label],
-            )
-            candidates[variant].append(candidate)
+            jobs = [job for job in planned.jobs if job.label == label]
+            search_label = search_labels[variant, setting]
+            candidates[variant].append(Candidate(" ".join(setting), search_label, jobs))
     seeds = {job.config.seed for job in main.jobs}
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = command_of(words, metric)
-    name = main.directory.name
-    search_folder = main.directory.with_name(f"{name}_tuning")
-    main_folder = main.directory.with_name(f"{name}_tuned")
-    search = replace(search, directory=search_folder, command=command)
-    main = replace(main, directory=main_folder, command=command)
+    folder = main.directory
+    search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
+    main = replace(main, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
     return Tuning(search=search, main=main, candidates=candidates)
 
 
