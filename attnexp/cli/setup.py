@@ -99,7 +99,11 @@ def data(
     if prepare:
         shown: dict[str, Any] = {"sets": [_describe(config) for config in configs]}
     else:
-        shown = {config.title: str(locate_source(config)) for config in configs}
+        shown = {}
+        for config in configs:
+            place = str(locate_source(config))
+            is_taken = shown.get(config.title, place) != place  # by other data of this title
+            shown[(config.path or place) if is_taken else config.title] = place
     _emit_tree(shown, as_json)
 
 

@@ -28,6 +28,7 @@ def test_train_says_commands_that_work(here: Command) -> None:
     _, _, commands = done.stdout.partition("\nNext:\n")
     predict, sweep, report = (shlex.split(line)[1:] for line in commands.splitlines())
     assert exit_code(*predict) == 0
+    assert '"errors": [' in here("evaluate", predict[1], "--table", "errors", "--json").stdout
     assert exit_code(*report[:2]) == 0  # without its page
     assert report[2:] == ["--html", "page.html"]
     assert "position=none,rotary" in sweep
@@ -38,8 +39,7 @@ def test_a_run_of_ones_own_class_is_followed_by_its_name(
     here: Command, own_module: OwnModule
 ) -> None:
     module = own_module("from attnexp.model.positions import *\nclass Turn(RotaryPosition): ...")
-    done = here("train", *SMOKE, f"position={module}:Turn")
-    assert f"position=none,{module}:Turn" in done.stdout
+    assert f"position=none,{module}:Turn" in here("train", *SMOKE, f"position={module}:Turn").stdout
 
 
 def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_json: Json) -> None:
@@ -70,8 +70,7 @@ def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, wor
     for name in (path.name, str(path), "outputs/"):
         done = here(*words.replace("RUN", name).split())
         assert done.returncode == 0, done.stderr
-        about_run, _, _ = done.stdout.partition("\nNext:")
-        printed.add(about_run)
+        printed.add(done.stdout.partition("\nNext:")[0])
     assert len(printed) == 1
 
 
@@ -89,6 +88,7 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
     for line in (f"seed=0{meaning}", f"model.score.scale=true{meaning}", " *position=rotary *"):
         assert re.search(f"^{line}$", settings, re.MULTILINE)
     assert here_json("config", "--cost", "experiment=blog_pe")["parameters"] == 2_609_281
+    assert "a/r.csv" in here("data", "data=files", "data.path=a/r.csv,b/r.csv").stdout
 
 
 WRONG = {
