@@ -23,8 +23,8 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."
-"""Prefix of arrays made by `compress_bits`, a bit for each text of the validation set: whether the
-most probable class is the true one. After it stands the number of an epoch, counted from 1."""
+"""Prefix of arrays made by `pack_and_compress`, a bit for each text of the validation set: whether
+the most probable class is the true one. After it stands the number of an epoch, counted from 1."""
 
 
 def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -41,21 +41,15 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
         return safetensors.numpy.load((run.path / name).read_bytes())
 
 
-def pack_bits(bits: NDArray[np.bool_]) -> bytes:
-    """Bits (n,) as bytes, eight in each."""
-    return np.packbits(bits).tobytes()
+def pack_and_compress(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Bits (n,) as bytes: eight each by `numpy.packbits`, then compressed by zlib."""
+    content = zlib.compress(np.packbits(bits).tobytes())
+    return np.frombuffer(bytearray(content), np.uint8)  # Torch warns of memory that is read-only.
 
 
 def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
-    """The bits (n,) that `pack_bits` was given."""
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
-    return bits.astype(bool)
-
-
-def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """Bits (n,) as `pack_bits` gives them, compressed by zlib."""
-    content = zlib.compress(pack_bits(bits))
-    return np.frombuffer(bytearray(content), np.uint8)  # Torch warns of memory that is read-only.
+    """Bits (n,) from the bytes of `numpy.packbits`, as `read_answers` returns them."""
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts).astype(bool)
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -75,7 +69,7 @@ def most_probable(logits: Any) -> Any:
 
 def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
     """Which texts of the test set a run had right, by epoch (of a holdout run after the chosen one
-    alone), and which are of its largest class, as `pack_bits` gives them. Empty where a run has no
+    alone), and which are of its largest class, as bits (`numpy.packbits`). Empty where a run has no
     predictions; raises `UserError` if they cannot be read."""
     if not (run.path / FILE).exists():
         return {}, b""
@@ -84,7 +78,7 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
         if TEST in arrays:
             labels = arrays[TEST_LABELS]
             is_right = most_probable(arrays[TEST]) == labels
-            right = {run.result.own_best.epoch: pack_bits(is_right)}
+            right = {run.result.own_best.epoch: np.packbits(is_right).tobytes()}
         else:
             labels = arrays[VAL_LABELS]
             right = {}
@@ -93,4 +87,4 @@ def read_answers(run: Run) -> tuple[dict[int, bytes], bytes]:
                     epoch = int(name.removeprefix(CORRECT))
                     right[epoch] = zlib.decompress(packed.tobytes())
         is_largest = labels == np.bincount(labels.astype(int)).argmax()
-        return right, pack_bits(is_largest)
+        return right, np.packbits(is_largest).tobytes()
