@@ -99,8 +99,7 @@ def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:
     """End with code 1, and why, if any run has failed."""
-    failures = [
-        f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
-    ]
-    if failures:
-        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
+    failed = [entry for entry in entries if isinstance(entry.outcome, str)]
+    if failed:
+        lines = [f"{entry.job}: {entry.outcome}" for entry in failed]
+        stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *lines]), code=1)

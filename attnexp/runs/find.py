@@ -13,15 +13,16 @@ from attnexp.runs.result import Run
 
 
 def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -> list[Run]:
-    """The finished runs of a study, under its variants' names, or those below another folder, first
-    those of its studies. left_out: called with a message for each run and study that cannot be
-    read. Raises `UserError` where there is no folder, and for a damaged study."""
+    """The finished runs of a study, under its variants' names, or those below another folder.
+    left_out: called with a message for each run and study that cannot be read. Raises `UserError`
+    where there is no folder, and for a damaged study."""
     folder = check_folder(folder)
     if manifest := load_manifest(folder):
         sequential = {run.run_id: manifest.sequential for run in manifest.runs}
         found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
     else:
         sequential = _read_sequential(folder, left_out)
+        # Runs are in the order of the studies, then those of no study.
         order = {run_id: index for index, run_id in enumerate(sequential)}
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
         found = [(path, "") for path in paths]
@@ -36,12 +37,10 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
 
 
 def _read_sequential(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Whether a study that has a run is sequential, by run id in the order of the studies. folder:
-    OUT or OUT/runs."""
+    """Whether a study that has a run is sequential, by run id. folder: OUT or OUT/runs."""
     sequential: dict[str, bool] = {}
     folder = folder.absolute()
-    is_runs = folder.name == store.RUNS
-    for out in [folder.parent, folder] if is_runs else [folder]:
+    for out in [folder.parent, folder] if folder.name == store.RUNS else [folder]:
         for file in sorted(out.glob(f"*/{FILE}")):
             with store.leaving_out(file, left_out):
                 if manifest := load_manifest(file.parent):

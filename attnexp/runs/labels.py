@@ -57,8 +57,8 @@ def departures(config: Tree) -> list[str]:
     foreign = foreign_code(config)  # It is not imported here.
     words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
     defaults = default_settings(*words)
-    departing = [key for key in values if key not in defaults or values[key] != defaults[key]]
-    return [key for key in values if key in chosen or key in departing]
+    usual_keys = [key for key in defaults if key in values and values[key] == defaults[key]]
+    return [key for key in values if key in chosen or key not in usual_keys]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -67,8 +67,7 @@ def data_of(config: Tree) -> DataConfig:
 
 
 known_defaults: dict[tuple[str, ...], Tree] = {}
-"""Default settings so far, by the words of a run. A sweep copies them to its processes, which saves
-each the composing."""
+"""Default settings so far, by the words of a run. Sweeps copy them to processes, to save time."""
 
 
 def default_settings(*words: str) -> Tree:

@@ -110,5 +110,4 @@ def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> dict[str
         is_unset = is_seed(key) and value is None
         if key not in NOT_OF_A_PLAN and key not in varied_seeds and not is_unset:
             common[key] = value
-    stored = json.dumps(common)
-    return dict(json.loads(stored))  # Plans are compared as study.json holds them.
+    return dict(json.loads(json.dumps(common)))  # Plans are compared as study.json holds them.

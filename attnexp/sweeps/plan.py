@@ -142,13 +142,11 @@ def _expand_study(study: Study, title: str, words: Sequence[str]) -> Iterator[Va
 
 
 def _expand_axes(words: Sequence[str], own_words: Sequence[str] = ()) -> Iterator[Variant]:
-    """All combinations of the axes, each with the runs of all seeds. own_words: of a variant of a
-    study, which may cross seeds with the other words, as study=variance does. Raises `UserError` if
-    the other words cross any."""
-    varied_seeds = list(filter(is_seed, varied_keys(words)))
-    if len(varied_seeds) > 1:
-        crossed = " and ".join(varied_seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+    """All combinations of the axes, each with the runs of all seeds. own_words: of a variant, which
+    may cross seeds with the others, as in study=variance. Raises `UserError` if these cross any."""
+    crossed = list(filter(is_seed, varied_keys(words)))
+    if len(crossed) > 1:
+        raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
     all_words = [*own_words, *words]
     axes = expand(all_words)
     seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
@@ -179,6 +177,5 @@ def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], l
         for config in variant.configs:
             job = Job(config=config, label=label)
             if jobs.setdefault(str(job), job).config != config:
-                title = config.data.title
-                raise UserError(f"Two data sets are called {title}. Give each a sweep of its own.")
+                raise UserError(f"Two data sets are called {config.data.title}. Use two sweeps.")
     return variants, list(jobs.values())

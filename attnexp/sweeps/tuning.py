@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
@@ -21,13 +20,7 @@ from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Sweep, command_of, plan
 from attnexp.sweeps.schedule import SweepEntry
 
-
-class Candidate(NamedTuple):
-    """A variant at one setting of the grid."""
-
-    setting: str  # its words, such as `train.lr=0.001`
-    search_label: str  # of its runs in the search
-    jobs: list[Job]  # its runs in the main sweep
+Setting = tuple[str, ...]  # words of the grid, such as `train.lr=0.001`
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +29,9 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     main: Sweep  # every variant as it would be without a search
-    candidates: dict[str, list[Candidate]]  # by variant of the main sweep
+    settings: list[Setting]  # of the grid
+    search_labels: dict[tuple[str, Setting], str]  # by variant of the main sweep, and setting
+    jobs: dict[tuple[str, Setting], list[Job]]  # of the main sweep, likewise
 
 
 def is_tuning(word: str) -> bool:
@@ -56,14 +51,12 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     if len(search.variants) != len(pairs):
         raise UserError("tune= takes settings other than the data, the protocol and seeds.")
     search_labels = dict(zip(pairs, search.variants, strict=True))  # The last words vary fastest.
-    candidates: dict[str, list[Candidate]] = {variant: [] for variant in main.variants}
+    jobs = {}
     for setting in settings:
         planned = plan([*run_words, *setting])
         # Variants are as in the main sweep, but without axes a label holds the setting, too.
         for variant, label in zip(main.variants, planned.variants, strict=True):
-            jobs = [job for job in planned.jobs if job.label == label]
-            search_label = search_labels[variant, setting]
-            candidates[variant].append(Candidate(" ".join(setting), search_label, jobs))
+            jobs[variant, setting] = [job for job in planned.jobs if job.label == label]
     seeds = {job.config.seed for job in main.jobs}
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
@@ -71,7 +64,9 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     folder = main.directory
     search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
     main = replace(main, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
-    return Tuning(search=search, main=main, candidates=candidates)
+    return Tuning(
+        search=search, main=main, settings=settings, search_labels=search_labels, jobs=jobs
+    )
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
@@ -100,13 +95,14 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     means = _held_out_accuracies(entries, is_last=is_last)
     variants = {}
     jobs = []
-    for variant, candidates in tuning.candidates.items():
-        best = max(candidates, key=lambda candidate: means[candidate.search_label])
-        if means[best.search_label] == -math.inf:
+    labels = tuning.search_labels
+    for variant, levels in main.variants.items():
+        best = max(tuning.settings, key=lambda setting: means[labels[variant, setting]])
+        if means[labels[variant, best]] == -math.inf:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        label = f"{variant}, {best.setting} (best of {len(candidates)})"
-        variants[label] = main.variants[variant]
-        jobs += [replace(job, label=label) for job in best.jobs]
+        label = f"{variant}, {' '.join(best)} (best of {len(tuning.settings)})"
+        variants[label] = levels
+        jobs += [replace(job, label=label) for job in tuning.jobs[variant, best]]
     jobs.sort(key=lambda job: job.config.seed)
     lines = []
     for search_label, mean in means.items():
