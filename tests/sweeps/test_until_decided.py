@@ -32,8 +32,7 @@ def sweep(tmp_path: Path, *words: str) -> Sweep:
 
 
 def seeds(planned: Sweep) -> dict[str, int]:
-    entries = sequential.run_until_decided(planned)
-    return Counter(run.variant for run in finished(entries))
+    return Counter(run.variant for run in finished(sequential.run_until_decided(planned)))
 
 
 @pytest.mark.usefixtures("done")
