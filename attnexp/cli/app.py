@@ -93,7 +93,7 @@ def main() -> None:
     # OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     os.environ["MPLBACKEND"] = "agg"
-    # Keeps the current folder out of `sys.path` of worker processes; user pieces do not need it.
+    # Worker processes leave the current folder out of `sys.path`; user code is found without it.
     os.environ["PYTHONSAFEPATH"] = "1"
     for name in ("SIGTERM", "SIGHUP"):  # They end a command as Ctrl-C does; Windows has no SIGHUP.
         number = getattr(signal, name, signal.SIGTERM)
@@ -103,10 +103,10 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # A terminal without "±" shows "?" instead.
     try:
         app(prog_name="attnexp")
-    except SystemExit as ending:
+    except SystemExit as ending:  # Typer makes one of a BrokenPipeError, too.
         with suppress(BrokenPipeError):
             sys.stdout.flush()
-            if not isinstance(ending.__context__, BrokenPipeError):  # Typer makes it a SystemExit.
+            if not isinstance(ending.__context__, BrokenPipeError):
                 raise
         # A reader such as `head` has closed the pipe, which is no error. Python flushes once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -128,8 +128,7 @@ _stdout: TextIO = sys.stdout  # Where `emit` writes: --json redirects `sys.stdou
 
 
 def _remember_stdout(context: typer.Context, as_json: bool) -> bool:
-    """Let `emit` write to stdout as it is now; with --json, all else that is printed, by user code
-    too, goes to stderr."""
+    """Let `emit` write to stdout as it is now; with --json, what else is printed goes to stderr."""
     global _stdout
     _stdout = sys.stdout
     if as_json:

@@ -22,8 +22,7 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
         found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
     else:
         sequential = _read_sequential(folder, left_out)
-        # Runs are in the order of the studies, then those of no study.
-        order = {run_id: index for index, run_id in enumerate(sequential)}
+        order = {run_id: index for index, run_id in enumerate(sequential)}  # as in the studies
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
         found = [(path, "") for path in paths]
     runs = []

@@ -160,8 +160,7 @@ def _expand_axes(words: Sequence[str], own_words: Sequence[str] = ()) -> Iterato
 
 
 def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
-    """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two variants are the
-    same, or two data sets have one name."""
+    """Variants as `Sweep` has them, and their jobs. Raises `UserError` for duplicates."""
     variants = {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
     label_of: dict[str, str] = {}  # by all that acts in the first run of a variant

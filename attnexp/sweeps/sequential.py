@@ -86,8 +86,7 @@ def run_until_decided(
 
 
 def _note_verdicts(sweep: Sweep, entries: Sequence[SweepEntry]) -> set[str]:
-    """Print the verdicts at the endpoint that decides, the first of the protocol; return the
-    variants of which any is undecided."""
+    """Print the verdicts at the protocol's first endpoint; return variants that are undecided."""
     protocol = sweep.jobs[0].config.train.protocol
     point, *_ = ENDPOINTS[protocol]
     undecided: set[str] = set()

@@ -30,8 +30,8 @@ class Tuning:
     search: Sweep  # every variant at every setting of the grid, on held-out data
     main: Sweep  # every variant as it would be without a search
     settings: list[Setting]  # of the grid
-    search_labels: dict[tuple[str, Setting], str]  # by variant of the main sweep, and setting
-    jobs: dict[tuple[str, Setting], list[Job]]  # of the main sweep, likewise
+    labels: dict[tuple[str, Setting], str]  # of the search, by variant of `main` and setting
+    jobs: dict[tuple[str, Setting], list[Job]]  # of `main`, likewise
 
 
 def is_tuning(word: str) -> bool:
@@ -50,7 +50,7 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     pairs = list(itertools.product(main.variants, settings))
     if len(search.variants) != len(pairs):
         raise UserError("tune= takes settings other than the data, the protocol and seeds.")
-    search_labels = dict(zip(pairs, search.variants, strict=True))  # The last words vary fastest.
+    labels = dict(zip(pairs, search.variants, strict=True))  # The last words vary fastest.
     jobs = {}
     for setting in settings:
         planned = plan([*run_words, *setting])
@@ -64,9 +64,7 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     folder = main.directory
     search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
     main = replace(main, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
-    return Tuning(
-        search=search, main=main, settings=settings, search_labels=search_labels, jobs=jobs
-    )
+    return Tuning(search=search, main=main, settings=settings, labels=labels, jobs=jobs)
 
 
 def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
@@ -95,10 +93,9 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
     means = _held_out_accuracies(entries, is_last=is_last)
     variants = {}
     jobs = []
-    labels = tuning.search_labels
     for variant, levels in main.variants.items():
-        best = max(tuning.settings, key=lambda setting: means[labels[variant, setting]])
-        if means[labels[variant, best]] == -math.inf:
+        best = max(tuning.settings, key=lambda setting: means[tuning.labels[variant, setting]])
+        if means[tuning.labels[variant, best]] == -math.inf:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
         label = f"{variant}, {' '.join(best)} (best of {len(tuning.settings)})"
         variants[label] = levels
