@@ -65,7 +65,7 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
+def _say_version(asked: bool) -> None:
     if asked:
         print(f"attnexp {__version__}")
         raise typer.Exit
@@ -75,9 +75,7 @@ def _print_version(asked: bool) -> None:
 def _options_of_all(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
@@ -89,8 +87,7 @@ def _options_of_all(
 def main() -> None:
     """The console script: run the command that the process's arguments name, and exit."""
     # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on shared
-    # cores; a short spin costs little on idle ones. Read when torch is imported; the user's
-    # OMP_WAIT_POLICY takes precedence.
+    # cores. Read when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
     os.environ["MPLBACKEND"] = "agg"
     # Worker processes leave the current folder out of `sys.path`; user code is found without it.
