@@ -44,7 +44,7 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
         provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["attnexp", "sweep"],
                     "started": "2026-01-01T00:00:00+00:00"},
     )  # fmt: skip
-    return Run(path=Path("nowhere"), result=result, label=label)
+    return Run(path=Path("nowhere"), result=result, variant=label)
 
 
 def but(run: Run, **figures: Any) -> Run:
@@ -73,9 +73,9 @@ def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:
     """Write runs and the study that names them."""
     entries = []
     for run in runs:
-        run_id = f"{study}{run.label}{run.result.seed}-0"
+        run_id = f"{study}{run.variant}{run.result.seed}-0"
         save_run(root, run, run_id)
-        entries.append((run.label, run.result.seed, run_id))
+        entries.append((run.variant, run.result.seed, run_id))
     record_runs(root / study, study_of(*entries))
 
 

@@ -60,7 +60,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             path = store.run_dir(job.config.out, identity.run_id)
             path.mkdir(parents=True)
             store.save_result(path, result)
-            return Run(path=path, result=result, label=job.label)
+            return Run(path=path, result=result, variant=job.label)
 
         monkeypatch.setattr(executors, "train_job", train_job)
         return done

@@ -98,7 +98,7 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     epochs["correct"] = epochs["epoch"].map(correct).astype(object)
     return RunRows(
         run_id=result.run_id,
-        label=run.label,
+        label=run.variant,
         study=study,
         seed=replicate(result.config),
         setup=Setup(

@@ -1,4 +1,4 @@
-"""The application: options of every command, errors as one message and an exit code, output."""
+"""The application: errors as one message and an exit code, the console script, and output."""
 
 import io
 import json
@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TextIO
 
@@ -19,7 +19,6 @@ from attnexp.base.errors import RunFailed, UserError, escape_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
-
 
 SCHEMA = 7  # of the JSON documents of all commands
 OUT_OF_MEMORY = re.compile("can't allocate memory|out of memory|size calculation overflowed")
@@ -38,7 +37,7 @@ class Commands(TyperGroup):
                 error.message += ". Settings have no dashes, as in train.epochs=3."
             raise
         except BrokenPipeError:
-            raise  # `main` ends the command
+            raise  # Typer ends the command, and `main` takes it for no error.
         except (UserError, OSError, UnicodeDecodeError) as error:
             stop(str(error), code=2)
         except RunFailed as error:
@@ -66,10 +65,91 @@ app = typer.Typer(
 )
 
 
-def _print_version(asked: bool) -> None:
+def _say_version(asked: bool) -> None:
     if asked:
         print(f"attnexp {__version__}")
         raise typer.Exit
+
+
+@app.callback()
+def _options_of_all(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version."),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
+) -> None:
+    from attnexp.base.progress import console
+
+    console.quiet = quiet
+
+
+def main() -> None:
+    """The console script: run the command that the process's arguments name, and exit."""
+    # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on shared
+    # cores. Read when torch is imported; the user's OMP_WAIT_POLICY takes precedence.
+    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    os.environ["MPLBACKEND"] = "agg"
+    # Worker processes leave the current folder out of `sys.path`; user code is found without it.
+    os.environ["PYTHONSAFEPATH"] = "1"
+    for name in ("SIGTERM", "SIGHUP"):  # They end a command as Ctrl-C does; Windows has no SIGHUP.
+        number = getattr(signal, name, signal.SIGTERM)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup lets a command ignore SIGHUP.
+            signal.signal(number, signal.default_int_handler)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # A terminal without "±" shows "?" instead.
+    try:
+        app(prog_name="attnexp")
+    except SystemExit as ending:  # Typer makes one of a BrokenPipeError, too.
+        with suppress(BrokenPipeError):
+            sys.stdout.flush()
+            if not isinstance(ending.__context__, BrokenPipeError):
+                raise
+        # A reader such as `head` has closed the pipe, which is no error. Python flushes once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+
+
+def stop(message: str, code: int) -> NoReturn:
+    """Print an error message and exit."""
+    from attnexp.base.progress import console
+
+    console.quiet = False
+    title = "Interrupted:" if code == 130 else "Error:"
+    console.print(title, style="bold red", end=" ")
+    console.print(message, soft_wrap=True)
+    raise SystemExit(code)
+
+
+_stdout: TextIO = sys.stdout  # Where `emit` writes: --json redirects `sys.stdout` to stderr.
+
+
+def _remember_stdout(context: typer.Context, as_json: bool) -> bool:
+    """Let `emit` write to stdout as it is now; with --json, what else is printed goes to stderr."""
+    global _stdout
+    _stdout = sys.stdout
+    if as_json:
+        context.with_resource(redirect_stdout(sys.stderr))
+    return as_json
+
+
+AsJson = Annotated[
+    bool,
+    typer.Option("--json", callback=_remember_stdout, help="Print one JSON document on stdout."),
+]
+
+
+def console() -> "Console":
+    """Console for tables on stdout; 80 columns wide where it is no terminal."""
+    from attnexp.base.progress import PlainConsole
+
+    return PlainConsole(width=None if sys.stdout.isatty() else 80)
+
+
+def emit(result: str | dict[str, Any]) -> None:
+    """Print a text, or a JSON document, on stdout."""
+    text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
+    _stdout.write(f"{escape_controls(text)}\n")
 
 
 def _add_config_dirs(folders: list[Path] | None) -> None:
@@ -89,21 +169,6 @@ def _name_experiments(words: list[str] | None) -> list[str]:
             word = f"experiment={find_run(Path(word)) / 'config.json'}"
         named.append(word)
     return named
-
-
-@app.callback()
-def _options_of_all(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
-) -> None:
-    from attnexp.base.progress import console
-
-    console.quiet = quiet
 
 
 Overrides = Annotated[
@@ -141,75 +206,3 @@ TrustCode = Annotated[
 ]
 AnyCode = Annotated[bool, typer.Option("--any-code", help="Take results or models of older code.")]
 Until = Literal["decided"] | None
-
-
-_stdout: TextIO = sys.stdout  # where `emit` writes
-
-
-def _remember_stdout(context: typer.Context, as_json: bool) -> bool:
-    """Let `emit` write to stdout as it is now; with --json, all else that is printed, by user code
-    too, goes to stderr."""
-    global _stdout
-    _stdout = sys.stdout
-    if as_json:
-        context.with_resource(redirect_stdout(sys.stderr))
-    return as_json
-
-
-AsJson = Annotated[
-    bool,
-    typer.Option("--json", callback=_remember_stdout, help="Print one JSON document on stdout."),
-]
-
-
-def main() -> None:
-    """The console script: run the command that the process's arguments name, and exit."""
-    # Waiting threads of GNU OpenMP spin for milliseconds, which slows runs many times on shared
-    # cores; a short spin costs little on idle ones. Read when torch is imported; the user's
-    # OMP_WAIT_POLICY takes precedence.
-    os.environ.setdefault("GOMP_SPINCOUNT", "20000")
-    os.environ["MPLBACKEND"] = "agg"
-    # Worker processes import nothing from the current folder but the user's pieces either.
-    os.environ["PYTHONSAFEPATH"] = "1"
-    for name in ("SIGTERM", "SIGHUP"):  # They end a command as Ctrl-C does; Windows has no SIGHUP.
-        number = getattr(signal, name, signal.SIGTERM)
-        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup lets a command ignore SIGHUP.
-            signal.signal(number, signal.default_int_handler)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # A terminal without "±" shows "?" instead.
-    try:
-        try:
-            app(prog_name="attnexp")
-        finally:
-            sys.stdout.flush()
-    except (BrokenPipeError, SystemExit) as ending:
-        # A reader such as `head` has closed the pipe: all is well. Typer makes it a SystemExit.
-        if not any(isinstance(error, BrokenPipeError) for error in (ending, ending.__context__)):
-            raise
-        # Python flushes standard streams on exit; redirect remaining output to devnull.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
-
-
-def stop(message: str, code: int) -> NoReturn:
-    """Print an error message and exit."""
-    from attnexp.base.progress import console
-
-    console.quiet = False
-    title = "Interrupted:" if code == 130 else "Error:"
-    console.print(title, style="bold red", end=" ")
-    console.print(message, soft_wrap=True)
-    raise SystemExit(code)
-
-
-def console() -> "Console":
-    """Console for tables on stdout; 80 columns wide where it is no terminal."""
-    from attnexp.base.progress import PlainConsole
-
-    return PlainConsole(width=None if sys.stdout.isatty() else 80)
-
-
-def emit(result: str | dict[str, Any]) -> None:
-    """Print a text, or a JSON document, on stdout."""
-    text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
-    _stdout.write(f"{escape_controls(text)}\n")

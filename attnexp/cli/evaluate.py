@@ -27,10 +27,12 @@ def evaluate(
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
     """
     from attnexp.inspect.evaluate import list_errors, measure_again
+    from attnexp.report.formats import to_records
 
     again = measure_again(run_dir, overrides or [], trust_code=trust_code, any_code=any_code)
     if table is not None:
-        emit(list_errors(again).to_csv(index=False).rstrip("\n"))
+        errors = list_errors(again)
+        emit({"errors": to_records(errors)} if as_json else errors.to_csv(index=False).rstrip("\n"))
         return
     stored, measured = again.run.result.test, again.metrics
     if as_json:

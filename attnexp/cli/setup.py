@@ -84,7 +84,6 @@ def data(
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
     from attnexp.config.words import expand
-    from attnexp.data.corpus import locate_source
 
     words = overrides or []
     prepare = words[:1] == ["prepare"]
@@ -96,11 +95,20 @@ def data(
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
     configs = [compose(point).data for point in itertools.product(*expand(words))]
-    if prepare:
-        shown: dict[str, Any] = {"sets": [_describe(config) for config in configs]}
-    else:
-        shown = {config.title: str(locate_source(config)) for config in configs}
+    shown = {"sets": [_describe(config) for config in configs]} if prepare else _locate(configs)
     _emit_tree(shown, as_json)
+
+
+def _locate(configs: "list[DataConfig]") -> dict[str, Any]:
+    """Where data sets are read from, by title, or by path if another one has the title."""
+    from attnexp.data.corpus import locate_source
+
+    places: dict[str, Any] = {}
+    for config in configs:
+        place = str(locate_source(config))
+        if places.setdefault(config.title, place) != place:
+            places[config.path or place] = place
+    return places
 
 
 def _describe(config: "DataConfig") -> dict[str, Any]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from attnexp.sweeps.schedule import SweepEntry
 
 
-@app.command()
-def sweep(
+@app.command("sweep")
+def sweep_command(
     overrides: Overrides = None,
     config_dir: ConfigDir = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
@@ -40,36 +40,36 @@ def sweep(
 
     words = overrides or []
     spec = choose_metric(metric, margin)
-    plans = None  # of a search and the study that follows it
+    plans = None  # of a search and the main sweep that follows it
     if until:
-        study = sequential.plan_until_decided(words, spec)
+        sweep = sequential.plan_until_decided(words, spec)
     elif any(map(tuning.is_tuning, words)):
         plans = tuning.plan_tuning(words, spec)
-        study = plans.study
+        sweep = plans.main
     else:
-        study = plan(words, spec)
-    display.note_few_seeds(study)
+        sweep = plan(words, spec)
+    display.note_few_seeds(sweep)
     if dry_run:
-        first = assign_folder(plans.search if plans else study)
+        first = assign_folder(plans.search if plans else sweep)
         counts = display.count_runs(first, any_code=any_code)
         emit(counts if as_json else display.describe_counts(first, counts))
         if plans:
-            progress.note(f"After this search: {len(study.jobs)} runs with the values it chooses.")
+            progress.note(f"After this search: {len(sweep.jobs)} runs with the values it chooses.")
         return
-    executors.warm_up(study.executor, study.jobs)
+    executors.warm_up(sweep.executor, sweep.jobs)
     search_entries = []
     if plans:
         search_entries = _run(assign_folder(plans.search), None, any_code)
-        study, lines = tuning.choose_settings(plans, search_entries)
+        sweep, lines = tuning.choose_settings(plans, search_entries)
         progress.note("\n".join(lines))
-    study = assign_folder(study)
-    entries = _run(study, until, any_code)
-    _print_answer(study, entries, as_json)
+    sweep = assign_folder(sweep)
+    entries = _run(sweep, until, any_code)
+    _print_answer(sweep, entries, as_json)
     _stop_at_failures([*search_entries, *entries])
 
 
-def _run(study: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
-    """Run the runs of a study, with their progress on stderr."""
+def _run(sweep: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
+    """Run what a sweep plans, with their progress on stderr."""
     from attnexp.sweeps.display import SweepDisplay
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.sequential import run_until_decided
@@ -77,10 +77,10 @@ def _run(study: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
     run = run_until_decided if until else run_sweep
     display = SweepDisplay()
     with display.bar:
-        return run(study, any_code=any_code, observe=display.show)
+        return run(sweep, any_code=any_code, observe=display.show)
 
 
-def _print_answer(study: "Sweep", entries: "list[SweepEntry]", as_json: bool) -> None:
+def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) -> None:
     """Print the answer of the runs that have finished, if any has."""
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps
@@ -90,17 +90,16 @@ def _print_answer(study: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
     results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
     note_few_steps(results)
     if results:
-        answer = answer_of_sweep(study, entries)
+        answer = answer_of_sweep(sweep, entries)
         print_answer(answer, None, "json" if as_json else "table")
         if not as_json:
-            report = shlex.join(["attnexp", "report", str(study.directory)])
-            emit(f"Results: {study.directory}. More: {report} --html page.html")
+            report = shlex.join(["attnexp", "report", str(sweep.directory)])
+            emit(f"Results: {sweep.directory}. More: {report} --html page.html")
 
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:
     """End with code 1, and why, if any run has failed."""
-    failures = [
-        f"{entry.job}: {entry.outcome}" for entry in entries if isinstance(entry.outcome, str)
-    ]
-    if failures:
-        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
+    failed = [entry for entry in entries if isinstance(entry.outcome, str)]
+    if failed:
+        lines = [f"{entry.job}: {entry.outcome}" for entry in failed]
+        stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *lines]), code=1)

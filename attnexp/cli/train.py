@@ -47,8 +47,7 @@ def train(
         emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})
         return
     _print_epochs(config, result)
-    commands = next_commands(run_dir, words, config)
-    emit("\n  ".join([f"Results: {run_dir}\nNext:", *commands]))
+    emit("\n  ".join([f"Results: {run_dir}\nNext:", *next_commands(run_dir, words, config)]))
 
 
 def _print_epochs(config: "RunConfig", result: "RunResult") -> None:

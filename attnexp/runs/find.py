@@ -16,40 +16,45 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     """The finished runs of a study, under its variants' names, or those below another folder.
     left_out: called with a message for each run and study that cannot be read. Raises `UserError`
     where there is no folder, and for a damaged study."""
+    folder = check_folder(folder)
+    if manifest := load_manifest(folder):
+        sequential = {run.run_id: manifest.sequential for run in manifest.runs}
+        found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
+    else:
+        sequential = _read_sequential(folder, left_out)
+        order = {run_id: index for index, run_id in enumerate(sequential)}  # as in the studies
+        paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
+        found = [(path, "") for path in paths]
     runs = []
-    for path, label, sequential in _list_runs(check_folder(folder), left_out):
+    for path, variant in found:
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
-                runs.append(Run(path=path, result=result, label=label, sequential=sequential))
+                adds_seeds = sequential.get(path.name, False)
+                runs.append(Run(path=path, result=result, variant=variant, sequential=adds_seeds))
     return runs
 
 
-def _list_runs(folder: Path, left_out: Callable[[str], object]) -> list[tuple[Path, str, bool]]:
-    """The runs that `run_folders` finds: folder, variant, and whether a study that has the run is
-    sequential. Outside of a study they have no variant, and are in the order of all studies."""
-    paths = run_folders(folder)
-    if study := load_manifest(folder):
-        planned = zip(paths, study.runs, strict=True)
-        return [(path, run.variant, study.sequential) for path, run in planned]
-    sequential: dict[str, bool] = {}  # by run id, in the order of the studies
-    for out in (folder.absolute().parent, folder):  # It may be OUT/runs, or OUT.
+def _read_sequential(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Whether a study that has a run is sequential, by run id. folder: OUT or OUT/runs."""
+    sequential: dict[str, bool] = {}
+    folder = folder.absolute()
+    for out in [folder.parent, folder] if folder.name == store.RUNS else [folder]:
         for file in sorted(out.glob(f"*/{FILE}")):
             with store.leaving_out(file, left_out):
-                if study := load_manifest(file.parent):
-                    sequential |= {run.run_id: study.sequential for run in study.runs}
-    order = {run_id: index for index, run_id in enumerate(sequential)}
-    paths.sort(key=lambda path: order.get(path.name, len(order)))  # those of no study last
-    return [(path, "", sequential.get(path.name, False)) for path in paths]
+                if manifest := load_manifest(file.parent):
+                    sequential |= {run.run_id: manifest.sequential for run in manifest.runs}
+    return sequential
 
 
 def run_folders(folder: Path) -> list[Path]:
     """Folders of the runs that a study planned, or of those below another folder, finished or not.
     Raises `UserError` for a damaged study."""
-    if study := load_manifest(folder):
-        return [store.run_dir(folder.parent, run.run_id) for run in study.runs]
+    if manifest := load_manifest(folder):
+        return [store.run_dir(folder.parent, run.run_id) for run in manifest.runs]
 
     def folders_with(name: str) -> set[Path]:
+        # Unlike `Path.rglob` this follows links, and passes over hidden folders.
         files = glob.iglob(f"**/{name}", root_dir=folder, recursive=True)
         return {(folder / file).parent for file in files}
 

@@ -7,17 +7,18 @@ from attnexp.base.errors import UserError
 from attnexp.config.options import Tree, name_of
 from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
 
-NOT_OF_A_VARIANT = """out train.device train.threads train.fast data.path data.hub data.config
-data.header data.quotes data.text data.label data.train_split data.test_split data.val_split
-data.test_share""".split()
-"""Settings that, like seeds, define no variant: the output, the machine, the fast path (rounding
-alone), and the source of the data, whose fingerprint is in the id."""
+NOT_OF_A_PLAN = "out train.device train.threads train.fast".split()
+"""Settings of no plan: the output, the machine, and the fast path, which changes rounding alone."""
+SOURCE_OF_DATA = """data.path data.hub data.config data.header data.quotes data.text data.label
+data.train_split data.test_split data.val_split data.test_share""".split()
+"""Settings that stand in the id as the fingerprint of the data."""
 
 
 def settings(config: Tree) -> Tree:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
+    left_out = {*NOT_OF_A_PLAN, *SOURCE_OF_DATA}
     flat = flatten(config)
-    return {key: flat[key] for key in flat if key not in NOT_OF_A_VARIANT and not is_seed(key)}
+    return {key: flat[key] for key in flat if key not in left_out and not is_seed(key)}
 
 
 def replicate(config: Tree) -> str:
@@ -47,20 +48,17 @@ def departures(config: Tree) -> list[str]:
     data=NAME`, settings from those of what is chosen. All settings of a user's piece count."""
     data = data_of(config)
     values = settings(config)
-    data_words = [f"data={data.name}"]
+    words = [f"data={data.name}"]
     if data.path:
-        data_words.append("data.path=any")
-    default_choices = default_settings(*data_words)
-    choices = [key for key in values if key.endswith((".kind", "train.protocol"))]
-    other_choices = [key for key in choices if values[key] != default_choices.get(key)]
+        words.append("data.path=any")
+    usual = default_settings(*words)
+    choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
+    chosen = [key for key in choices if values[key] != usual.get(key)]
     foreign = foreign_code(config)  # It is not imported here.
-    chosen = [as_word(key, values[key]) for key in other_choices if values[key] not in foreign]
-    defaults = default_settings(*data_words, *chosen)
-    return [
-        key
-        for key, value in values.items()
-        if key in other_choices or key not in defaults or value != defaults[key]
-    ]
+    words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
+    defaults = default_settings(*words)
+    usual_keys = [key for key in defaults if key in values and values[key] == defaults[key]]
+    return [key for key in values if key in chosen or key not in usual_keys]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -69,12 +67,12 @@ def data_of(config: Tree) -> DataConfig:
 
 
 known_defaults: dict[tuple[str, ...], Tree] = {}
-"""Default settings so far, by the words of a run; a sweep hands them to its processes."""
+"""Default settings so far, by the words of a run. Sweeps copy them to processes, to save time."""
 
 
 def default_settings(*words: str) -> Tree:
-    """Settings that these words compose to. Where they do not, since a choice needs a setting that
-    is not among them, the last word is left out, and so on."""
+    """Settings that these words compose to. If a choice needs a setting that is not among them, as
+    mask=window needs a radius, the last word is left out, and so on."""
     from attnexp.config.compose import compose
 
     if words not in known_defaults:

@@ -29,7 +29,7 @@ class PlannedRun:
 
     variant: str
     seed: str  # its name, as `labels.replicate` gives it
-    run_id: str
+    run_id: str  # name of its folder: the id, or ID-2 and so on
 
     @property
     def key(self) -> tuple[str, str]:
@@ -47,7 +47,7 @@ class Manifest:
     """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
     study that was written before plans were recorded."""
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
-    commands: list[str] = field(default_factory=list)  # that planned these runs, by their end
+    commands: list[str] = field(default_factory=list)  # in the order in which they ended
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -56,7 +56,7 @@ class Manifest:
 
 
 def load_manifest(folder: Path) -> Manifest | None:
-    """Study of a folder; None without one. Raises `UserError` if it cannot be read."""
+    """Manifest in a folder; None without one. Raises `UserError` if it cannot be read."""
     file = folder / FILE
     if not file.exists():
         return None
@@ -72,16 +72,17 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
     commands differ; empty for one plan, be it of fixed seeds or sequential."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
-    old, new = (shlex.split(" ".join(study.commands[-1:])) for study in (stored, planned))
-    differing = {*old} ^ {*new}
-    words = shlex.join(sorted(differing)) or "data, files or default settings"
+    old = shlex.split(stored.commands[-1]) if stored.commands else []
+    new = shlex.split(planned.commands[-1])
+    words = shlex.join(sorted({*old} ^ {*new})) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {words})."
 
 
-def _plan_of(study: Manifest) -> tuple[object, ...]:
+def _plan_of(manifest: Manifest) -> tuple[object, ...]:
     """What all runs of a study share. Equal dicts may differ in order, so the baseline is named."""
-    baseline = next(iter(study.variants))
-    return baseline, study.variants, study.settings, study.seed_kind, study.metric, study.margin
+    baseline = next(iter(manifest.variants))
+    judged_by = (manifest.metric, manifest.margin)
+    return baseline, manifest.variants, manifest.settings, manifest.seed_kind, judged_by
 
 
 def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> None:
@@ -103,7 +104,8 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -
     replaced = {run.key for run in planned.runs}
     others = [run for run in stored.runs if run.key not in replaced]
     commands = stored.commands
-    if has_ended and commands[-1:] != planned.commands:  # Else it is under way, or was the last.
+    is_last = commands[-1:] == planned.commands  # It was repeated, or it began this study.
+    if has_ended and not is_last:
         commands = [command for command in commands if command not in planned.commands]
         commands += planned.commands
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}

@@ -23,8 +23,8 @@ VAL_LABELS, TEST_LABELS = "val_labels", "test_labels"
 """True labels in the same order, (n,), from 0 to C - 1."""
 
 CORRECT = "correct."
-"""Prefix of arrays made by `compress_bits`, a bit for each text of the validation set: whether the
-most probable class is the true one. After it stands the number of an epoch, counted from 1."""
+"""Prefix of arrays made by `pack_and_compress`, a bit for each text of the validation set: whether
+the most probable class is the true one. After it stands the number of an epoch, counted from 1."""
 
 
 def save_arrays(file: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -41,22 +41,21 @@ def load_arrays(run: Run, name: str) -> dict[str, NDArray[Any]]:
         return safetensors.numpy.load((run.path / name).read_bytes())
 
 
-def compress_bits(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def pack_and_compress(bits: NDArray[np.bool_]) -> NDArray[np.uint8]:
     """Bits (n,) as bytes: eight each by `numpy.packbits`, then compressed by zlib."""
     content = zlib.compress(np.packbits(bits).tobytes())
     return np.frombuffer(bytearray(content), np.uint8)  # Torch warns of memory that is read-only.
 
 
 def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
-    """Bits (n,) from the bytes of `numpy.packbits`, which zlib has decompressed."""
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts)
-    return bits.astype(bool)
+    """Bits (n,) from the bytes of `numpy.packbits`, as `read_answers` returns them."""
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=num_texts).astype(bool)
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
     """Logits, (n,) or (n, C), and true labels, (n,), at `final` or `chosen`; at `best`, one epoch
     for all seeds, none are stored. Raises `UserError` if they cannot be read."""
-    logits, labels = (TEST, TEST_LABELS) if point == "chosen" else (FINAL, VAL_LABELS)
+    logits, labels = {"final": (FINAL, VAL_LABELS), "chosen": (TEST, TEST_LABELS)}[point]
     with reading(run.path / FILE, "Train again."):  # An array may be missing.
         arrays = load_arrays(run, FILE)
         return arrays[logits], arrays[labels]

@@ -91,5 +91,5 @@ class Run:
 
     path: Path
     result: RunResult
-    label: str = ""  # name of the variant in its study; empty without a study
+    variant: str = ""  # its label in a study; empty without a study
     sequential: bool = False  # whether a study has it that adds seeds because of results

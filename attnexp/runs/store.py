@@ -64,9 +64,8 @@ def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
 
 @contextmanager
 def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
-    """Lock a run or a study against other processes, until the process ends, however that ends.
-    wait: seconds. Raises `Busy` if another still holds it then, `UserError` where the disk refuses
-    what is written within."""
+    """Lock a run or a study within the block; a killed process holds no lock. wait: seconds. Raises
+    `Busy` if another still holds it then, `UserError` where the disk refuses what is written."""
     file = lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)

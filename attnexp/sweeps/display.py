@@ -26,7 +26,7 @@ def note_few_seeds(sweep: Sweep) -> None:
 def count_runs(sweep: Sweep, *, any_code: bool = False) -> dict[str, Any]:
     """Numbers of runs before a sweep begins: in all, to be done, at a time, and of each variant."""
     entries = scan(sweep, any_code=any_code)
-    missing = [entry.job for entry in entries if not entry.before]
+    missing = [entry.job for entry in entries if not entry.finished_before]
     num_missing = Counter(job.title for job in missing)
     variants = {
         title: {"runs": number, "finished": number - num_missing[title]}
@@ -64,7 +64,7 @@ class SweepDisplay:
         """Show the current state of these entries. status: what is waited for, or nothing."""
         counts = Counter(type(entry.outcome) for entry in entries)  # A failure is a text.
         num_left = counts[type(None)]
-        num_here = sum(not entry.before for entry in entries)
+        num_here = sum(not entry.finished_before for entry in entries)
         num_done_here = num_here - num_left
         line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
         if num_done_here > 0:
@@ -88,7 +88,7 @@ def _describe_outcome(entry: SweepEntry) -> str:
         return f"failed: {entry.outcome}"
     result = entry.outcome.result
     accuracy = f"final accuracy {100 * result.final.val_accuracy:.2f} %"
-    if entry.before:
+    if entry.finished_before:
         return f"{accuracy}, finished before"
     speed = f"{result.final.examples_per_second:,.0f} texts/s"
     return f"{accuracy}, {progress.duration(result.wall_seconds)}, {speed}"

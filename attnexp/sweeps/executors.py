@@ -29,6 +29,7 @@ from attnexp.training.run import train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
+Cache = dict[Any, Any]
 
 CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
 """How processes start. A fork of this process, which used torch's threads, may hang. On Linux a
@@ -45,7 +46,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
     while True:
         try:
             path, result = train_run(job.config)
-            return Run(path=path, result=result, label=job.label)
+            return Run(path=path, result=result, variant=job.label)
         except Busy:
             time.sleep(1)
         except (UserError, RunFailed) as error:
@@ -55,17 +56,18 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
 
 
 def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
-    """Runs at a time: one for each core here, or share of a GPU; on a cluster, all."""
+    """Runs at a time: as many as get the cores or GPU share that each needs; on a cluster, all."""
     num_gpus = torch.cuda.device_count() if want_gpu(jobs) else 0
     if config.workers is not None:
         fitting = config.workers
     elif config.kind is not ExecutorKind.local:
         fitting = len(jobs)
     elif num_gpus:
-        fitting = num_gpus * int(1 / config.gpu + 1e-9)  # ten of 0.1
+        fitting = num_gpus * int(1 / config.gpu)
     else:
-        is_linux = hasattr(os, "sched_getaffinity")
-        num_cores = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+        num_cores = os.cpu_count() or 1
+        if hasattr(os, "sched_getaffinity"):  # Linux may leave this process fewer.
+            num_cores = len(os.sched_getaffinity(0))
         fitting = num_cores // num_threads(jobs)
     return max(1, min(fitting, len(jobs)))
 
@@ -96,7 +98,7 @@ class Executor:
         raise NotImplementedError
 
     def wait(self, running: Futures) -> None:
-        """Wait until a job has ended, or for half a second."""
+        """Wait until a job ends, or for half a second. Some executors complete futures here."""
         if running:
             futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
         else:
@@ -158,9 +160,9 @@ class SideBySide(Executor):
         gpu = min(self.gpus, key=num_workers.__getitem__, default="")
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
         pipe, end_of_worker = CONTEXT.Pipe(duplex=False)
-        departures(to_dict(job.config))  # fills `known_defaults`, once for all processes
-        caches = (last_read, known_defaults)
-        arguments = (pickle.dumps(job), end_of_worker, environment, caches)
+        departures(to_dict(job.config))  # It fills `known_defaults`, once for all processes.
+        # The job is sent as bytes, so that user code is imported once stdout is redirected.
+        arguments = (pickle.dumps(job), end_of_worker, environment, last_read, known_defaults)
         process = CONTEXT.Process(target=_work, args=arguments)
         future = Future[Outcome]()
         with _blocked_signals():  # A Ctrl-C meanwhile comes when `close` knows the process.
@@ -191,12 +193,11 @@ class SideBySide(Executor):
 
 
 def _work(
-    job: bytes, pipe: Connection, environment: dict[str, str], caches: tuple[dict[Any, Any], ...]
+    job: bytes, pipe: Connection, environment: dict[str, str], datasets: Cache, defaults: Cache
 ) -> None:
-    """Train a pickled job in a process of its own. caches: of data and default settings."""
+    """Train a pickled job in a process of its own. datasets, defaults: caches of the sweep's."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked may have others.
-    datasets, defaults = caches
     last_read.update(datasets)
     known_defaults.update(defaults)
     progress.console.quiet = True  # The parent displays progress.

@@ -9,12 +9,10 @@ from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
 from attnexp.runs import manifest, store
+from attnexp.runs.labels import NOT_OF_A_PLAN
 from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.sweeps.plan import Job, Sweep
 from attnexp.training.inputs import read_inputs
-
-NOT_OF_A_PLAN = ("out", "train.device", "train.threads", "train.fast")
-"""Settings that a study's runs may differ in: the place, the machine, the fast path."""
 
 
 def assign_folder(sweep: Sweep) -> Sweep:
@@ -112,5 +110,4 @@ def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> dict[str
         is_unset = is_seed(key) and value is None
         if key not in NOT_OF_A_PLAN and key not in varied_seeds and not is_unset:
             common[key] = value
-    stored = json.dumps(common)
-    return dict(json.loads(stored))  # Plans are compared as study.json holds them.
+    return dict(json.loads(json.dumps(common)))  # Plans are compared as study.json holds them.

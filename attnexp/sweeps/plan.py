@@ -55,7 +55,8 @@ class Sweep:
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
-    variants: dict[str, dict[str, str]]  # by label, baseline first: two factors' levels, or {}
+    variants: dict[str, dict[str, str]]
+    """Levels of two crossed factors by label, the baseline first; {} for fewer or more factors."""
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -81,13 +82,11 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
     if "study" in chosen:
         study = load_study(chosen["study"])
         title = Path(chosen["study"]).stem
-        run_words = [*study.overrides, *run_words]
-        planned = _expand_study(study, title, run_words)
+        planned = _expand_study(study, title, [*study.overrides, *run_words])
     else:
-        axes = "_x_".join(key for key in _varied_keys(run_words) if not is_seed(key))
+        axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         planned = _expand_axes(run_words)
-    _check_seeds(run_words)
     usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     name = chosen.get("name", usual_name)
     if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
@@ -116,23 +115,16 @@ def command_of(words: Sequence[str], metric: MetricSpec) -> str:
     return shlex.join(["attnexp", "sweep", *words, *options])
 
 
-def _varied_keys(words: Sequence[str]) -> list[str]:
+def varied_keys(words: Sequence[str]) -> list[str]:
+    """Keys of the axes that have several values."""
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
-
-
-def _check_seeds(words: Sequence[str]) -> None:
-    """Raise `UserError` for words that vary two sources of chance."""
-    seeds = list(filter(is_seed, _varied_keys(words)))
-    if len(seeds) > 1:
-        crossed = " and ".join(seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 class Variant(NamedTuple):
     """A variant on a data set."""
 
     label: str  # empty where neither a study nor an axis names it
-    factors: dict[str, str]  # its level of each factor
+    levels: dict[str, str]  # by factor
     configs: list[RunConfig]  # of its runs, which differ in seed
 
 
@@ -145,16 +137,21 @@ def _expand_study(study: Study, title: str, words: Sequence[str]) -> Iterator[Va
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     for name, own_words in study.variants.items():
         own_levels = study.levels.get(name, {title: name})
-        for label, levels, configs in _expand_axes([*own_words, *words]):
+        for label, levels, configs in _expand_axes(words, own_words):
             yield Variant(" ".join(filter(None, [name, label])), own_levels | levels, configs)
 
 
-def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
-    """All combinations of the axes, each with the runs of all seeds."""
-    axes = expand(words)
+def _expand_axes(words: Sequence[str], own_words: Sequence[str] = ()) -> Iterator[Variant]:
+    """All combinations of the axes, each with the runs of all seeds. own_words: of a variant, which
+    may cross seeds with the others, as in study=variance. Raises `UserError` if these cross any."""
+    crossed = list(filter(is_seed, varied_keys(words)))
+    if len(crossed) > 1:
+        raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
+    all_words = [*own_words, *words]
+    axes = expand(all_words)
     seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
     choices = [axis for axis in axes if axis not in seeds]
-    compared_keys = set(_varied_keys(words)) - {"data"}
+    compared_keys = set(varied_keys(all_words)) - {"data"}
     for chosen in itertools.product(*choices):
         compared = [word for word in chosen if key_of(word) in compared_keys]
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
@@ -163,20 +160,21 @@ def _expand_axes(words: Sequence[str]) -> Iterator[Variant]:
 
 
 def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
-    """Variants as `Sweep` has them, and their jobs. Raises `UserError` where two are the same."""
+    """Variants as `Sweep` has them, and their jobs. Raises `UserError` for duplicates."""
     variants = {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    labels: dict[str, str] = {}  # by all that acts in the first run of a variant
-    for name, factors, configs in planned:
-        first = configs[0]
-        label = name or default_label(to_dict(first))
+    label_of: dict[str, str] = {}  # by all that acts in the first run of a variant
+    for variant in planned:
+        first = variant.configs[0]
+        label = variant.label or default_label(to_dict(first))
         # Variants may differ in what `settings` leaves out, such as seeds or files.
         acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
-        duplicate = labels.setdefault(acting, label)
-        if duplicate != label:
-            raise UserError(f"'{duplicate}' and '{label}' are the same run. Leave one of them out.")
-        variants[label] = factors if len(factors) == 2 else {}  # Two factors are crossed.
-        for config in configs:
+        other = label_of.setdefault(acting, label)
+        if other != label:
+            raise UserError(f"'{other}' and '{label}' are the same run. Leave one of them out.")
+        variants[label] = variant.levels if len(variant.levels) == 2 else {}
+        for config in variant.configs:
             job = Job(config=config, label=label)
-            jobs[str(job)] = job
+            if jobs.setdefault(str(job), job).config != config:
+                raise UserError(f"Two data sets are called {config.data.title}. Use two sweeps.")
     return variants, list(jobs.values())

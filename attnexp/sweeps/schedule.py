@@ -30,7 +30,7 @@ class SweepEntry:
     job: Job
     run_id: str
     path: Path  # folder of the run, finished or not
-    before: bool  # whether the run had finished before this sweep began
+    finished_before: bool  # whether the run had finished before this sweep began
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
     epochs_when_killed: int | None = None  # those done when its process was killed last
 
@@ -51,30 +51,30 @@ def scan(
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        before = store.has_finished(path)
-        older = None if before else newest.get(identity.settings)
-        if older:
+        has_finished = store.has_finished(path)
+        if not has_finished and identity.settings in newest:
             num_outdated[change or "attnexp changed"] += 1
             if any_code:
-                path = older
-                before = True
-        entries.append(SweepEntry(job, identity.run_id, path, before))
+                path = newest[identity.settings]
+                has_finished = True
+        entries.append(SweepEntry(job, identity.run_id, path, finished_before=has_finished))
     for change, number in num_outdated.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
 
 
 def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
-    """The executor for jobs, the missing ones of a plan. Raises `UserError` if it is not here."""
+    """The executor for jobs, the missing ones of a plan: this process if there are none, or if they
+    run one by one and the plan has no user code. Raises `UserError` if it is not here."""
     # Planning has imported user code into this process, where it may have changed torch: each run
     # of such a plan has a process of its own, be it of user code or not.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
-    one_at_a_time = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
-    if not jobs or (one_at_a_time and not has_user_code):
+    one_by_one = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
+    if not jobs or (one_by_one and not has_user_code):
         return executors.OneByOne(config, jobs)
-    kinds = {ExecutorKind.slurm: SlurmQueue, ExecutorKind.ray: RayTasks}
+    kinds = {"local": executors.SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
     try:
-        return kinds.get(config.kind, executors.SideBySide)(config, jobs)
+        return kinds[config.kind](config, jobs)
     except (RuntimeError, ConnectionError) as error:
         raise UserError(f"executor={config.kind} is not here: {error}") from error
 
@@ -89,7 +89,7 @@ def run_sweep(
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
     jobs, any_code: as in `scan`."""
     entries = scan(sweep, jobs, any_code=any_code)
-    missing = [entry.job for entry in entries if not entry.before]
+    missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
         try:
@@ -109,7 +109,7 @@ def _record(sweep: Sweep, entries: Sequence[SweepEntry], *, has_ended: bool) -> 
 def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observer) -> None:
     """Load what has finished, and run the rest, first what no other sweep runs."""
     for entry in entries:
-        if entry.before:
+        if entry.finished_before:
             _load(entry)
     observe(entries, "")
     running: dict[Future[Outcome], SweepEntry] = {}
@@ -124,7 +124,7 @@ def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observe
 
 def _load(entry: SweepEntry) -> None:
     result = store.load_result(entry.path)
-    entry.outcome = Run(path=entry.path, result=result, label=entry.job.label)
+    entry.outcome = Run(path=entry.path, result=result, variant=entry.job.label)
 
 
 def _start_runs(
@@ -139,8 +139,8 @@ def _start_runs(
             break
         if entry.outcome is not None or entry in running.values():
             continue
-        if store.has_finished(entry.path):  # by another process; if with other files, ours is ID-2
-            entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
+        # Another process may have finished it. If that read other files, this run is ID-2.
+        entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):

@@ -11,13 +11,14 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.rows import as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.config.schema import is_seed
 from attnexp.config.words import key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec, is_decided
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
-from attnexp.sweeps.plan import Sweep, plan
+from attnexp.sweeps.plan import Sweep, plan, varied_keys
 from attnexp.sweeps.schedule import Observer, SweepEntry, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
@@ -26,11 +27,11 @@ def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
     """The answer of these runs of a sweep; those that failed are missing."""
     runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
     order = list(sweep.variants)
-    runs.sort(key=lambda run: order.index(run.label))
+    runs.sort(key=lambda run: order.index(run.variant))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
     without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
-    study = manifest_of(sweep, without_ids)
-    groups = make_groups(rows, {"": study})
+    manifest = manifest_of(sweep, without_ids)
+    groups = make_groups(rows, {"": manifest})
     return compare(groups, sweep.metric)
 
 
@@ -39,6 +40,8 @@ def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> S
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
     if "seed" not in map(key_of, words):
+        if any(map(is_seed, varied_keys(words))):
+            raise UserError("--until decided varies seed. Give other seeds one value, or none.")
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
     configs = [job.config for job in sweep.jobs]
@@ -83,8 +86,7 @@ def run_until_decided(
 
 
 def _note_verdicts(sweep: Sweep, entries: Sequence[SweepEntry]) -> set[str]:
-    """Print the verdicts at the endpoint that decides, the first of the protocol; return the
-    variants of which any is undecided."""
+    """Print the verdicts at the protocol's first endpoint; return variants that are undecided."""
     protocol = sweep.jobs[0].config.train.protocol
     point, *_ = ENDPOINTS[protocol]
     undecided: set[str] = set()

@@ -31,6 +31,7 @@ UNKNOWN""".split()
 
 def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job]) -> dict[str, Any]:
     """What is asked of `sbatch` for each run: the user's options win, null takes one away."""
+    # Slurm refuses a job that asks for a GPU where it has none, so device=auto asks for none.
     wants_gpu = any(job.config.train.device is Device.cuda for job in jobs)
     options: dict[str, Any] = {
         "time": 120,

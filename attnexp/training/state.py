@@ -59,7 +59,7 @@ class History:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,), are of the validation set."""
         self.epochs.append(row)
         is_right = predictions.most_probable(logits) == truth
-        compressed = torch.from_numpy(predictions.compress_bits(is_right))
+        compressed = torch.from_numpy(predictions.pack_and_compress(is_right))
         self.predicted[f"{predictions.CORRECT}{row.epoch}"] = compressed
         self.predicted[predictions.FINAL] = torch.from_numpy(logits)
         if best_row(self.epochs) is row:

@@ -28,6 +28,7 @@ def test_train_says_commands_that_work(here: Command) -> None:
     _, _, commands = done.stdout.partition("\nNext:\n")
     predict, sweep, report = (shlex.split(line)[1:] for line in commands.splitlines())
     assert exit_code(*predict) == 0
+    assert '"errors": [' in here("evaluate", predict[1], "--table", "errors", "--json").stdout
     assert exit_code(*report[:2]) == 0  # without its page
     assert report[2:] == ["--html", "page.html"]
     assert "position=none,rotary" in sweep
@@ -38,8 +39,7 @@ def test_a_run_of_ones_own_class_is_followed_by_its_name(
     here: Command, own_module: OwnModule
 ) -> None:
     module = own_module("from attnexp.model.positions import *\nclass Turn(RotaryPosition): ...")
-    done = here("train", *SMOKE, f"position={module}:Turn")
-    assert f"position=none,{module}:Turn" in done.stdout
+    assert f"position=none,{module}:Turn" in here("train", *SMOKE, f"position={module}:Turn").stdout
 
 
 def test_a_study_ends_in_the_answer_and_report_repeats_it(here: Command, here_json: Json) -> None:
@@ -70,8 +70,7 @@ def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, wor
     for name in (path.name, str(path), "outputs/"):
         done = here(*words.replace("RUN", name).split())
         assert done.returncode == 0, done.stderr
-        about_run, _, _ = done.stdout.partition("\nNext:")
-        printed.add(about_run)
+        printed.add(done.stdout.partition("\nNext:")[0])
     assert len(printed) == 1
 
 
@@ -89,6 +88,7 @@ def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json)
     for line in (f"seed=0{meaning}", f"model.score.scale=true{meaning}", " *position=rotary *"):
         assert re.search(f"^{line}$", settings, re.MULTILINE)
     assert here_json("config", "--cost", "experiment=blog_pe")["parameters"] == 2_609_281
+    assert "a/r.csv" in here("data", "data=files", "data.path=a/r.csv,b/r.csv").stdout
 
 
 WRONG = {
@@ -98,12 +98,14 @@ WRONG = {
     "sweep train.fast=true,false": "are the same run",
     "sweep 'executor.slurm={mem: 2GB}'": "executor.slurm would do nothing",
     "sweep study=blog train=blog,holdout --until decided": "one data set with one protocol",
+    "sweep study=blog seeds.init=range(64) --until decided": "--until decided varies seed",
     "sweep data=contrast --until decided": "--until decided compares variants",
     "sweep study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
     "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
     "sweep study=blog tune=data=trec,cr": "tune= takes settings other than the data",
     "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",
     "sweep name=a/b": "a sweep's name has letters",
+    "sweep data=imdb,files data.path=a/r.csv": "Two data sets are called r.csv",
     "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
     "sweep -m seed=1,2": "Settings have no dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import ROOT
-from samples import message_of, result, save_run, stored_study, study_of
+from samples import message_of, result, save_run, stored_study, study_of, write_file
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
@@ -56,6 +56,8 @@ def test_predictions_without_an_array_name_the_file_and_the_array(tmp_path: Path
     predictions.save_arrays(run.path / predictions.FILE, arrays)
     message = message_of(predictions.at_endpoint, run, "final")
     assert "1-x/predictions.safetensors cannot be read (KeyError: 'val_labels')" in message
+    with pytest.raises(KeyError):
+        predictions.at_endpoint(run, "best")
 
 
 def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
@@ -121,8 +123,11 @@ def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
     write(tmp_path, "1-x")
     manifest.record_runs(tmp_path / "one", study_of(("a", 0, "1-x"), ("twin", 0, "1-x")))
     manifest.record_runs(tmp_path / "two", study_of(("b", 0, "1-x")))
-    assert [run.label for run in find.load_runs(tmp_path / "one")] == ["a", "twin"]
-    assert [run.label for run in find.load_runs(tmp_path / "two")] == ["b"]
+    assert [run.variant for run in find.load_runs(tmp_path / "one")] == ["a", "twin"]
+    assert [run.variant for run in find.load_runs(tmp_path / "two")] == ["b"]
+    write_file(tmp_path / "damaged" / manifest.FILE, "{")  # It is not in the folder out.
+    write(tmp_path / "out", "2-x")
+    assert len(find.load_runs(tmp_path / "out", pytest.fail)) == 1
 
 
 def test_the_newest_run_of_the_same_settings_is_found(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_each_run_is_told_in_a_line(tmp_path: Path, capsys: Capture) -> None:
     entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
     final = replace(row(1, 0.8431), examples_per_second=2310.4)
     run = but(result("", 0, [0.5]), final=final, wall_seconds=45.2)
-    entries[0].before = True
+    entries[0].finished_before = True
     entries[0].outcome = entries[1].outcome = run
     entries[2].outcome = "the loss is nan"
     display = SweepDisplay()
@@ -58,8 +58,7 @@ def test_a_dry_run_counts_runs(tmp_path: Path, sweep: Command, here_json: Json) 
     tuned = sweep(*words, "seed=0,1", "tune=train.lr=1e-3,1e-2")
     assert "Runs to do: 12, " in tuned.stdout
     assert "After this search: 4 runs" in tuned.stderr
-    sequential = sweep(*words, "seed=range(7)", "--until", "decided")
-    assert "Runs to do: at most 8, " in sequential.stdout
+    assert "to do: at most 8, " in sweep(*words, "seed=range(7)", "--until", "decided").stdout
 
 
 def test_a_sweep_ends_with_its_answer_whatever_fails(

@@ -45,16 +45,13 @@ def test_processes_share_the_gpus(monkeypatch: Patch) -> None:
 
 def test_a_missing_extra_gives_the_install_line(monkeypatch: Patch) -> None:
     monkeypatch.setitem(sys.modules, "submitit", None)
-    config = ExecutorConfig(kind=ExecutorKind.slurm)
     with pytest.raises(UserError, match=r"pip install 'attnexp\[slurm\]'"):
-        open_executor(config, plan([*SMOKE]).jobs, [])
+        open_executor(ExecutorConfig(kind=ExecutorKind.slurm), plan([*SMOKE]).jobs, [])
 
 
 def children(pid: int) -> list[int]:
-    found: list[int] = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += map(int, file.read_text().split())
-    return found
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]
 
 
 def workers(pid: int) -> list[int]:

@@ -105,7 +105,7 @@ def test_runs_of_other_code_can_be_taken(tmp_path: Path, done: list[str], capsys
     for entry in run_sweep(sweep)[:3]:  # as if a file had been another one then
         settings = entry.path.name.split("-")[0]
         entry.path.rename(entry.path.with_name(f"{settings}-0000aaaa"))
-    assert [entry.before for entry in scan(sweep)] == [False, False, False, True]
+    assert [entry.finished_before for entry in scan(sweep)] == [False, False, False, True]
     assert "changed since 3 of these runs. --any-code takes such runs" in capsys.readouterr().err
     done.clear()
     taken = run_sweep(sweep, any_code=True)

@@ -178,8 +178,7 @@ def configure(folder: Path) -> Path:
 
 
 def ask(environment: Environment, *words: str) -> str:
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
-    return done.stdout.strip()
+    return subprocess.run(words, env=environment, capture_output=True, text=True).stdout.strip()
 
 
 def test_slurm_gives_the_same_figures(

@@ -32,8 +32,7 @@ def sweep(tmp_path: Path, *words: str) -> Sweep:
 
 
 def seeds(planned: Sweep) -> dict[str, int]:
-    entries = sequential.run_until_decided(planned)
-    return Counter(run.label for run in finished(entries))
+    return Counter(run.variant for run in finished(sequential.run_until_decided(planned)))
 
 
 @pytest.mark.usefixtures("done")
@@ -93,7 +92,7 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
     assert [*study.variants] == variants
     run_sweep(study)
     assert {job.config.train.protocol for job in study.jobs} == {"blog"}
-    assert all(entry.before for entry in (*scan(tuning.search), *scan(study)))
+    assert all(entry.finished_before for entry in (*scan(tuning.search), *scan(study)))
     assert {path.name for path in tmp_path.glob("[!.]*")} == {"runs", "blog_tuning", "blog_tuned"}
 
 
