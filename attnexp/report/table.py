@@ -42,10 +42,10 @@ def print_table(table: Table, console: Console) -> None:
     cells = table.cells.map(escape_name).rename(columns=escape_name)
     widest = {name: max(map(cell_len, [name, *cells[name]])) for name in cells}
     num_gaps = len(widest) - 1
-    room = console.width - num_gaps  # SIMPLE_HEAD puts one blank between columns,
+    room = console.width - num_gaps  # SIMPLE_HEAD puts one blank into a gap.
     has_room = sum(widest.values()) + num_gaps <= room
     widths = widest if has_room else _choose_widths(cells, widest, room)
-    padding = (0, 1 if has_room else 0, 0, 0)  # and where there is room, we put another.
+    padding = (0, 1 if has_room else 0, 0, 0)  # a second blank, if it fits
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in cells:
         shown.add_column(
