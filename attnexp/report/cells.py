@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Iterable
-from typing import Any
 
 from attnexp.analysis.contrasts import NO_BOUNDS, Difference
+from attnexp.report import Record
 from attnexp.statistics.intervals import Bounds
 from attnexp.statistics.verdict import MetricSpec
 
@@ -28,7 +28,7 @@ def format_span(numbers: Iterable[int]) -> str:
     return " to ".join(f"{number:,}" for number in bounds)
 
 
-def format_mean(row: dict[str, Any], metric: MetricSpec) -> str:
+def format_mean(row: Record, metric: MetricSpec) -> str:
     """`81.58 ± 0.62`, or the mean alone where the row has no sd, or one of a single seed."""
     mean = format_number(row["mean"], metric)
     sd = row.get("sd", math.nan)
@@ -55,11 +55,13 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 
 def intervals_of(row: Difference) -> list[Bounds | None]:
     """The interval that decides, and the wider one, cut where a difference can be no larger: at
-    ±100 points of two variants, ±200 of an interaction. None where there are no finite ends."""
-    largest = sum(map(abs, row.contrast.weights.values())) / 2 if row.metric.is_share else math.inf
+    ±100 points of two accuracies, ±200 of an interaction. None where there are no finite ends."""
+    largest = math.inf
+    if row.metric.is_share:
+        largest = row.metric.spread * sum(map(abs, row.contrast.weights.values())) / 2
     intervals = []
     for low, high in _whole_intervals(row):
-        is_finite = math.isfinite(low) and math.isfinite(high)
+        is_finite = math.isfinite(high - low)
         intervals.append((max(low, -largest), min(high, largest)) if is_finite else None)
     return intervals
 
@@ -71,7 +73,6 @@ def is_cut(row: Difference) -> bool:
 
 
 def _whole_intervals(row: Difference) -> list[Bounds]:
-    """The interval that decides, and the wider one: for other texts, or for the next data set."""
     return [row.interval.bounds, row.next or row.texts or NO_BOUNDS]
 
 

@@ -1,5 +1,4 @@
-"""Pictures of a comparison or of a model, by plain matplotlib, for a paper, a talk or the page.
-What a reader must know besides the axes is for the caption."""
+"""Pictures of a comparison or of a model, by plain matplotlib, for a paper, a talk or the page."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, cycle
@@ -18,14 +17,13 @@ from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.report import Record
 from attnexp.report.cells import describe_padding, intervals_of, name_of, size_of
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
 
-KINDS = ("svg", "pdf", "png")
-"""Endings of the files that can be written."""
-
+KINDS = ("svg", "pdf", "png")  # endings of the files that can be written
 SERIES = ("#70757d", "#0e5dd9", "#d97a05", "#1fa867", "#9342a2", "#c52028", "#8e88e8", "#ab85bf")
 MARKERS = "osD^vPX>"
 """Colours and markers of variants, the baseline's first and its colour never again, so that no two
@@ -42,24 +40,22 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: dict[str, Any] = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
-BAND_STYLE: dict[str, Any] = {"alpha": 0.18, "linewidth": 0}
+K_STYLE: Record = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
+BAND_STYLE: Record = {"alpha": 0.18, "linewidth": 0}
 INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
 LINE = 32  # letters of a name in a line
 SHORT_LINE = 24
-
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
 
 
 @own_style
-def write_figure(figure: Figure, file: IO[bytes], kind: str) -> None:
+def write_figure(figure: Figure, file: IO[bytes] | Path, kind: str) -> None:
     """Write a picture that is as large as all its labels need."""
     figure.savefig(file, format=kind, bbox_inches="tight")
 
 
 def draw_picture(show: str, answer: Answer, readings: Iterable[tuple[str, "Reading"]]) -> Figure:
-    """One picture: `curves`, `forest` of all differences, `attention` or `positions` of the first
-    reading that has any. readings: as of `write_page`. Raises `UserError` where there is none."""
+    """The picture of this name, of the first reading that has one. Raises `UserError` without."""
     if show == "curves":
         return draw_curves(answer.comparisons)
     if show == "forest":
@@ -78,15 +74,13 @@ def save_figure(figure: Figure, path: Path) -> None:
     if kind not in KINDS:
         endings = ", .".join(KINDS)
         raise UserError(f"{path} is no picture: give --figure a name in .{endings}.")
-    with path.open("wb") as file:
-        write_figure(figure, file, kind)
+    write_figure(figure, path, kind)
     progress.note(f"Wrote {path}.")
 
 
 @own_style
 def draw_curves(comparisons: Sequence[Comparison]) -> Figure:
-    """Validation accuracy over the epochs, a panel for each data set: mean over seeds in a band of
-    ± one sd, K's run dashed. Raises `UserError` where there are no epochs."""
+    """Validation accuracy by epoch, mean ± sd, a panel for each data set. Raises `UserError`."""
     panels = [comparison for comparison in comparisons if len(comparison.curve)]
     if not panels:
         raise UserError("There is no curve to draw: these results have no accuracy by epoch.")
@@ -109,7 +103,7 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         mean = 100 * ours["mean"]
         sd = 100 * ours["sd"]
         axes.fill_between(epochs, mean - sd, mean + sd, color=colour, **BAND_STYLE)
-        look: dict[str, Any] = {"color": colour, "marker": marker}
+        look: Record = {"color": colour, "marker": marker}
         label = f"{fill(variant, LINE)}, n = {ours['n'].max()}"
         axes.plot(epochs, mean, label=label, zorder=3, **look)
         k_run = group.k_run(variant)
@@ -132,26 +126,27 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     one metric; those of one name stand together. Raises `UserError` where there are none."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
-    names = list(dict.fromkeys(map(name_of, rows)))
+    names = [name_of(row) for row in rows]
     rows = sorted(rows, key=lambda row: names.index(name_of(row)))
     has_several = len({row.data for row in rows}) > 1
     labels = []
     for row in rows:
-        label = f"{row.data}: {name_of(row)}" if has_several else name_of(row)
+        label = name_of(row)
+        if has_several:
+            label = f"{row.data}: {label}"
         labels.append(fill(label, SHORT_LINE))
     most_lines = 1 + max(label.count("\n") for label in labels)
     height = 1.2 + len(rows) * (0.15 + 0.17 * most_lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")
     axes = figure.subplots()
     metric = rows[0].metric
-    factor = 100 if metric.is_share else 1
     for y, row in enumerate(rows):
         for bounds, width in zip(intervals_of(row), INTERVAL_WIDTHS, strict=True):
             if bounds is not None:
-                ends = factor * np.array(bounds)
+                ends = metric.unit * np.array(bounds)
                 axes.plot(ends, [y, y], color="black", lw=width, solid_capstyle="butt")
-        axes.plot(factor * row.interval.mean, y, "o", color="black")
-    margin = factor * metric.margin
+        axes.plot(metric.unit * row.interval.mean, y, "o", color="black")
+    margin = metric.unit * metric.margin
     axes.axvspan(-margin, margin, color="grey", **BAND_STYLE)
     axes.axvline(0, color="grey", lw=1, zorder=1)
     places = range(len(rows))
@@ -166,8 +161,7 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
 
 @own_style
 def draw_attention(reading: "Reading") -> Figure:
-    """Attention of the first layer with its words, the mean of the heads. The scale of colours ends
-    at the largest weight; what goes to padding is said beside the keys."""
+    """Attention of the first layer with its words, the mean of the heads, without padding."""
     attention = reading.attention()
     weights = attention.mean
     largest = float(weights.max()) or 1.0

@@ -1,20 +1,19 @@
 """Answers as csv, markdown, LaTeX and JSON. pandas writes what it can."""
 
 import math
-from typing import Any
 
 import pandas as pd
 
 from attnexp.analysis.answer import ENDPOINT_FIELDS, Answer
 from attnexp.analysis.contrasts import difference_frame
-from attnexp.report import TableName
-from attnexp.report.sentences import describe_in_words, describe_studies, list_remarks
+from attnexp.report import Record, TableName
+from attnexp.report.methods import describe_in_words, describe_studies
+from attnexp.report.remarks import list_remarks
 from attnexp.report.table import Table
-from attnexp.report.tables import VERDICT, make_table, tabulate_differences, tabulate_means
+from attnexp.report.tables import VERDICT, make_table, tabulate_alone, tabulate_means
 
 SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
-
 LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"±": r"$\pm$", "−": "$-$", "–": "--", "<": "$<$", ">": "$>$"}
@@ -22,9 +21,8 @@ LATEX = str.maketrans(
 )
 
 
-def make_document(answer: Answer, table: TableName | None = None) -> dict[str, Any]:
-    """The JSON document of an answer, or of one of its tables: accuracies are shares, and null
-    stands where there is no number."""
+def make_document(answer: Answer, table: TableName | None = None) -> Record:
+    """The JSON document of an answer or a table: accuracies are shares, null is no number."""
     if table == "study":
         return {table: describe_studies(answer)}
     if table is not None:
@@ -50,7 +48,7 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
     else:
         tables["accuracy"] = tabulate_means(answer)
         if answer.measured:
-            tables["verdicts"] = tabulate_differences(answer.measured, VERDICT, answer)
+            tables["verdicts"] = tabulate_alone(answer, answer.measured, VERDICT)
         if answer.means:
             tables["across"] = make_table("across", answer)
         texts = list_remarks(answer, answer.differences)
@@ -59,7 +57,7 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def to_records(frame: pd.DataFrame) -> list[Any]:
+def to_records(frame: pd.DataFrame) -> list[Record]:
     """Rows as plain dicts, with None for what is empty, no number or infinite."""
     is_empty = frame.isna() | frame.isin(EMPTY)
     cells = frame.astype(object).mask(is_empty, None)
@@ -67,8 +65,7 @@ def to_records(frame: pd.DataFrame) -> list[Any]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """The frame without its index, and with nothing where a number is infinite. A name that a
-    spreadsheet would compute has a quote in front."""
+    """Without index and infinite numbers; a name that a spreadsheet would compute gets a quote."""
     cells = frame.mask(frame.isin(EMPTY)).replace(r"^(?=[=+\-@])", "'", regex=True)
     return str(cells.to_csv(index=False)).rstrip("\n")
 

@@ -2,13 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from rich.filesize import decimal
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
+from attnexp.report import Record
 from attnexp.report.cells import format_number
 from attnexp.report.table import Table
 from attnexp.runs import find, store
@@ -30,8 +30,8 @@ def list_runs(root: Path) -> pd.DataFrame:
     return pd.DataFrame(runs, columns=columns, dtype=object)
 
 
-def _describe_run(folder: Path) -> dict[str, Any]:
-    row: dict[str, Any] = {"run": folder.name, "folder": str(folder)}
+def _describe_run(folder: Path) -> Record:
+    row: Record = {"run": folder.name, "folder": str(folder)}
     reasons: list[str] = []
     with store.leaving_out(folder, reasons.append):
         sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
@@ -66,5 +66,4 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     num_bytes = int(runs["bytes"].sum())
-    title = f"Runs: {states}; {decimal(num_bytes)}"
-    return Table(title=title, frame=runs, lines=lines)
+    return Table(title=f"Runs: {states}; {decimal(num_bytes)}", frame=runs, lines=lines)

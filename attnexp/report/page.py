@@ -1,5 +1,4 @@
-"""Comparisons as one HTML page, of the template `page.html`, that needs no network and no scripts.
-Names and texts are the user's, so all of them are escaped."""
+"""Comparisons as one HTML page, of the template `page.html`, without network or scripts."""
 
 import io
 from base64 import b64encode
@@ -12,7 +11,7 @@ from matplotlib.figure import Figure
 
 from attnexp.analysis.answer import Answer
 from attnexp.base import progress
-from attnexp.report import cells, figures, sentences, tables
+from attnexp.report import cells, figures, methods, remarks, tables, titles
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -29,8 +28,10 @@ def write_page(path: Path, answer: Answer, readings: Sequence[tuple[str, "Readin
         readings=readings,
         cells=cells,
         figures=figures,
-        sentences=sentences,
+        methods=methods,
+        remarks=remarks,
         tables=tables,
+        titles=titles,
     )
     path.write_text(text, "utf-8")
     progress.note(f"Wrote {path}.")

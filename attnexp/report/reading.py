@@ -1,17 +1,16 @@
 """What a model reads in a text, to be shown: as a line, and as a record."""
 
-from typing import Any
-
 from rich.text import Text
 
 from attnexp.inspect.insight import Attention, Reading
+from attnexp.report import Record
 from attnexp.report.cells import describe_padding
 
 FULL = (240, 130, 20)  # RGB background of the largest weight
 MOST_CLASSES = 5
 
 
-def as_record(reading: Reading, head: int | None) -> dict[str, Any]:
+def as_record(reading: Reading, head: int | None) -> Record:
     """The reading as plain containers; attention is what each token receives from all queries,
     padding the share that tokens do not receive, and maps the weights of each layer, (H, T, T)."""
     attention = _attention_of(reading, head)
@@ -37,8 +36,8 @@ def _attention_of(reading: Reading, head: int | None) -> Attention | None:
 def as_line(reading: Reading, head: int | None) -> Text:
     """The most probable classes, and the tokens: the darker, the more attention they receive."""
     ranked = sorted(reading.probabilities.items(), key=lambda item: -item[1])
-    but_the_last = ranked[:-1]  # which follows from the rest
-    classes = [f"{name} {p:.4f}" for name, p in but_the_last[:MOST_CLASSES]]
+    ranked.pop()  # The last follows from the rest.
+    classes = [f"{name} {p:.4f}" for name, p in ranked[:MOST_CLASSES]]
     line = Text(", ".join(classes) + " ")
     line.stylize("bold", 0, len(reading.label))
     styles = [""] * len(reading.marked)

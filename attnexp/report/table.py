@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 from rich import box
@@ -13,10 +12,10 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from attnexp.base.errors import escape_name
+from attnexp.report import Record
 from attnexp.report.cells import NONE
 
-CONTEXT = ("data", "protocol", "at", "n", "data sets")
-"""Columns that are left out where they say the same in every row: a title says it."""
+CONTEXT = ("data", "protocol", "at", "n", "data sets")  # left out where a title says it for all
 STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}  # by the verdict's first word
 TEXTS = {*CONTEXT, "variant", "difference", "verdict", "class", "run", "state", "settings"}
 
@@ -27,7 +26,7 @@ class Table:
 
     title: str
     frame: pd.DataFrame  # accuracies as shares
-    lines: Sequence[dict[str, Any]]  # texts by heading
+    lines: Sequence[Record]  # texts by heading
 
     @cached_property
     def cells(self) -> pd.DataFrame:
@@ -41,12 +40,12 @@ class Table:
 def print_table(table: Table, console: Console) -> None:
     """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
     cells = table.cells.map(escape_name).rename(columns=escape_name)
-    widest = {name: _longest([name, *cells[name]]) for name in cells}
-    blanks = 2 * (len(widest) - 1)
-    has_room = sum(widest.values()) + blanks <= console.width
-    widths = widest if has_room else _choose_widths(cells, widest, console.width)
-    # SIMPLE_HEAD puts one blank between columns; where there is room for two, padding adds one.
-    padding = (0, 1 if has_room else 0, 0, 0)
+    widest = {name: max(map(cell_len, [name, *cells[name]])) for name in cells}
+    num_gaps = len(widest) - 1
+    room = console.width - num_gaps  # SIMPLE_HEAD puts one blank into a gap.
+    has_room = sum(widest.values()) + num_gaps <= room
+    widths = widest if has_room else _choose_widths(cells, widest, room)
+    padding = (0, 1 if has_room else 0, 0, 0)  # a second blank, if it fits
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in cells:
         shown.add_column(
@@ -61,26 +60,23 @@ def print_table(table: Table, console: Console) -> None:
 
 
 def _colour(text: str, column: str) -> Text:
-    """A cell, coloured where it is a verdict that is decided."""
     first_word = text.split(" ")[0]
     style = STYLES.get(first_word, "") if column == "verdict" else ""
     return Text(text, style)
 
 
-def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], total: int) -> dict[str, int]:
-    """Widths of columns, by name, in which every word is whole, and every number in one line if
-    that fits. Where words are too wide, the last of the widest columns gets what is left, and rich
-    breaks it; none if nothing is left. Left to itself, rich breaks words in other columns, too."""
+def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], room: int) -> dict[str, int]:
+    """Widths of columns, by name, of `room` in all. Every word is whole, and so is every number
+    with its blanks if that fits. Left to itself, rich breaks words."""
     narrowest = {}
     for name in cells:
-        text = " ".join([name, *cells[name]])
-        narrowest[name] = _longest(text.split())
-    room = total - len(narrowest) + 1  # one blank between columns
-    with_whole_numbers = narrowest | {name: widest[name] for name in {*cells} - TEXTS}
-    fits = sum(with_whole_numbers.values()) <= room
-    widths = with_whole_numbers if fits else narrowest
+        words = " ".join([name, *cells[name]]).split()
+        narrowest[name] = max(map(cell_len, words))
+    widths = {name: narrowest[name] if name in TEXTS else widest[name] for name in cells}
+    if sum(widths.values()) > room:
+        widths = narrowest
     spare = room - sum(widths.values())
-    if spare < 0:
+    if spare < 0:  # Rich breaks words in the last of the widest columns, or as it likes.
         column = max(reversed(widths), key=widths.__getitem__)
         widths[column] += spare
         return widths if widths[column] > 0 else {}
@@ -88,7 +84,3 @@ def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], total: int) -> d
         most_folded = max(widths, key=lambda name: widest[name] / widths[name])
         widths[most_folded] += 1
     return widths
-
-
-def _longest(texts: list[str]) -> int:
-    return max(map(cell_len, texts))

@@ -1,6 +1,6 @@
 """Tables of an answer, for terminal, page and files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import K_METRICS, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base.errors import UserError
-from attnexp.report import TableName
-from attnexp.report.cells import format_difference, format_mean, format_span, is_cut
+from attnexp.report import TableName, titles
+from attnexp.report.cells import format_difference, format_mean
 from attnexp.report.table import Table
 from attnexp.runs import predictions
 from attnexp.runs.find import load_run
@@ -24,10 +24,7 @@ VARIANT = ["data", "protocol", "variant"]
 CLASS = [*VARIANT, "class"]
 CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
-
-PROTOCOLS = {"blog": ", measured on test", "holdout": ", epoch chosen on held-out data", "": ""}
-"""What a title says of the protocol."""
-
+EXPLAINED = {"ece": "calibration error", "gap": "train accuracy − accuracy"}
 # Columns of the default answer, of means over data sets, and of all numbers that a paper quotes.
 ABOUT = ["data", "protocol", "at", "difference"]
 VERDICT = [*ABOUT, "n", "mean", "other seeds", "other texts too", "verdict"]
@@ -38,9 +35,9 @@ QUOTED = [*ABOUT, "n", "mean", "sd", "other seeds", "other texts too", "p"]
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name, not `study`. Raises `UserError` where the results have none."""
     if name == "differences":
-        return tabulate_differences(answer.measured, QUOTED, answer)
+        return tabulate_alone(answer, answer.measured, QUOTED)
     if name == "across":
-        return tabulate_differences(answer.means, OVER_DATA, answer)
+        return tabulate_alone(answer, answer.means, OVER_DATA)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
 
@@ -51,12 +48,12 @@ def tabulate_means(answer: Answer) -> Table:
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
-    # `final loss`; `loss` of other trainers; `final` where nothing but accuracy is shown.
-    rows["heading"] = rows["at"] + " " + rows["metric"]
-    if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
-        rows["heading"] = rows["at"]
+    rows["heading"] = rows["at"]
+    if {*rows["metric"], answer.metric.name} != {ACCURACY.name}:
+        rows["heading"] += " " + rows["metric"]
+    # Results of other trainers, and of `probe`, have this one endpoint, which is not named.
     rows.loc[rows["at"] == RESULT.label, "heading"] = rows["metric"]
-    title = _title_of_means(answer, rows["n"], "mean ± sd")
+    title = titles.title_of_means(answer, rows["n"], "mean ± sd")
     return _pivot(title, rows, [*VARIANT, "n"], _metrics_by_name(answer), "heading")
 
 
@@ -64,9 +61,9 @@ def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].points[0].label
     rows = _select_means(answer)
-    rows = rows[rows["metric"] == answer.metric.name]
-    means = rows[rows["at"] == label].drop(columns="sd")
-    title = _title_of_means(answer, means["n"], f"at {label}, mean")
+    is_shown = (rows["metric"] == answer.metric.name) & (rows["at"] == label)
+    means = rows[is_shown].drop(columns="sd")
+    title = titles.title_of_means(answer, means["n"], f"at {label}, mean")
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
 
@@ -105,43 +102,6 @@ def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
     return METRIC_OF_COLUMN | {"flips": ACCURACY, answer.metric.name: answer.metric}
 
 
-def _title_of_means(answer: Answer, num_seeds: "pd.Series[int]", statistic: str) -> str:
-    """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, measured on test`."""
-    title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
-    title += _describe_data(answer)
-    if answer.metric.is_share:
-        title += ", %"
-    seeds = _describe_seeds(num_seeds)
-    title += f", {statistic} over {seeds}" if num_seeds.max() > 1 else f", {seeds}"
-    return title + _describe_protocol(answer)
-
-
-def _end_of_title(answer: Answer, num_seeds: Iterable[int]) -> str:
-    """` on imdb, 40 seeds, measured on test`: what a table must say that stands alone."""
-    return f"{_describe_data(answer)}, {_describe_seeds(num_seeds)}{_describe_protocol(answer)}"
-
-
-def _describe_data(answer: Answer) -> str:
-    """` on imdb`, ` on contrast (synthetic)`; empty where there are several data sets."""
-    first, *others = answer.groups
-    if any(group.data != first.data for group in others):
-        return ""
-    is_synthetic = any("data.order_fraction" in setup.settings for setup in first.setups.values())
-    return f" on {first.data} (synthetic)" if is_synthetic else f" on {first.data}"
-
-
-def _describe_seeds(numbers: Iterable[int]) -> str:
-    """`40 seeds`, `32 to 40 seeds`, `one seed`."""
-    span = format_span(numbers)
-    return "one seed" if span == "1" else f"{span} seeds"
-
-
-def _describe_protocol(answer: Answer) -> str:
-    """`, measured on test`; empty where protocols differ."""
-    protocols = {group.protocol for group in answer.groups}
-    return PROTOCOLS[protocols.pop()] if len(protocols) == 1 else ""
-
-
 def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
     epochs = pd.concat([comparison.epochs for comparison in answer.comparisons])
@@ -155,15 +115,21 @@ def tabulate_epochs(answer: Answer) -> Table:
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
-    title = "Metrics by epoch (train_: mean while training)" + _end_of_title(answer, epochs["n"])
+    title = "Metrics by epoch (train_: mean while training)"
+    title += titles.end_of_title(answer, epochs["n"])
     return _pivot(title, rows, [*VARIANT, "epoch"], METRIC_OF_COLUMN)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
-    """Probabilities and over-fitting at every endpoint."""
-    title = "Metrics by endpoint (ece: calibration error, gap: train accuracy − accuracy)"
-    title += _end_of_title(answer, answer.endpoints["n"])
-    return _pivot(title, answer.endpoints, [*VARIANT, "at"], _metrics_by_name(answer))
+    """Every metric at every endpoint, mean ± sd over seeds."""
+    rows = answer.endpoints
+    metrics = {*rows["metric"]}
+    explained = [f"{name}: {words}" for name, words in EXPLAINED.items() if name in metrics]
+    title = "Metrics by endpoint"
+    if explained:
+        title += f" ({', '.join(explained)})"
+    title += titles.end_of_title(answer, rows["n"])
+    return _pivot(title, rows, [*VARIANT, "at"], _metrics_by_name(answer))
 
 
 def _pivot(
@@ -174,9 +140,8 @@ def _pivot(
     heading: str = "metric",
 ) -> Table:
     """A table with a line for each combination of keys, and means in columns named by the column
-    `heading`. The only variant is not named, unless lines would look alike without its name."""
-    last_key = keys[-1]  # what differs between the lines of a variant
-    if rows["variant"].nunique() == 1 and rows[last_key].nunique() > 1:
+    `heading`. The only variant is not named where its lines differ in the last key."""
+    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
     lines = []
     for values, means in rows.groupby(keys, sort=False):
@@ -197,27 +162,31 @@ def tabulate_classes(answer: Answer) -> Table:
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
             classes = _measure_classes(run.folder, point)
-            about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            parts.append(classes.assign(**about))
+            classes["variant"] = run.variant
+            parts.append(classes.assign(data=group.data, protocol=group.protocol))
     if not parts:
         raise UserError("--table classes takes a folder of runs: other files hold no predictions.")
-    means = mean_over_seeds(pd.concat(parts), [*CLASS, "num_texts", "metric"])
+    measures = pd.concat(parts)
+    # With seeds.resample, each seed may have drawn another number of texts of a class.
+    num_texts = measures.groupby(CLASS)["num_texts"].transform("mean")
+    measures["num_texts"] = num_texts.round().astype(int)
+    means = mean_over_seeds(measures, [*CLASS, "num_texts", "metric"])
     title = "By class, %, mean over seeds (macro: mean over classes; as X: taken for X)"
-    title += _end_of_title(answer, means["n"])
+    title += titles.end_of_title(answer, means["n"])
     shown = means.drop(columns="sd").assign(texts=means["num_texts"].map("{:,}".format))
     metrics = dict.fromkeys(means["metric"], ACCURACY)
     return replace(_pivot(title, shown, [*CLASS, "texts"], metrics), frame=means)
 
 
 def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
-    """Measures of a run on disk: class, num_texts, metric, value. The class `macro` is the mean."""
+    """Measures of a run on disk: class, num_texts, metric, value. The last class is the mean."""
     run = load_run(folder)
     logits, labels = predictions.at_endpoint(run, point)
     classes = run.result.classes
-    measures = dict(zip(CLASS_METRICS, by_class(logits, labels), strict=True))
-    frame = pd.DataFrame(measures, classes)
-    frame.loc["macro"] = frame.mean()
-    frame.loc["macro", "num_texts"] = len(labels)
+    frame = pd.DataFrame([*by_class(logits, labels)], CLASS_METRICS, classes).T
+    macro = frame.mean()
+    macro["num_texts"] = len(labels)
+    frame.loc["(macro)" if "macro" in classes else "macro"] = macro
     confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes)
     shares = confusions.div(frame["num_texts"], axis=0).add_prefix("as ")
     frame = frame.join(shares)  # The shares of macro are NaN.
@@ -225,15 +194,10 @@ def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
     return frame.melt(["class", "num_texts"], var_name="metric").dropna()
 
 
-def tabulate_differences(
-    rows: Sequence[Difference], headings: Sequence[str] = (), answer: Answer | None = None
-) -> Table:
-    """Differences by one metric: what they are about, then numbers. headings: else those of the
-    default answer, or of means over data sets. answer: theirs, where the title must say what no
-    table above says: data set, seeds, protocol. Raises `UserError` without rows."""
+def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str]) -> Table:
+    """Differences by one metric, with columns of these names. Raises `UserError` without rows."""
     if not rows:
         raise UserError("No two variants, data sets, or levels of two factors are compared here.")
-    headings = headings or (OVER_DATA if rows[0].is_mean else VERDICT)
     baselines = {row.contrast.baseline_level for row in rows}
     lines = []
     for row in rows:
@@ -241,43 +205,12 @@ def tabulate_differences(
         if len(baselines) == 1:  # The title names it.
             cells["difference"] = row.contrast.variant_level + row.contrast.suffix
         lines.append({heading: cells[heading] for heading in headings})
-    title = _describe_subject(rows, baselines) + _describe_rows(rows)
-    if answer is not None:
-        title += _end_of_title(answer, [row.interval.n for row in answer.measured])
+    title = titles.title_of_differences(rows)
     return Table(title=title, frame=difference_frame(rows), lines=lines)
 
 
-def _describe_subject(rows: Sequence[Difference], baselines: set[str]) -> str:
-    """`Difference in loss from none`, `Mean difference from none over 6 data sets`."""
-    first = rows[0]
-    text = "Mean difference" if first.is_mean else "Difference"
-    if first.metric.name != ACCURACY.name:
-        text += f" in {first.metric.name}"
-    if len(baselines) == 1:
-        text += f" from {first.contrast.baseline_level}"
-    if first.is_mean:
-        text += f" over {format_span(row.interval.n for row in rows)} data sets"
-    return text
-
-
-def _describe_rows(rows: Sequence[Difference]) -> str:
-    """What all differences have in common: ` at final in points, margin ±0.25, 95 % intervals, all
-    3 together`, or `up to 3 together` where families differ in size."""
-    metric = rows[0].metric
-    text = ""
-    labels = {row.endpoint.label for row in rows} - {RESULT.label}
-    if len(labels) == 1:
-        text += f" at {labels.pop()}"
-    if metric.is_share:
-        text += " in points"
-    text += f", margin ±{metric.margin_text}, "
-    if all(row.sequential for row in rows):
-        text += "anytime-valid "
-    text += "95 % intervals"
-    sizes = {row.m for row in rows}
-    if sizes != {1}:
-        bound = "all" if len(sizes) == 1 else "up to"
-        text += f", {bound} {max(sizes)} together"
-    if any(map(is_cut, rows)):
-        text += ", cut at the largest possible: the data are too few"
-    return text
+def tabulate_alone(answer: Answer, rows: Sequence[Difference], headings: Sequence[str]) -> Table:
+    """Differences in a table that stands alone: its title says data set, seeds and protocol."""
+    table = tabulate_differences(rows, headings)
+    num_seeds = [row.interval.n for row in answer.measured]
+    return replace(table, title=table.title + titles.end_of_title(answer, num_seeds))

@@ -10,9 +10,9 @@ from rich.text import Text
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.contrasts import Difference
-from attnexp.report.sentences import list_remarks
+from attnexp.report import tables
+from attnexp.report.remarks import list_remarks
 from attnexp.report.table import print_table
-from attnexp.report.tables import tabulate_by_data, tabulate_differences, tabulate_means
 from attnexp.statistics.verdict import is_decided
 
 MOST_CONTRASTS = 3  # on several data sets whose differences are all listed
@@ -23,22 +23,19 @@ def show_answer(answer: Answer, console: Console) -> None:
     """Print an answer, the part of each protocol for itself."""
     for protocol in dict.fromkeys(group.protocol for group in answer.groups):
         comparisons = [row for row in answer.comparisons if row.group.protocol == protocol]
-        _show_part(answer.select_comparisons(comparisons), console)
-
-
-def _show_part(answer: Answer, console: Console) -> None:
-    rows = answer.differences
-    if len(answer.groups) > 1:
-        rows = _show_data_sets(answer, console)
-    else:
-        print_table(tabulate_means(answer), console)
-        (comparison,) = answer.comparisons
-        is_clear = len(comparison.group.variants) <= len(LETTERS)
-        if is_clear and comparison.curve["epoch"].nunique() > 1:
-            console.print(draw_curve(comparison, console))
-        _show_differences(rows, console)
-    for line in list_remarks(answer, rows):
-        console.print(line)
+        part = answer.select_comparisons(comparisons)
+        rows = part.differences
+        if len(comparisons) > 1:
+            rows = _show_data_sets(part, console)
+        else:
+            print_table(tables.tabulate_means(part), console)
+            (comparison,) = comparisons
+            is_clear = len(comparison.group.variants) <= len(LETTERS)
+            if is_clear and comparison.curve["epoch"].nunique() > 1:
+                console.print(draw_curve(comparison, console))
+            _show_differences(rows, console)
+        for line in list_remarks(part, rows):
+            console.print(line)
 
 
 def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
@@ -48,11 +45,11 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
     means = [row for row in answer.means if row.endpoint == point]
     rows = [row for row in answer.measured if row.endpoint == point]
     if len({row.contrast.name for row in rows}) <= MOST_CONTRASTS:
-        print_table(tabulate_means(answer), console)
+        print_table(tables.tabulate_means(answer), console)
         _show_differences(rows, console)
         _show_differences(means, console)
         return rows + means
-    print_table(tabulate_by_data(answer), console)
+    print_table(tables.tabulate_by_data(answer), console)
     _show_differences(means, console)
     decided = [row for row in rows if is_decided(row.verdict)]
     _show_differences(decided, console)
@@ -66,7 +63,8 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
 
 def _show_differences(rows: Sequence[Difference], console: Console) -> None:
     if rows:
-        print_table(tabulate_differences(rows), console)
+        headings = tables.OVER_DATA if rows[0].is_mean else tables.VERDICT
+        print_table(tables.tabulate_differences(rows, headings), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:
@@ -88,8 +86,7 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     for letter, variant in zip(LETTERS, group.variants, strict=False):
         legend.append(f"{letter} {variant}")
         line = means[variant].dropna()
-        dots = _mark_points(figure, line, "braille")
-        figure.draw(dots.lines())
+        figure.draw(_mark_points(figure, line, "braille").lines())
         figure.draw(_mark_points(figure, line, letter))
         k_run = group.k_run(variant)
         if len(k_run):  # without values there would be a mark at (0, 0)
@@ -102,7 +99,6 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
 
 
 def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
-    """Marks at the accuracies of a line, by epoch."""
     import plotext
 
     percents = list(100 * line)

@@ -14,10 +14,10 @@ from made_up import made_answer, made_group, published
 from rich.console import Console
 from samples import result
 
-from attnexp.analysis.answer import Answer
+from attnexp.analysis.answer import Answer, choose_metric
 from attnexp.base.errors import UserError
-from attnexp.report import TableName, cells, formats, sentences, tables
-from attnexp.report.tables import make_table, tabulate_differences
+from attnexp.report import TableName, cells, formats, methods, tables
+from attnexp.report.tables import VERDICT, make_table, tabulate_differences
 from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
 from attnexp.statistics.verdict import MetricSpec
@@ -69,10 +69,11 @@ def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_deci
 
 def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_why() -> None:
     (row,) = made_answer(made_group("a", "b")).differences
-    assert "cut at" not in tabulate_differences([row]).title
+    assert "cut at" not in tabulate_differences([row], VERDICT).title
     wide = replace(row, interval=row.interval._replace(low=-1.5))
     assert "[-100.00, " in cells.size_of(wide)
-    table = tabulate_differences([wide])
+    assert "[-150.00, " in cells.size_of(replace(wide, metric=choose_metric("gap", None)))
+    table = tabulate_differences([wide], VERDICT)
     assert table.cells["other seeds"].str.startswith("[-100.00, ").all()
     assert table.title.endswith("cut at the largest possible: the data are too few")
 
@@ -80,7 +81,7 @@ def test_intervals_end_where_a_difference_can_be_no_larger_and_the_title_says_wh
 def test_n_stands_beside_an_interval_for_other_texts_that_rests_on_fewer_seeds() -> None:
     (row,) = made_answer(made_group("a", "b", seeds=4)).differences
     for texts_n, words in ((3, "[-1.00, +2.00], n = 3"), (4, "[-1.00, +2.00]")):
-        table = tabulate_differences([replace(row, texts=(-0.01, 0.02), texts_n=texts_n)])
+        table = tabulate_differences([replace(row, texts=(-0.01, 0.02), texts_n=texts_n)], VERDICT)
         assert [*table.cells["other texts too"]] == [words]
 
 
@@ -91,7 +92,7 @@ def test_k_stands_only_beside_variants_that_k_trained(study: str) -> None:
 
 def test_of_a_unit_of_its_own_are_four_digits_and_per_cent_has_two_decimals() -> None:
     (row,) = made_answer(made_group("a", "b")).differences
-    table = tabulate_differences([replace(row, metric=LOSS)])
+    table = tabulate_differences([replace(row, metric=LOSS)], VERDICT)
     assert table.title == "Difference in loss from a at final, margin ±0.01, 95 % intervals"
     assert cells.format_number(0.51349, LOSS) == "0.5135"
     assert cells.format_number(12.345678, LOSS) == "12.35"
@@ -104,15 +105,14 @@ def test_code_of_the_users_is_told_from_ours_whatever_its_name() -> None:
     config = setup.config | {"train": setup.config["train"] | {"loss": "mine:loss"}}
     code = dict.fromkeys(("api.py", "decay.py", "model/init.py", "model/mine.py"), "digest")
     group = replace(comparison.group, setups={"pe": replace(setup, config=config, code=code)})
-    study = sentences.describe_study(replace(comparison, group=group), MetricSpec())
+    study = methods.describe_study(replace(comparison, group=group), MetricSpec())
     assert [*study["code"]] == ["api.py", "decay.py", "model/mine.py"]
 
 
 def save_predictions(folder: Path, logit: int, labels: Any) -> None:
     folder.mkdir()
     store.save_result(folder, result("a", 0, [0.5]).result)
-    logits = np.full(len(labels), logit)
-    arrays = {predictions.FINAL: logits, predictions.VAL_LABELS: labels}
+    arrays = {predictions.FINAL: np.full(len(labels), logit), predictions.VAL_LABELS: labels}
     predictions.save_arrays(folder / predictions.FILE, arrays)
 
 
@@ -129,8 +129,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         ["macro", "1,500", "25.00", "50.00", "32.50", "–", "–"],
     ]
     macro_f1 = table.frame.set_index(["class", "metric"]).loc[("macro", "F1")]
-    sd = (0.4 - 0.25) / 2**0.5
-    assert macro_f1[["n", "mean", "sd"]].tolist() == pytest.approx([2, 0.325, sd])
+    assert macro_f1[["n", "mean", "sd"]].tolist() == pytest.approx([2, 0.325, 0.15 / 2**0.5])
     with pytest.raises(UserError, match="a folder of runs"):
         tables.tabulate_classes(made_answer(made_group("a")))
 
@@ -145,7 +144,7 @@ def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split(
     assert [*means["protocol"]] == ["blog", "blog", "holdout", "holdout"]
     endpoints = ["final", "best", "chosen (test)", "final (validation)"]
     assert {*endpoints} <= {*means}
-    assert [*tabulate_differences(both.measured).cells["at"]] == endpoints
+    assert [*tabulate_differences(both.measured, VERDICT).cells["at"]] == endpoints
 
 
 def test_latex_is_escaped_and_captioned() -> None:
@@ -206,4 +205,4 @@ def test_seeds_that_are_missing_are_said_and_where_variants_differ_n_is_a_column
     answer = made_answer(replace(group, endpoints=rows))
     assert line in printed(answer)
     assert [*tables.tabulate_means(answer).cells["n"]] == ["4", "3", "4"]
-    assert [*tabulate_differences(answer.differences).cells["n"]] == ["3", "4"]
+    assert [*tabulate_differences(answer.differences, VERDICT).cells["n"]] == ["3", "4"]

@@ -25,10 +25,12 @@ def test_blog_is_answered_in_a_small_page_with_the_verdict_first(tmp_path: Path)
     assert len(text) <= 60_000
     parts = """<h1>pe against no_pe on imdb</h1>|helps by at least 0.25|+2.53 [+2.32, +2.73]|<img|
         <table|81.58 ±|Learning curves|<img|How to read this|position=sinusoidal"""
-    place = 0
-    for part in parts.split("|"):
-        place = text.index(part.strip(), place + 1)
+    pattern = ".*".join(re.escape(part.strip()) for part in parts.split("|"))
+    assert re.search(pattern, text, re.DOTALL)
     assert text.count("Software: attnexp version") == 4  # of 80 runs
+    text = written(tmp_path, *published("blog", "blog_holdout").groups)
+    assert text.index("<b>best</b>: one") < text.index("<b>chosen (test)</b>: the epoch")
+    assert text.count("imdb, epoch chosen on held-out data</h") == 2
 
 
 def test_what_users_write_is_text_and_nothing_is_asked_of_the_network(tmp_path: Path) -> None:

@@ -1,86 +1,56 @@
-"""What is said of an answer: remarks below its tables, and what a methods section needs."""
+"""What a methods section needs: how runs were made, by field and in sentences."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import attnexp
 from attnexp.analysis.answer import Answer, Comparison
-from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ADAM_BETAS, foreign_code
+from attnexp.report import Record
 from attnexp.report.cells import format_span
-from attnexp.report.tables import PROTOCOLS
+from attnexp.report.titles import PROTOCOLS
 from attnexp.runs.labels import as_word
 from attnexp.statistics.defaults import ALPHA
-from attnexp.statistics.verdict import UNDECIDED, MetricSpec
+from attnexp.statistics.verdict import MetricSpec
 
 PACKAGE = Path(attnexp.__file__).parent
 COUNTED = ("data/", "model/", "network/", "training/")  # folders of attnexp that runs list
-ABSENT = ("=null", "=none", "=false", "=0", "=0.0")
-"""Ends of settings that say that a part is not there; a remark leaves them out."""
 
 
-def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
-    """What a reader of the tables must know. rows: the differences that are shown."""
-    remarks = list(describe_comparisons(answer))
-    if any(row.words.startswith(f"{UNDECIDED}, needs") for row in rows):
-        remarks.append(
-            "A to B seeds: A are enough in four of five studies if the difference is as large as "
-            "measured, B whatever it is."
-        )
-    shared = shared_settings(answer.groups).items()
-    present = {key: value for key, value in shared if not as_word(key, value).endswith(ABSENT)}
-    if present:
-        remarks.append(f"All variants: {describe_settings(present)}.")
-    return list(dict.fromkeys(remarks))
-
-
-def shared_settings(groups: Iterable[Group]) -> dict[str, Any]:
+def shared_settings(groups: Iterable[Group]) -> Record:
     """The settings that all variants of these groups share, by key."""
-    variants = [setup.settings.items() for group in groups for setup in group.setups.values()]
-    first: Iterable[tuple[str, Any]] = variants[0] if variants else ()
-    return dict(item for item in first if all(item in items for items in variants))
+    variants = [setup.settings for group in groups for setup in group.setups.values()]
+    shared = variants[0] if variants else {}
+    for settings in variants:
+        shared = {key: value for key, value in shared.items() if (key, value) in settings.items()}
+    return shared
 
 
-def describe_settings(shared: dict[str, Any]) -> str:
-    """Settings by section of the config: `data max_len=80 ...; model attention d_model=128 ...;
-    train blog epochs=5 ...`."""
-    sections: dict[str, list[str]] = {}
+def describe_settings(shared: Record) -> str:
+    """`data max_len=80 ...; model attention d_model=128 ...`, by section of the config."""
+    sections: dict[str, str] = {}
     for key, value in shared.items():
         section = key.partition(".")[0]
-        # `max_len=80` of `data.max_len=80`, `sinusoidal` of `position=sinusoidal`
-        setting = as_word(key, value)[len(section) + 1 :]
-        sections.setdefault(section, [section]).append(setting)
-    return "; ".join(" ".join(words) for words in sections.values())
+        word = as_word(key, value)
+        setting = word[len(section) + 1 :]  # `max_len=80`; `sinusoidal` of `position=sinusoidal`
+        sections[section] = f"{sections.get(section, section)} {setting}"
+    return "; ".join(sections.values())
 
 
 def describe_variants(group: Group) -> dict[str, str]:
     """The settings of each variant that not all variants of its group share."""
     shared = shared_settings([group])
-    words = {}
+    described = {}
     for variant, setup in group.setups.items():
-        own = {key: value for key, value in setup.settings.items() if key not in shared}
-        words[variant] = ", ".join(map(as_word, own, own.values()))
-    return words
+        settings = setup.settings.items()
+        words = [as_word(key, value) for key, value in settings if key not in shared]
+        described[variant] = ", ".join(words)
+    return described
 
 
-def describe_comparisons(answer: Answer) -> Iterator[str]:
-    """The epochs of each endpoint that has a remark, of one group; how K's run agrees; notes."""
-    if len(answer.groups) == 1:
-        rows = answer.endpoints.drop_duplicates(["variant", "point"])
-        for point in answer.groups[0].points:
-            if point.remark:
-                at_point = rows[rows["point"] == point.name].itertuples()
-                listed = [f"{row.variant}: {row.epoch:.0f}" for row in at_point]
-                yield f"{point.name}: {point.remark} ({', '.join(listed)})."
-    for comparison in answer.comparisons:
-        yield from map(str, comparison.agreements)
-    yield from answer.notes
-
-
-def describe_studies(answer: Answer) -> list[dict[str, Any]]:
+def describe_studies(answer: Answer) -> list[Record]:
     """`describe_study` of each data set and protocol. Raises `UserError` for other trainers'."""
     made_here = [row for row in answer.comparisons if row.group.setups]
     if not made_here:
@@ -88,8 +58,8 @@ def describe_studies(answer: Answer) -> list[dict[str, Any]]:
     return [describe_study(comparison, answer.metric) for comparison in made_here]
 
 
-def describe_study(comparison: Comparison, metric: MetricSpec) -> dict[str, Any]:
-    """What a methods section says of one data set and protocol, by field; many fields are lists."""
+def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
+    """The record of one data set and protocol, in which metrics and margins are lists of one."""
     group = comparison.group
     facts = [setup.facts for setup in group.setups.values()]
     sizes = {}
@@ -130,24 +100,26 @@ def _list_own_code(group: Group) -> dict[str, str]:
     return own
 
 
-def describe_in_words(study: dict[str, Any]) -> list[str]:
+def describe_in_words(study: Record) -> list[str]:
     """The fields of a study as sentences."""
     protocol = study["protocol"]
-    data = [f"{study['data']} (fingerprint {study['fingerprint']})"]
-    splits = ("train", "test") if protocol == "blog" else ("train", "val", "test")
+    splits = ["train", "test"] if protocol == "blog" else ["train", "val", "test"]
+    data = f"{study['data']} (fingerprint {study['fingerprint']})"
     for split in splits:
-        data.append(f"{format_span(study[f'n_{split}'])} {split} texts")
+        num_texts = format_span(study[f"n_{split}"])
+        data += f", {num_texts} {split} texts"
+    seeds = study["seeds"]
     training = [
         *study["variants"],
         f"{format_span(study['epochs'])} epochs",
-        f"{len(study['seeds'])} seeds ({', '.join(study['seeds'])})",
+        f"{len(seeds)} seeds ({', '.join(seeds)})",
         f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
     shared = describe_settings(study["shared"])
     if "train.optimizer" in study["shared"]:
         shared += f"; betas of Adam {ADAM_BETAS}"
     sentences = [
-        f"Data: {', '.join(data)}.",
+        f"Data: {data}.",
         f"Training: {', '.join(training)}.",
         f"All variants: {shared}.",
         _describe_judgement(study),
@@ -156,8 +128,8 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
     numbers = [f"{variant} {number:,}" for variant, number in parameters if number]
     if numbers:
         sentences.append(f"Parameters: {', '.join(numbers)}.")
-    if study["code"]:
-        files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
+    files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]
+    if files:
         sentences.append(f"Own code (digests): {', '.join(files)}.")
     for made in study["made_by"]:
         parts = [f"{key} {value}" for key, value in made.items() if value]
@@ -165,12 +137,12 @@ def describe_in_words(study: dict[str, Any]) -> list[str]:
     return sentences + [f"Command: {command}" for command in study["commands"]]
 
 
-def _describe_judgement(study: dict[str, Any]) -> str:
-    metrics = ", ".join(study["metrics"])
-    margins = ", ".join(study["margins"])
+def _describe_judgement(study: Record) -> str:
+    (metric,) = study["metrics"]
+    (margin,) = study["margins"]
     kind = "anytime-valid" if study["sequential"] else "t"
     level = 100 * (1 - study["alpha"])
-    sentence = f"Judged by {metrics}, margin {margins}: {kind} intervals of {level:g} %"
+    sentence = f"Judged by {metric}, margin {margin}: {kind} intervals of {level:g} %"
     if study["m"] > 1:
         sentence += f", {study['m']} together (Bonferroni)"
     return f"{sentence}."
