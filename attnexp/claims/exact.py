@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.benchmark import Timer
 
-from attnexp.claims.finding import Finding, claim, judge_equality, max_abs_diff
+from attnexp.claims.finding import Finding, claim, judge_equality, judge_parts, max_abs_diff
 from attnexp.config.compose import compose
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.model.mixers import LSTM, Convolution
@@ -61,62 +61,62 @@ def attention_without_positions_is_equivariant() -> Finding:
 
 @claim("C06", "P", "√d before PE makes positions weigh more; a step has its own PE")
 def scaled_embeddings_make_positions_weigh_more() -> Finding:
-    """The first part: arithmetic, for words times √d have a norm √d times as large, so positions
-    weigh less. The second part: nothing, for it holds by construction."""
+    """Each part by itself: positions whose norm, as a multiple of that of words, is no larger with
+    √d than without it; two steps with the same PE."""
     embedding: Any = build_model(compose([])).embedding
     words = embedding.words.detach()
     d_model = words.shape[1]
     positions = sinusoidal_table(80, d_model)
     ratio = float(positions.norm(dim=1).mean() / words.norm(dim=1).mean())
     scaled_ratio = ratio / d_model**0.5
-    measured = (
-        f"scaling and a step's own PE hold by construction; positions have {ratio:.1f} times the "
-        f"norm of words without √d, {scaled_ratio:.1f} with it, so they weigh less"
-    )
-    return Finding("holds in part", measured)
+    weight = f"norm of positions over that of words {ratio:.1f}, with √d {scaled_ratio:.1f}"
+    num_own = len(positions.unique(dim=0))
+    steps = f"own PE at {num_own} of 80 steps"
+    return judge_parts({weight: scaled_ratio > ratio, steps: num_own == 80})
 
 
 @claim("C12", "N, K", "Var(q·k) = d_k, over √d_k 1; else softmax saturates, gradients shrink")
 def softmax_saturates_without_scaling() -> Finding:
     """Each part by itself, at any d_k of 4, 16, 64: a variance 5 % off; a largest weight without
     √d_k no larger than with it; a gradient without √d_k no smaller than with it."""
-    rows = []  # error of the variance; peak and norm without √d_k, as multiples of those with it
-    for d_key in (4, 16, 64):
-        variance, peak, norm = measure_softmax(d_key, scale=False)
-        scaled_variance, scaled_peak, scaled_norm = measure_softmax(d_key, scale=True)
-        error = max(abs(variance / d_key - 1), abs(scaled_variance - 1))
-        rows.append((error, peak / scaled_peak, norm / scaled_norm))
-    errors, peaks, norms = zip(*rows, strict=True)
-    shown_peaks = ", ".join(f"×{ratio:.2g}" for ratio in peaks)
-    shown_norms = ", ".join(f"×{ratio:.2g}" for ratio in norms)
+    d_keys = torch.tensor([4, 16, 64])
+    variances, peaks, norms = measure_softmax(d_keys, scale=False)
+    scaled_variances, scaled_peaks, scaled_norms = measure_softmax(d_keys, scale=True)
+    expected = torch.ones(3)
+    normed_variances = variances / d_keys
+    error = max_abs_diff((normed_variances, expected), (scaled_variances, expected))
+    peaks /= scaled_peaks
+    norms /= scaled_norms
     parts = {
-        f"variance within {max(errors):.1%}": max(errors) <= 0.05,
-        f"peak {shown_peaks}": min(peaks) > 1,
-        f"gradient's norm {shown_norms}": max(norms) < 1,
+        f"at d_k = 4, 16, 64: variance within {error:.1%}": error <= 0.05,
+        f"peak {format_ratios(peaks)}": peaks.min() > 1,
+        f"gradient's norm {format_ratios(norms)}": norms.max() < 1,
     }
-    shown = [f"{part} {'holds' if holds else 'refuted'}" for part, holds in parts.items()]
-    verdict = "holds in part" if any(parts.values()) else "refuted"
-    if all(parts.values()):
-        verdict = "holds"
-    return Finding(verdict, f"at d_k = 4, 16, 64: {'; '.join(shown)}")
+    return judge_parts(parts)
 
 
-def measure_softmax(d_key: int, *, scale: bool) -> Any:
+def format_ratios(ratios: Tensor) -> str:
+    """Such as `×2.6, ×4.7`."""
+    return ", ".join(f"×{ratio:.2g}" for ratio in ratios)
+
+
+def measure_softmax(d_keys: Tensor, *, scale: bool) -> Tensor:
     """Measures of the scores of N(0, 1) queries and keys, in 400 rows of 50: their variance, the
     mean of the largest weight of a row, and the mean norm of a row's gradient, given an N(0, 1)
-    gradient of its weights."""
-    shape = (20_000, 1, 1, d_key)
-    q = draw_normal(*shape)
-    k = draw_normal(*shape, seed=1)
-    score = DotProduct(1, d_key, d_key, d_key, scale=scale)
-    scores = score(q, k).view(400, 50)
-    scores.requires_grad_()
-    weights = attention_weights(scores)
+    gradient of its weights; each at every d_k: (3, n)."""
+    columns = []
     gradient_of_weights = draw_normal(400, 50, seed=2)  # independent of q and k
-    (gradient,) = torch.autograd.grad(weights, scores, gradient_of_weights)
-    peaks = weights.amax(dim=-1)
-    norms = gradient.norm(dim=-1)
-    return torch.stack([scores.var(), peaks.mean(), norms.mean()]).tolist()
+    for d_key in d_keys.tolist():
+        q = draw_normal(20_000, 1, 1, d_key)
+        k = draw_normal(20_000, 1, 1, d_key, seed=1)
+        score = DotProduct(1, d_key, d_key, d_key, scale=scale)
+        scores = score(q, k).view(400, 50).requires_grad_()
+        weights = attention_weights(scores)
+        (gradient,) = torch.autograd.grad(weights, scores, gradient_of_weights)
+        peaks = weights.amax(dim=-1)
+        norms = gradient.norm(dim=-1)
+        columns.append(torch.stack([scores.var(), peaks.mean(), norms.mean()]).detach())
+    return torch.stack(columns, dim=1)
 
 
 @claim("C18", "K", "A loop over heads is very slow")
@@ -141,8 +141,10 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     projections = (layer.q_proj, layer.k_proj, layer.v_proj)
     by_head = [part.weight.chunk(layer.num_heads) for part in projections]
     outputs = []
-    for weights in zip(*by_head, strict=True):
-        q, k, v = (x @ weight.T for weight in weights)
+    for w_q, w_k, w_v in zip(*by_head, strict=True):
+        q = x @ w_q.T
+        k = x @ w_k.T
+        v = x @ w_v.T
         scores = q @ k.mT / math.sqrt(k.shape[-1])
         outputs.append(scores.softmax(dim=-1) @ v)
     return torch.cat(outputs, dim=-1)
@@ -152,26 +154,21 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
 def projections_cost_n_and_products_n_squared() -> Finding:
     """FLOPs that grow otherwise from 256 to 512 tokens, or from a window of ±16 to ±32; or QKV that
     cost more or less than a convolution of width 3."""
-    # Each name ends with what doubles, n tokens or a radius r, and its cost is this power of that.
-    claimed = {"QKV n": 1, "products n": 2, "±8 n": 1, "±r r": 1}
+    claimed = {"QKV": 2, "products": 4, "±8": 2, "±r": 2}  # times as many when n and r double
     before = count_parts(256, radius=16)
     after = count_parts(512, radius=32)
-    exponents = {name: math.log2(after[name] / before[name]) for name in claimed}
-    shown = [f"{name}^{exponent:.2f}" for name, exponent in exponents.items()]
-    are_equal = [flops["QKV n"] == flops["convolution n"] for flops in (before, after)]
-    measured = torch.tensor([*exponents.values()])
-    expected = torch.tensor([*claimed.values()])
+    growth = {name: after[name] / before[name] for name in claimed}
     return judge_equality(
-        (measured, expected),
+        (torch.tensor([*growth.values()]), torch.tensor([*claimed.values()])),
         within=0.1,
-        also=all(are_equal),
-        shown=", ".join(shown),
+        also=all(flops["QKV"] == flops["convolution"] for flops in (before, after)),
+        shown=", ".join(f"{name} ×{factor:.2f}" for name, factor in growth.items()),
     )
 
 
 def count_parts(num_tokens: int, radius: int) -> dict[str, int]:
     """FLOPs, for one text, of QKV, a convolution of width 3, the two products of attention, these
-    within ± 8 tokens, and, of 512 tokens, within ± radius; each name ends with what doubles."""
+    within ± 8 tokens, and, of 512 tokens, within ± radius."""
     layer = random_attention(128, 8, 16)
     convolution = random_module(Convolution(128, 128, kernel=3))
     score = DotProduct(8, 16, 16, 16)
@@ -180,11 +177,11 @@ def count_parts(num_tokens: int, radius: int) -> dict[str, int]:
     q = draw_normal(1, 8, num_tokens, 16)
     q_512 = draw_normal(1, 8, 512, 16)
     return {
-        "QKV n": count_flops(lambda: (layer.queries_and_keys(x), layer.v_proj(x))),
-        "convolution n": count_flops(lambda: convolution(x, padding)),
-        "products n": count_flops(lambda: attention_weights(score(q, q)) @ q),
-        "±8 n": count_flops(lambda: window_attention(q, q, q, radius=8)),
-        "±r r": count_flops(lambda: window_attention(q_512, q_512, q_512, radius=radius)),
+        "QKV": count_flops(lambda: (layer.queries_and_keys(x), layer.v_proj(x))),
+        "convolution": count_flops(lambda: convolution(x, padding)),
+        "products": count_flops(lambda: attention_weights(score(q, q)) @ q),
+        "±8": count_flops(lambda: window_attention(q, q, q, radius=8)),
+        "±r": count_flops(lambda: window_attention(q_512, q_512, q_512, radius=radius)),
     }
 
 
@@ -195,10 +192,11 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     padding = torch.zeros(1, 16, dtype=torch.bool)
     query, key = grid(16)
     ahead = key - query  # (T outputs, T inputs)
+    everywhere = torch.ones(16, 16, dtype=torch.bool)
     attention = random_attention(128, 8, 16)
     lstm = random_module(LSTM(128, 8))
     pairs = [  # which tokens each output depends on, and those that are claimed
-        (find_reach(attention(x), x), ahead < 16),
+        (find_reach(attention(x), x), everywhere),
         (find_reach(lstm(x, padding), x), ahead <= 0),
     ]
     y = x

@@ -1,6 +1,6 @@
 """A claim, what its check returns, and how numbers become a verdict."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -18,8 +18,7 @@ class Finding(NamedTuple):
     n: int | None = None  # seeds a variant
 
 
-Check = Callable[..., Finding]
-"""It takes the path of the study, if there is one."""
+Check = Callable[..., Finding]  # of the path of the study, if there is one
 
 
 class Claim(NamedTuple):
@@ -33,8 +32,7 @@ class Claim(NamedTuple):
     study: str
 
 
-CHECKED: list[Claim] = []
-"""The claims that have a check."""
+CHECKED: list[Claim] = []  # the claims that have a check
 
 
 def claim(id: str, source: str, text: str, study: str = "") -> Callable[[Check], Check]:
@@ -57,6 +55,14 @@ def judge_equality(
     measured = f"off by {difference:.0e} (≤ {within:.0e}); {shown}"
     holds = difference <= within and also
     return Finding("holds" if holds else "refuted", measured)
+
+
+def judge_parts(parts: Mapping[str, bool | Tensor]) -> Finding:
+    """Finding on a claim of several parts; parts: whether each holds, by what was measured."""
+    shown = [f"{part} {'holds' if is_true else 'refuted'}" for part, is_true in parts.items()]
+    holds = parts.values()
+    verdict = "holds" if all(holds) else "holds in part" if any(holds) else "refuted"
+    return Finding(verdict, "; ".join(shown))
 
 
 def max_abs_diff(*pairs: tuple[Tensor, Tensor]) -> float:

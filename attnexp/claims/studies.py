@@ -1,10 +1,7 @@
 """Claims that many runs decide. Each check takes the path of a study, published or one's own.
 
 A difference supports a claim if its 95 % interval lies on the claimed side of its bound. Accuracies
-are on the test set, at the endpoints `best` (one epoch for all seeds of a variant) and `final`. A
-claim is judged at `best` where its source speaks of the best that a model reaches, else at `final`;
-the other endpoint is shown beside it. Where a source speaks of neither, and in this project's own
-claims, both are judged.
+are on the test set; docs/reproduction.md says at which endpoint a claim is judged, and why.
 """
 
 from collections.abc import Sequence
@@ -122,7 +119,8 @@ def learned_positions_are_close_to_sinusoidal(study: Path) -> Finding:
     intervals = {(row.endpoint.name, row.contrast.name): row.interval for row in rows}
     parts = []
     for point in ENDPOINTS:
-        bound = max(MARGIN, CLOSE_SHARE * abs(intervals[point, gain.name].mean))
+        gained = intervals[point, gain.name].mean
+        bound = max(MARGIN, CLOSE_SHARE * abs(gained))
         name = f"{point} (close: ±{100 * bound:.2f})"
         interval = intervals[point, distance.name]
         parts.append(Evidence(name, interval, decides=point == "final", within=bound))
@@ -146,7 +144,8 @@ def published_table_is_reproduced(study: Path) -> Finding:
     inside = agreement.num_inside
     ours = agreement.ours
     # K's seed counts among all seeds, as in a permutation test.
-    rank = np.mean(np.array([inside, *ours]) <= inside)
+    all_seeds = np.array([inside, *ours])
+    rank = np.mean(all_seeds <= inside)
     measured = f"{inside} of {agreement.num_values} values inside; our own seeds "
     measured += f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
     return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
@@ -213,7 +212,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     removed alone (Michel et al. 2019, 1905.10650)."""
     accuracies = accuracies_under(study, "no_head")
     without_head = accuracies.filter(regex="^pe, no_head=")
-    costs = without_head.rsub(accuracies["pe"], axis=0)  # a row a seed, a column a head
+    costs = -without_head.sub(accuracies["pe"], axis=0)  # a row a seed, a column a head
     is_cheap = costs < MARGIN
     shares = t_interval(is_cheap.mean(axis=1))
     measured = f"{shares.mean:.0%} [{shares.low:.0%}, {shares.high:.0%}] of heads "

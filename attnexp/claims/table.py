@@ -38,7 +38,7 @@ so it stands with the tests."""
 REFUTED_BY = "Nothing but a piece of ours that computes otherwise."
 DEFINED_AS = Finding("by construction", "checked by tests/claims and tests/model/test_oracle.py")
 DEFINED = [Claim(*row, REFUTED_BY, lambda: DEFINED_AS, study="") for row in DEFINITIONS]
-CLAIMS = sorted([*DEFINED, *CHECKED])
+CLAIMS = sorted([*DEFINED, *CHECKED], key=lambda claim: claim.id)
 
 
 def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
@@ -59,7 +59,7 @@ def check_claim(claim: Claim, out: Path) -> dict[str, Any]:
             finding = claim.check(out / claim.study) if claim.study else claim.check()
     except UserError as error:
         command = f"attnexp sweep study={claim.study} out=DIR"
-        finding = Finding(MISSING, f"{error} Make them: {command}, then use --out DIR.")
+        finding = Finding(MISSING, f"{error} To make its runs: {command}, then use --out DIR.")
     return {
         "id": claim.id,
         "source": claim.source,

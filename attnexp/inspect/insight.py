@@ -123,8 +123,9 @@ class TrainedModel:
         probabilities = to_probabilities(logits)[0].tolist()
 
         words = tokenizer_of(self.config.data)(text)
-        tokens = [START, *words][kept_part(self.config.data)]
-        num_words_kept = len(tokens) - tokens.count(START)
+        kept = kept_part(self.config.data)
+        tokens = [START, *words][kept]
+        num_words_kept = sum([0, *[1] * len(words)][kept])  # The start is no word.
         known = (batch[batch != PAD] != UNKNOWN).tolist()
         if is_real.shape[1] > batch.shape[1]:  # The model has put a summary token in front.
             tokens = [SUMMARY, *tokens]

@@ -29,7 +29,7 @@ Context = AbstractContextManager[object]
 Args = tuple[Any, ...]  # of a module's call
 
 
-class NotApplicable(ValueError):
+class NotApplicable(UserError):
     """The model lacks what an intervention acts on."""
 
 

@@ -18,7 +18,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.config.compose import compose
 from attnexp.inspect.evaluate import measure_again
 from attnexp.inspect.interventions import INTERVENTIONS, choose_interventions, load_intervention
-from attnexp.inspect.probe import load_rows, measure_heads, probe_studies
+from attnexp.inspect.probe import load_measured, measure_heads, probe_studies
 from attnexp.network.build import build_model
 from attnexp.training.run import train_run
 
@@ -171,8 +171,7 @@ def test_what_is_found_is_kept_and_goes_on(runs: list[Path], here: Command) -> N
     first = runs[0]
     with pytest.raises(ValueError, match="test_probe:broken failed: "):
         changes(first, "shuffle", "test_probe:broken")
-    (untouched,), (shuffled,) = load_rows(first / "probe_48.json").values()
-    assert shuffled["name"] == "shuffle"
+    untouched, _shuffled = load_measured(first / "probe_48.json").values()
     assert untouched["accuracy"] == measure_again(first).metrics.accuracy
     limited = changes(first, "shuffle", limit=10)
     assert limited["data"].str.endswith(", 10 texts").all()
@@ -206,9 +205,10 @@ def test_a_published_study_is_read_by_any_of_its_names(refused: Refused) -> None
     shuffled = found.loc["pe, shuffle"]
     assert shuffled["mean"] == pytest.approx(-0.0252, abs=5e-5)
     assert shuffled["verdict"] == "hurts"
-    again = changes(PUBLISHED / "blog.probe.parquet", "shuffle", "no_head")
-    pd.testing.assert_frame_equal(again, found)
-    assert "has none of reverse." in refused("probe", PUBLISHED / "blog", "--do", "reverse")
+    file = PUBLISHED / "blog.probe.parquet"
+    pd.testing.assert_frame_equal(changes(file, "shuffle", "no_head"), found)
+    assert "has none of reverse." in refused("probe", file, "--do", "reverse")
+    assert "two runs have one variant" in refused("probe", file, PUBLISHED / "blog_scaled")
     assert "A published study holds no models." in refused("probe", PUBLISHED / "blog_cells")
 
 
