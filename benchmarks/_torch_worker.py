@@ -23,6 +23,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.network.build import build_model
+from attnexp.network.fast import choose_path
 from attnexp.runs.result import EpochRow
 from attnexp.training import device
 from attnexp.training.adam import make_optimizer
@@ -70,7 +71,7 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     device.prepare(config.train)
     model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
     if kind != "fused":
-        device.choose_path(model, config.train)
+        choose_path(model, config.train)
     shuffle = torch.Generator().manual_seed(config.seed)
     optimizer = make_optimizer(model, config.train)
     state = State(model=model, optimizer=optimizer, shuffle=shuffle)

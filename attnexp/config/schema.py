@@ -218,6 +218,11 @@ class RunConfig:
         """File of pretrained embeddings, which networks of pieces alone take."""
         return self.model.vectors if isinstance(self.model, ModelConfig) else None
 
+    @property
+    def user_code(self) -> list[str]:
+        """Classes and functions that are not attnexp's: see `foreign_code`."""
+        return foreign_code(to_dict(self))
+
     def seed_of(self, source: str) -> int:
         """The seed of a source of chance: "init", "order" or "split"."""
         seed: int | None = getattr(self.seeds, source)

@@ -17,6 +17,7 @@ from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.data.text import to_text
 from attnexp.network.build import build_model
+from attnexp.network.fast import choose_path
 from attnexp.runs import predictions, store
 from attnexp.runs.find import load_run
 from attnexp.runs.result import Evaluation, Run
@@ -62,7 +63,7 @@ def measure_again(
         config, model, test = load_trained(
             run, [threads, *overrides], trust_code=trust_code, any_code=any_code
         )
-        device.choose_path(model, config.train)
+        choose_path(model, config.train)
         logits = predict(model, test, config.train.precision)
     metrics = measure(logits, test.truth)
     return Measured(run=run, test=test, logits=logits, metrics=metrics)

@@ -1,1 +1,1 @@
-"""The network of a config: the one folder that knows both settings and pieces."""
+"""The network of a config: the one folder that joins settings and pieces."""

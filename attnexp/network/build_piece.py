@@ -11,8 +11,10 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.config.options import Tree
 from attnexp.model.init import named_seed
-from attnexp.model.seams import Layers
+from attnexp.model.seams import Layers, Mask
 from attnexp.network.guard import guard, kept_streams, seed_beside_torch
+
+Args = tuple[Any, ...]  # positional arguments
 
 
 def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
@@ -20,7 +22,11 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
     settings. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    settings = _settings_of(piece, seed)
+    shared = {f.name for f in fields(piece.base_spec)}  # settings of every piece in its place
+    settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
+    for name, value in settings.items():
+        if isinstance(value, pieces.Piece):  # A piece within it is given as a function.
+            settings[name] = partial(build_piece, value, seed=seed)
     if not pieces.is_ours(kind):
         return _build_users(kind, surroundings, settings, seed)
     try:
@@ -31,7 +37,7 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
         raise UserError(f"{kind} cannot be built: {error}.") from error
 
 
-def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed: int) -> Any:
+def _build_users(kind: str, surroundings: Args, settings: Tree, seed: int) -> Any:
     """A user's piece. Its constructor draws weights by the piece's own seed (ours get theirs by
     `init_weights`), and whenever it is called it is given copies of ids, masks and positions."""
     own_seed = named_seed(seed, kind)
@@ -43,29 +49,23 @@ def _build_users(kind: str, surroundings: tuple[Any, ...], settings: Tree, seed:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
     if not isinstance(module, nn.Module):  # A mask's positions are made for it alone.
         return module
-    for name, weight in module.named_parameters():
-        if weight.dtype not in (torch.float32, torch.float64):
-            raise UserError(f"{kind}: parameter '{name}' is {weight.dtype}, not torch.float32.")
-    called = [*module] if isinstance(module, Layers) else [module]  # Layers are called one by one.
-    for part in called:
+    for name, value in module.named_parameters():
+        if value.dtype not in (torch.float32, torch.float64):
+            raise UserError(f"{kind}: parameter '{name}' is {value.dtype}, not float32 or float64.")
+    for part in called_modules(module):
         part.register_forward_pre_hook(_copy_inputs)
     return module
 
 
-def _settings_of(piece: pieces.Piece, seed: int) -> Tree:
-    """Arguments of the piece's constructor: its settings, but for those that every piece in its
-    place has. For a piece within it, it is given a function that builds that one."""
-    shared = {f.name for f in fields(piece.base_spec)}
-    settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
-    for name, value in settings.items():
-        if isinstance(value, pieces.Piece):
-            settings[name] = partial(build_piece, value, seed=seed)
-    return settings
+def called_modules(piece: Any) -> list[nn.Module]:
+    """Modules of a piece that the model calls: of layers each, of a mask none."""
+    if isinstance(piece, Mask):
+        return []
+    return [*piece] if isinstance(piece, Layers) else [piece]
 
 
-def _copy_inputs(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Inputs with ids, masks and positions copied: other pieces get these tensors, too, and a
-    user's piece may change its own in place."""
+def _copy_inputs(_module: nn.Module, inputs: Args) -> Args:
+    """Inputs with copies of ids, masks and positions: a piece may change its own in place."""
     copies = []
     for value in inputs:
         is_shared = isinstance(value, Tensor) and not value.is_floating_point()

@@ -11,6 +11,7 @@ from attnexp.base.errors import UserError
 from attnexp.config import pieces
 from attnexp.model import seams
 from attnexp.model.scores import grid
+from attnexp.network.build_piece import Args, called_modules
 from attnexp.network.guard import kept_streams
 
 
@@ -45,30 +46,37 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     with ExitStack() as stack, kept_streams():  # The model is left as it was, and so are streams.
         stack.callback(model.train, model.training)
         model.eval()
+        mask = getattr(model, "pattern", None)
+        if isinstance(mask, seams.Mask):
+            _check_mask(mask, ids)
         for piece in users_pieces:
-            if isinstance(piece, seams.Mask):
-                _check_mask(piece, ids)
-                continue
-            called = piece if isinstance(piece, seams.Layers) else [piece]  # each layer by itself
-            for module in called:
-                hook = partial(_check_output, piece)
+            hook = partial(_check_output, piece)
+            for module in called_modules(piece):
                 stack.enter_context(module.register_forward_hook(hook))
         logits: Tensor = model(ids)
         again = model(ids)
-        alone = torch.cat([*map(model, ids.split(1))])
-    shape = tuple(logits.shape)
-    expected = (len(ids),) if num_classes == 2 else (len(ids), num_classes)
-    if shape != expected:
-        problem = f"returned {shape}, wanted {expected}"
-    elif not logits.isfinite().all():
-        problem = "returned logits that are not finite"
-    elif differ(again, logits):
-        problem = "gives other logits when asked again: it draws, or keeps state, in evaluation"
-    elif differ(alone, logits):
-        problem = "mixes the texts of a batch: dimension 0 of its input is those"
-    else:
-        return logits
-    raise UserError(f"The model with {', '.join(map(name_piece, users_pieces))} {problem}.")
+        alone = [model(text) for text in ids.split(1)]
+    problem = _describe_problem(logits, again, alone, num_classes)
+    if problem:
+        raise UserError(f"The model with {', '.join(map(name_piece, users_pieces))} {problem}.")
+    return logits
+
+
+def _describe_problem(logits: Tensor, again: Tensor, alone: list[Tensor], num_classes: int) -> str:
+    """What is wrong with logits, or with those of a second time and of each text alone, if any."""
+    num_texts = len(alone)
+    for output in (logits, *alone):
+        expected = (num_texts,) if num_classes == 2 else (num_texts, num_classes)
+        if output.shape != expected:
+            return f"returned {tuple(output.shape)}, wanted {expected}"
+        num_texts = 1  # of all that follow
+    if not logits.isfinite().all():
+        return "returned logits that are not finite"
+    if differ(again, logits):
+        return "gives other logits when asked again: it draws, or keeps state, in evaluation"
+    if differ(torch.cat(alone), logits):
+        return "mixes the texts of a batch: dimension 0 of its input is those"
+    return ""
 
 
 def find_users_pieces(model: nn.Module) -> list[Any]:
@@ -88,8 +96,7 @@ def name_piece(piece: object) -> str:
 
 
 def differ(output: Tensor, expected: Tensor) -> bool:
-    """Whether two outputs of one shape differ by more than rounding, which is a thousandth of the
-    largest finite number. NaNs are equal."""
+    """Whether outputs of one shape differ by more than rounding: 1e-3 of the largest finite one."""
     finite = expected[expected.isfinite()]
     largest = float(finite.abs().max()) if len(finite) else 0.0
     return not torch.allclose(output, expected, rtol=0.0, atol=1e-3 * largest, equal_nan=True)
@@ -97,9 +104,8 @@ def differ(output: Tensor, expected: Tensor) -> bool:
 
 def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
     """Raise `UserError` where a mask does not fit its seam, or leaves a query no key."""
-    positions = grid(ids.shape[-1], ids.device)
-    pattern = mask(*positions)
-    _check_output(mask, None, positions, pattern)
+    pattern = mask(*grid(ids.shape[-1], ids.device))
+    _check_type(mask, pattern, torch.bool)
     if not pattern.any(-1).all():
         raise UserError(
             f"{name_piece(mask)} leaves a query no key to see. True means that the query may see "
@@ -107,13 +113,17 @@ def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
         )
 
 
-def _check_output(piece: Any, _called: object, inputs: Any, output: Any) -> None:
+def _check_type(piece: Any, output: Any, dtype: torch.dtype) -> None:
+    """Raise `UserError` where a piece has returned anything but a tensor of some type."""
+    returned = output.dtype if isinstance(output, Tensor) else type(output).__name__
+    if returned != dtype:
+        raise UserError(f"{name_piece(piece)} returned {returned}, wanted {dtype}.")
+
+
+def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> None:
     """Raise `UserError` where a piece, or one layer of a piece, has returned another type than its
-    seam asks for, or a wrong shape that torch might accept. Also a forward hook."""
-    dtype = torch.bool if isinstance(piece, seams.Mask) else torch.float32
-    if not isinstance(output, Tensor) or output.dtype is not dtype:
-        name = output.dtype if isinstance(output, Tensor) else type(output).__name__
-        raise UserError(f"{name_piece(piece)} returned {name}, wanted {dtype}.")
+    seam asks for, or a wrong shape that torch might accept. A forward hook, once it has `piece`."""
+    _check_type(piece, output, torch.float32)
     shape = tuple(output.shape)
     has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.
     match piece:
@@ -125,7 +135,7 @@ def _check_output(piece: Any, _called: object, inputs: Any, output: Any) -> None
             expected = (*inputs[0].shape[:-1], inputs[1].shape[-2])
         case seams.Layers():  # Each may have a width of its own.
             expected = (*inputs[0].shape[:2], *shape[-1:])
-        case _:  # Masks and biases may be broadcast. The logits show the shape of other pieces.
+        case _:  # Biases may be broadcast. The logits show the shape of other pieces.
             return
     if shape != expected:
         raise UserError(f"{name_piece(piece)} returned {shape}, wanted {expected}.")

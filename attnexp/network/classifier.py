@@ -4,6 +4,7 @@ Shapes: B batch, T tokens, D model width, C classes. Pieces receive plain argume
 """
 
 import math
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -22,10 +23,20 @@ from attnexp.network.build_piece import build_piece
 from attnexp.network.pooled import pool_layer, pool_words
 
 
+class FastPath(StrEnum):
+    """How a network computes. Results of two paths differ by rounding alone."""
+
+    reference = "reference"  # as its pieces are written
+    window = "window"  # attention within a window (`window_attention`), where that saves work
+    fused = "fused"  # torch's attention, which never writes the (T, T) map (Dao et al. 2022)
+    pooled = "pooled"  # a last layer of attention alone makes what pooling keeps (`pool_layer`)
+    words = "words"  # the pooled model by hand (`pool_words`), on the CPU in fp32
+
+
 class Classifier(nn.Module):
     """ids -> logits: one for two classes, the log-odds of the second; else one for each class."""
 
-    fast_path = "reference"  # set by `take_fast_path`, which lists the paths
+    fast_path = FastPath.reference  # until `take_fast_path`
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them, each for vectors of the width that
@@ -37,7 +48,6 @@ class Classifier(nn.Module):
         has_summary = model.pooling.fills(SummaryToken)
         num_tokens = config.data.max_len + int(has_summary)
         width = model.d_model
-
         make_embedding = partial(build, model) if model.fills(seams.Embedding) else WordEmbedding
         self.embedding: seams.Embedding = make_embedding(config.data.vocab_size, width)
         self.embedding.d_output = width
@@ -87,19 +97,19 @@ class Classifier(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """ids: (B, T) integers, `PAD` where a text is shorter. Returns logits (B,) or (B, C)."""
-        by_hand = self.fast_path == "words"
-        pooled = pool_words(self, ids, ids == PAD) if by_hand else self.pool_texts(ids)
-        logits: Tensor = self.output(self.dropout(pooled))
+        pooled = self.dropout(self.pool_texts(ids))
+        logits: Tensor = self.output(pooled)
         return logits.squeeze(-1)
 
     def pool_texts(self, ids: Tensor) -> Tensor:
         """One vector for each text: ids (B, T) -> (B, width of the pooled vectors)."""
+        if self.fast_path is FastPath.words:
+            return pool_words(self, ids, ids == PAD)
         x = self.embedding(ids)
         if self.cls is not None:  # put in front, as a real token
             summary = self.cls.expand(len(ids), 1, -1)
             x = torch.cat([summary, x], dim=1)
-            start = ids.new_full((len(ids), 1), START)
-            ids = torch.cat([start, ids], dim=1)
+            ids = nn.functional.pad(ids, (1, 0), value=START)
         if self.scale_embedding:
             x = x * math.sqrt(x.shape[-1])
         positions = torch.arange(ids.shape[-1], device=ids.device)
@@ -112,27 +122,28 @@ class Classifier(nn.Module):
             x = mixer(x, key_padding_mask)
         allowed = self.allowed(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        pooled_layer = layers.pop() if self.fast_path == "pooled" else None
-        for layer in layers:
+        is_pooled = self.fast_path is FastPath.pooled
+        for layer in layers[:-1] if is_pooled else layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if pooled_layer is not None:
-            return pool_layer(pooled_layer, self.pool, x, key_padding_mask, allowed, positions)
+        if is_pooled:
+            return pool_layer(layers[-1], self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
         not_padding = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
-        if self.pattern is None or self.fast_path == "window":  # `window_attention` has the window.
-            return not_padding
+        if self.pattern is None or self.fast_path is FastPath.window:
+            return not_padding  # `window_attention` has the window.
         num_tokens = key_padding_mask.shape[-1]
         query, key = grid(num_tokens, key_padding_mask.device)
         in_pattern = self.pattern(query, key)[None, None]
-        return in_pattern if not_padding is None else in_pattern & not_padding
+        if not_padding is None:
+            return in_pattern
+        return in_pattern & not_padding
 
 
 def _context(config: RunConfig, num_tokens: int) -> seams.LayerContext:
-    """What position, mask and data ask of the layers of attention."""
     position = config.position
     make = partial(build_piece, position, seed=config.seed_of("init"))
     return seams.LayerContext(
@@ -145,7 +156,6 @@ def _context(config: RunConfig, num_tokens: int) -> seams.LayerContext:
 
 
 def _output_layers(model: Piece, width: int, num_classes: int) -> nn.Module:
-    """From the pooled vector to the logits."""
     num_logits = 1 if num_classes == 2 else num_classes
     last = nn.Linear(model.hidden or width, num_logits)
     if not model.hidden:

@@ -2,11 +2,12 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
+
+from attnexp.config.options import Tree
 
 
 def count_parameters(model: nn.Module) -> int:
@@ -21,7 +22,7 @@ def count_flops(compute: Callable[[], object]) -> int:
     return int(counter.get_total_flops())
 
 
-def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
+def cost_of(model: nn.Module, num_tokens: int) -> Tree:
     """Trainable parameters, and FLOPs (2 for a multiply and an add) of a text's reference path."""
     try:
         flops = _flops_on("meta", model, num_tokens)  # Only there does torch count within an LSTM.
@@ -31,7 +32,6 @@ def cost_of(model: nn.Module, num_tokens: int) -> dict[str, Any]:
 
 
 def _flops_on(device: str, model: nn.Module, num_tokens: int) -> int:
-    """FLOPs of a copy of the model, on a device, for one text."""
     ids = torch.ones(1, num_tokens, dtype=torch.int32, device=device)
     with torch.random.fork_rng(devices=[]):
         copied = copy.deepcopy(model).eval().to(device)

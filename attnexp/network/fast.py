@@ -1,4 +1,4 @@
-"""Paths of a network that compute the same with less work."""
+"""The fast path of a network, which computes the same with less work, and the library it uses."""
 
 from functools import partial
 from typing import Any
@@ -6,58 +6,57 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
-from attnexp.config.schema import Precision
+from attnexp.config.schema import Precision, TrainConfig
 from attnexp.model.attention import Attention
 from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbedding
 from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
 from attnexp.model.window import SMALLEST_BLOCK, window_attention
-from attnexp.network.classifier import Classifier
+from attnexp.network import onednn
+from attnexp.network.classifier import Classifier, FastPath
 
-REFERENCE = "reference"  # the path of a model that computes as its pieces are written
+
+def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
+    """Let a model take its fast path, if `train.fast`, and oneDNN multiply where it is the faster
+    library on that path; return the names of path and library."""
+    path = take_fast_path(model, config.precision) if config.fast else FastPath.reference
+    products = "default"
+    if path is FastPath.pooled:
+        is_on_cpu = all(weight.is_cpu for weight in model.parameters())
+        if is_on_cpu and len(getattr(model, "layers", [])) == 1 and onednn.switch_on():
+            products = "oneDNN"
+    return {"path": str(path), "products": products}
 
 
-def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> str:
-    """Let a model compute the same with less work; return the name of the path that it then takes.
-    Results change by rounding alone. Subclasses of ours, which may compute otherwise, are left out.
-
-    - `window`: attention within a window (`window_attention`), where that saves work.
-    - `fused`: torch's attention, which never writes the (T, T) map (Dao et al. 2022).
-    - `pooled`: a last layer that is attention alone computes what the pooling keeps (`pool_layer`).
-    - `words`: the pooled model by hand (`pool_words`), on the CPU in fp32, for one layer that sees
-      only words and an added table of positions."""
+def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> FastPath:
+    """Let a model of our own pieces, subclasses left out, compute the same with the least work."""
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
-        return REFERENCE
-    classifier: Any = model
-    path = find_fast_path(classifier, precision)
-    classifier.fast_path = path
+        return FastPath.reference
+    classifier: Any = model  # since mypy takes whatever a module holds for a Tensor or a Module
+    path = FastPath.reference
     fast_attention: Any = None
-    if path == "window":
-        fast_attention = partial(window_attention, radius=classifier.pattern.radius)
-    elif is_dot_product(classifier):
+    if is_dot_product(classifier):
+        path = FastPath.fused
         fast_attention = F.scaled_dot_product_attention
+        if has_narrow_window(classifier):
+            path = FastPath.window
+            fast_attention = partial(window_attention, radius=classifier.pattern.radius)
+    if path is not FastPath.window and can_pool_early(classifier):
+        is_fp32 = precision is Precision.fp32
+        by_hand = path is FastPath.fused and is_fp32 and can_pool_words(classifier)
+        path = FastPath.words if by_hand else FastPath.pooled
+    classifier.fast_path = path
     for block in classifier.layers:
         block.attention.fast_attention = fast_attention
     return path
 
 
-def find_fast_path(classifier: Any, precision: Precision) -> str:
-    """Name of the path with the least work that a classifier of our pieces can take."""
-    can_fuse = is_dot_product(classifier)
-    if can_fuse and has_narrow_window(classifier):
-        return "window"
-    if not can_pool_early(classifier):
-        return "fused" if can_fuse else REFERENCE
-    if can_fuse and precision is Precision.fp32 and can_pool_words(classifier):
-        return "words"
-    return "pooled"
-
-
 def is_dot_product(classifier: Any) -> bool:
     """Whether weights are softmax(q kᵀ) of the keys that a query sees, without bias and dropout."""
     attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
-    has_scores = type(attention.score) is DotProduct and attention.bias is None
-    return has_scores and attention.mask_mode == "add" and attention.dropout.p == 0
+    if type(attention.score) is not DotProduct or attention.bias is not None:
+        return False
+    return bool(attention.mask_mode == "add" and attention.dropout.p == 0)
 
 
 def has_narrow_window(classifier: Any) -> bool:
@@ -71,23 +70,25 @@ def has_narrow_window(classifier: Any) -> bool:
 
 def can_pool_early(classifier: Any) -> bool:
     """Whether the last layer is attention alone, and the pooling a weighted sum."""
-    last = classifier.layers[-1]
     if type(classifier.pool) not in (Mean, MaskedMean, Last, SummaryToken):
         return False
-    is_bare = not last.residual and last.norm == "none" and last.feed_forward is None
-    return is_bare and last.dropout.p == 0
+    last = classifier.layers[-1]
+    if last.residual or last.feed_forward is not None:
+        return False
+    return bool(last.norm == "none" and last.dropout.p == 0)
 
 
 def can_pool_words(classifier: Any) -> bool:
     """Whether a single layer on the CPU sees words, and nothing else but an added table."""
+    embedding = classifier.embedding
+    if type(embedding) is not WordEmbedding or not embedding.weight.is_cpu:
+        return False
     if len(classifier.layers) > 1 or len(classifier.mixers) > 0 or classifier.cls is not None:
         return False
     if classifier.layers[0].attention.rotary is not None or classifier.shuffle_positions:
         return False
     position = classifier.position
-    if position is not None:
-        is_table = type(position) in (SinusoidalPosition, LearnedPosition)
-        if not is_table or position.combine != "add" or classifier.position_dropout.p > 0:
-            return False
-    embedding = classifier.embedding
-    return type(embedding) is WordEmbedding and embedding.weight.device.type == "cpu"
+    if position is None:
+        return True
+    is_table = type(position) in (SinusoidalPosition, LearnedPosition)
+    return is_table and position.combine == "add" and classifier.position_dropout.p == 0

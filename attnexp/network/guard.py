@@ -3,7 +3,7 @@
 import random
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 import torch
@@ -39,16 +39,16 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def kept_streams() -> Iterator[None]:
-    """Set the random streams of torch, numpy and `random` back at the end."""
-    numpy_state = np.random.get_state()
-    python_state = random.getstate()
+    """Set the random streams of torch, numpy and `random` back at the end: on a GPU that was in use
+    before to where they were, on others to their start from torch's seed."""
     gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(gpus):
-        try:
-            yield
-        finally:
-            np.random.set_state(numpy_state)
-            random.setstate(python_state)
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(gpus))
+        if not gpus:
+            stack.callback(torch.cuda.manual_seed_all, torch.initial_seed())
+        stack.callback(np.random.set_state, np.random.get_state())
+        stack.callback(random.setstate, random.getstate())
+        yield
 
 
 def seed_beside_torch(seed: int) -> None:

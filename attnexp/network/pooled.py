@@ -16,7 +16,6 @@ So values are never made (`pool_layer`). By hand, `pool_words` saves three thing
    and softmax turns it into that of the scores, dS_ij = s_i P_ij (g_j − r_i) with r = P g.
 
 Sums run in another order, so results agree to some 1e-7 of the largest, in float64 to 1e-14.
-
 Shapes: B batch, T tokens, U different words of the batch, D model width, H heads; Dh width of a
 head's queries and keys, Dv of its values.
 """
@@ -59,7 +58,7 @@ def shares_of(block: Any, pool: Any, padding: Tensor, dtype: torch.dtype) -> Ten
 def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     """Pooled output of a one-layer model: ids, padding (B, T) -> (B, H Dv), or W_O's width."""
     words, token_rows = torch.unique(ids.long(), return_inverse=True)  # (U,), (B, T)
-    rows = model.embedding(words)
+    rows = model.embedding(words)  # asked once a batch, as `SparseAdam` needs
     if model.scale_embedding:
         rows = rows * rows.shape[-1] ** 0.5
     table = None

@@ -1,4 +1,4 @@
-"""The machine under a run: device, threads, number format; versions and commit."""
+"""The machine under a run: device, threads; versions and commit."""
 
 import platform
 import shutil
@@ -9,18 +9,16 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from attnexp import __version__
 from attnexp.base.errors import UserError
+from attnexp.config.options import Tree
 from attnexp.config.schema import Device, TrainConfig
-from attnexp.network.fast import REFERENCE, take_fast_path
+from attnexp.network import onednn
 from attnexp.network.guard import kept_streams
-from attnexp.training import onednn
 
 
 def prepare(config: TrainConfig) -> torch.device:
@@ -51,7 +49,7 @@ def restore_process() -> Iterator[None]:
             onednn.switch_off()
 
 
-def describe_provenance(device: torch.device) -> dict[str, Any]:
+def describe_provenance(device: torch.device) -> Tree:
     """Versions, machine and command that produce a result."""
     root = Path(__file__).parents[2]  # of a source checkout
     cpu = torch.cpu.get_capabilities()
@@ -78,14 +76,3 @@ def commit_of(folder: Path) -> str | None:
     describe = "git describe --always --exclude=* --abbrev=40 --dirty=+"
     answer = subprocess.run(describe.split(), cwd=folder, capture_output=True, encoding="utf-8")
     return answer.stdout.strip() or None
-
-
-def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
-    """Take the path of a model, and the library for its matrix products; return their names."""
-    path = take_fast_path(model, config.precision) if config.fast else REFERENCE
-    classifier: Any = model
-    is_on_cpu = all(weight.is_cpu for weight in model.parameters())
-    products = "default"
-    if path == "pooled" and is_on_cpu and len(classifier.layers) == 1 and onednn.switch_on():
-        products = "oneDNN"
-    return {"path": path, "products": products}

@@ -1,11 +1,12 @@
 """What a run reads: its data set, and the splits of it on a device."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from attnexp.config.options import Tree
 from attnexp.config.schema import Protocol, RunConfig
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
@@ -64,7 +65,7 @@ def make_splits(config: RunConfig, dataset: encode.Dataset, processor: torch.dev
     return Splits(train[train_rows], train[val_rows], test)
 
 
-def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> dict[str, Any]:
+def describe_data(config: RunConfig, inputs: Inputs, splits: Splits) -> Tree:
     """The facts of the data that a result keeps."""
     dataset = inputs.dataset
     _, class_sizes = np.unique(splits.test.truth, return_counts=True)

@@ -1,7 +1,6 @@
 """The training loop: K's training (the blog post of 2018) in PyTorch, an epoch in one function.
 
 Cross-entropy, Adam with Keras's epsilon, shuffled batches with the short last one kept.
-
 Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,), of more (n, C).
 """
 
@@ -20,6 +19,7 @@ from attnexp.base import progress
 from attnexp.base.errors import RunFailed
 from attnexp.config import pieces
 from attnexp.config.schema import Precision, Schedule, TrainConfig
+from attnexp.network.classifier import FastPath
 from attnexp.runs.predictions import most_probable
 from attnexp.runs.result import EpochRow
 from attnexp.training.metrics import measure
@@ -170,7 +170,7 @@ def batch_size_of(model: nn.Module, examples: Examples) -> int:
     cache. There `pool_words` takes more texts, since it keeps the maps of one head at a time."""
     largest = 1024
     if examples.ids.device.type == "cpu":
-        largest = 64 if getattr(model, "fast_path", None) == "words" else 32
+        largest = 64 if getattr(model, "fast_path", None) is FastPath.words else 32
     num_tokens = examples.ids.shape[-1]
     num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
     map_size = 4 * num_heads * num_tokens**2  # bytes a text; a forward pass holds two or three

@@ -7,7 +7,6 @@ variants that share a seed see the same batches, in the same order, split the sa
 
 import time
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,13 +16,14 @@ from torch import nn
 
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
-from attnexp.config.schema import PIECES, Protocol, RunConfig, flatten, foreign_code, to_dict
+from attnexp.config.schema import PIECES, Protocol, RunConfig, flatten, to_dict
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
 from attnexp.network.check import check_model
 from attnexp.network.classifier import Classifier
 from attnexp.network.cost import count_parameters
+from attnexp.network.fast import choose_path
 from attnexp.network.guard import guard, seed_beside_torch
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
@@ -39,40 +39,37 @@ from attnexp.training.state import Epoch, History, RunLog, State, best_row, resu
 def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResult]:
     """Train what `config` says; return the run's folder and result. A finished run is not repeated
     unless `again`, and keeps its result until the new one is there; a stopped one goes on.
-
     Random streams, threads and grad mode of the process stay as they were; what else user code
     changes in torch or in its own modules stays for the next run. Raises `UserError`, `Busy` while
-    another process does this run, `RunFailed` for a loss that is not finite.
-    """
-    user_code = foreign_code(to_dict(config))
+    another process does this run, `RunFailed` for a loss that is not finite."""
     reads.begin_run()
+    _note_named_files(config)
     with device.restore_process():
         try_to_build(config)
-        stale = reads.describe_stale() if user_code else ""
+        stale = reads.describe_stale() if config.user_code else ""
         if stale:
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
-        folder = store.run_dir(config.out, identity.run_id)
-        with store.lock(folder, wait=1):  # `store.is_locked` takes the lock for a moment, too.
-            path, change = store.choose_folder(config.out, identity.run_id)
-            if store.has_finished(path) and not again:
+        # Wait a second: whoever asks `store.is_locked` holds the lock for a moment.
+        with store.lock(store.run_dir(config.out, identity.run_id), wait=1):
+            folder, change = store.choose_folder(config.out, identity.run_id)
+            if store.has_finished(folder) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
-                return path, store.load_result(path)
+                return folder, store.load_result(folder)
             if change:
-                progress.note(f"{change} since this was trained. The new run: {path}")
-            store.create(path, config)
-            log = RunLog(folder=path, num_epochs=config.train.epochs if config.is_network else 1)
+                progress.note(f"{change} since this was trained. The new run: {folder}")
+            store.create(folder, config)
+            log = RunLog(folder=folder, num_epochs=config.train.epochs if config.is_network else 1)
             try:
-                _note_named_files(config)
                 result = _train(config, inputs, identity, processor, log)
             except BaseException:
                 with suppress(OSError):  # The log may be what cannot be written.
                     log.write(traceback.format_exc())
                 raise
-            store.save_result(path, result)
-            return path, result
+            store.save_result(folder, result)
+            return folder, result
 
 
 def _train(
@@ -80,24 +77,27 @@ def _train(
 ) -> RunResult:
     """Train and test; write everything but the result."""
     tree = to_dict(config)
-    user_code = foreign_code(tree)
+    dataset = inputs.dataset
     provenance = device.describe_provenance(processor)
-    splits = make_splits(config, inputs.dataset, processor)
-    with guard(user_code):
+    splits = make_splits(config, dataset, processor)
+    with guard(config.user_code):
         model = _make_model(config, inputs, log).to(processor)
         if isinstance(model, Baseline):
             history = _fit_baseline(model, config, splits, log)
         else:
-            provenance |= device.choose_path(model, config.train)
-            history = _train_network(model, config, splits, user_code, log)
+            provenance |= choose_path(model, config.train)
+            history = _train_network(model, config, splits, log)
         if config.train.protocol is Protocol.holdout:
             model.load_state_dict(history.best_weights)
             test_logits = loop.predict(model, splits.test, config.train.precision)
             history.predicted[predictions.TEST] = torch.from_numpy(test_logits)
         else:  # The test set validates.
             test_logits = history.predicted[predictions.FINAL].numpy()
-        if user_code:
-            _check_trained(model, config, inputs, splits)
+        if config.user_code:
+            sized = config.sized(dataset.vocab_size)
+            num_classes = len(dataset.classes)
+            untrained = build_model(sized, num_classes).to(processor)
+            check_model(model, untrained, splits.test.ids[:3], num_classes)
             history.read_files |= reads.read_files(log.folder.parent)
             provenance["commit_of_user"] = device.commit_of(Path.cwd())
     _write_files(model, inputs, splits, history, log.folder)
@@ -132,9 +132,8 @@ def _note_named_files(config: RunConfig) -> None:
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     num_classes = len(inputs.dataset.classes)
-    # Building draws from torch's stream, more numbers for more words; dropout draws from it later.
-    # For dropout to be the same however many words the data have, the model is built on a copy of
-    # the stream, and one of `data.vocab_size` words, which is not used, moves the stream itself.
+    # Dropout draws on where building leaves torch's stream. For it to be the same for any data, the
+    # stream is moved by a model of `data.vocab_size` words, which is built and not used.
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
@@ -147,9 +146,7 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     return model
 
 
-def _train_network(
-    model: nn.Module, config: RunConfig, splits: Splits, user_code: Sequence[str], log: RunLog
-) -> History:
+def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: RunLog) -> History:
     """Train and measure all epochs, from the checkpoint on where there is one."""
     options = config.train
     seed = config.seed_of("order")
@@ -163,7 +160,7 @@ def _train_network(
                 # User code, seeded in each epoch, draws the same numbers in a run that is resumed.
                 seed_beside_torch(named_seed(seed, f"user's code, epoch {state.epoch.number}"))
                 loop.train_epoch(state, splits.train, options)
-                if user_code:
+                if config.user_code:
                     history.read_files |= reads.read_files(log.folder.parent)
                 save_checkpoint(state, history, log)
             row, logits = loop.measure_epoch(model, state.epoch, splits.train, splits.val, options)
@@ -191,14 +188,6 @@ def _fit_baseline(model: Baseline, config: RunConfig, splits: Splits, log: RunLo
     history.add(row, logits, splits.val.truth, model)
     log.note_epoch(history.epochs)
     return history
-
-
-def _check_trained(model: nn.Module, config: RunConfig, inputs: Inputs, splits: Splits) -> None:
-    """Check a trained model against an untrained one. Raises `UserError` as `check_model`."""
-    num_classes = len(inputs.dataset.classes)
-    ids = splits.test.ids[:3]
-    untrained = build_model(config.sized(inputs.dataset.vocab_size), num_classes).to(ids.device)
-    check_model(model, untrained, ids, num_classes)
 
 
 def _write_files(

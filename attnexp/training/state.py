@@ -7,10 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attnexp.base import progress, reads
@@ -18,6 +17,10 @@ from attnexp.base.files import atomic_write, reading
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
 from attnexp.training.adam import EagerAdam
+from attnexp.training.metrics import Array
+
+EPOCH_LINE = """epoch {epoch}/{num_epochs} loss {train_loss:.4f} acc {train_accuracy:.4f} \
+val_loss {val_loss:.4f} val_acc {val_accuracy:.4f} {examples_per_second:,.0f} texts/s"""
 
 
 class Epoch(NamedTuple):
@@ -44,8 +47,7 @@ class State:
 
 @dataclass(kw_only=True, slots=True)
 class History:
-    """What a run has measured so far, in this process and in those that were stopped. Arrays are
-    kept as tensors, since a checkpoint is loaded without pickles of numpy."""
+    """What a run has measured so far, in all its processes; tensors, for its checkpoint."""
 
     epochs: list[EpochRow] = field(default_factory=list)
     predicted: dict[str, Tensor] = field(default_factory=dict)  # arrays of predictions.safetensors
@@ -53,9 +55,7 @@ class History:
     read_files: dict[str, str] = field(default_factory=dict)  # digests of the files user code read
     resumed: list[str] = field(default_factory=list)  # from where the run went on, each time it did
 
-    def add(
-        self, row: EpochRow, logits: NDArray[Any], truth: NDArray[Any], model: nn.Module
-    ) -> None:
+    def add(self, row: EpochRow, logits: Array, truth: Array, model: nn.Module) -> None:
         """Add an epoch. logits, (n,) or (n, C), and truth, (n,), are of the validation set."""
         self.epochs.append(row)
         is_right = predictions.most_probable(logits) == truth
@@ -88,13 +88,9 @@ class RunLog:
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
         """Show the user the last epoch, and write all to `metrics.jsonl`."""
         lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
-        metrics = self.folder / store.METRICS
-        metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
+        (self.folder / store.METRICS).write_text("".join(lines), encoding="utf-8", newline="\n")
         row = epochs[-1]
-        line = f"epoch {row.epoch}/{self.num_epochs}"
-        line += f" loss {row.train_loss:.4f} acc {row.train_accuracy:.4f}"
-        line += f" val_loss {row.val_loss:.4f} val_acc {row.val_accuracy:.4f}"
-        line += f" {row.examples_per_second:,.0f} texts/s"
+        line = EPOCH_LINE.format(num_epochs=self.num_epochs, **asdict(row))
         num_left = self.num_epochs - row.epoch
         if num_left:
             line += f", about {progress.duration(row.seconds * num_left)} left"

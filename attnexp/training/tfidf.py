@@ -2,7 +2,6 @@
 
 It reads the same ids as the models, so the same words and the same `max_len` tokens of a text.
 Fitting has one optimum and draws nothing at random: there is no seed.
-
 Shapes: n texts, B batch, T tokens, V vocabulary, C classes.
 """
 
@@ -33,7 +32,7 @@ class TfidfModel(Baseline):
         self.intercept = nn.Parameter(zeros.new_zeros(columns or 1))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """(B, T) -> (B,) or (B, C). A text without known words, of length 0, gets the intercept."""
+        """(B, T) -> (B,) or (B, C). One without words of the training texts gets `intercept`."""
         vocab_size = len(self.idf)
         ids, _ = ids.long().sort()  # Sums come out the same in every order of the words.
         x = self.idf[ids]
@@ -64,8 +63,7 @@ class TfidfModel(Baseline):
         counts = coo_array((np.ones(len(row)), (row, word)), shape=shape).tocsr()
         transformer = feature_extraction.TfidfTransformer()
         vectors = transformer.fit_transform(counts)
-        # IMDB takes about 30 iterations; other texts may pass the default limit of 100.
-        regression = linear_model.LogisticRegression(max_iter=10_000)
+        regression = linear_model.LogisticRegression(max_iter=10_000)  # IMDB takes about 30.
         regression.fit(vectors, labels.cpu().numpy())
         # A word never seen, cut off in every training text, must not lengthen a text's vector.
         idf = np.where(counts.sum(axis=0) > 0, transformer.idf_, 0.0)

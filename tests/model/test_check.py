@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from conftest import OwnModule
+from conftest import OwnModule, Patch
 from samples import message_of
 from test_oracle import SMALL, texts
 
@@ -54,6 +54,7 @@ WRONG = [
     (*MIX, "x.mean(1)", "Own returned (3, 4), wanted (3, 7, 4)."),
     (*BEFORE, "(x, x)", "Own returned tuple, wanted torch.float32."),
     (*POOL, "x", "Own returned (3, 7), wanted (3,)."),
+    (*POOL, "x.mean(1).squeeze()", "Own returned (), wanted (1,)."),
     (*POOL, "x.sum(1) / 0", "Own returned logits that are not finite"),
     (*EMBED, "x[..., None].float()", "Own returned (3, 7, 1), wanted (3, 7, 4)."),
     (*SCORE, "x[..., :1, :] @ others[0].mT", "Own returned (3, 8, 1, 7), wanted (3, 8, 7, 7)."),
@@ -113,8 +114,9 @@ def test_what_a_piece_does_wrong_is_said(case: tuple[str, ...], own: Any) -> Non
 
 
 @pytest.mark.parametrize("piece", FIT)
-def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Any) -> None:
-    """And leaves the global streams where they are."""
+def test_what_follows_its_seed_passes(piece: Any, own: Any, monkeypatch: Patch) -> None:
+    """And leaves the global streams where they are, and the seed of a GPU not yet in use."""
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seed_gpus := Mock())
 
     def states() -> tuple[Any, ...]:
         numpy = pickle.dumps(np.random.get_state())
@@ -123,6 +125,7 @@ def test_what_follows_its_seed_passes(piece: tuple[str, ...], own: Any) -> None:
     before = states()
     check(own(*piece))
     assert states() == before
+    seed_gpus.assert_called_with(torch.initial_seed())
 
 
 IN_PLACE = [

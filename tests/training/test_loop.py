@@ -19,7 +19,7 @@ from attnexp.config.schema import Optimizer, Schedule, TrainConfig
 from attnexp.network.build import build_model
 from attnexp.network.fast import take_fast_path
 from attnexp.runs.result import EpochRow
-from attnexp.training import adam, loop
+from attnexp.training import loop, touched_rows
 from attnexp.training.adam import make_optimizer
 
 
@@ -143,7 +143,7 @@ def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
     """Its second moment is below 1e-12, and Adam moves it without a gradient, too."""
     weight = torch.zeros(2, 1)
     m = torch.tensor([[1e-8], [0.0]])
-    rows = adam.TouchedRows([weight, m, m**2], (0.9, 0.999), 1e-7)
+    rows = touched_rows.TouchedRows(touched_rows.Rows(weight, m, m**2), (0.9, 0.999), 1e-7)
     rows.read(torch.tensor([1])).grad = torch.zeros(1, 1)
     rows.update(1, 1.0)
     rows.catch_up()
@@ -172,7 +172,7 @@ def test_a_row_whose_gradients_were_tiny_moves_on() -> None:
 )
 def test_the_fast_path_trains_like_the_reference(words: str, path: str, monkeypatch: Patch) -> None:
     """Rows may lag for five of an epoch's eight steps."""
-    monkeypatch.setattr(adam, "MOST_STEPS", 5)
+    monkeypatch.setattr(touched_rows, "MOST_STEPS", 5)
     usual = ["train.batch_size=8", "train.epochs=3", "model.dropout=0.3"]
     config = compose([*SMALL_MODEL, *NARROW, *usual, *words.split()])
     reference = build_model(config)

@@ -23,10 +23,11 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.data.encode import load_once
 from attnexp.inspect.evaluate import list_errors, measure_again
+from attnexp.network import fast, onednn
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
-from attnexp.training import device, loop, onednn, run
+from attnexp.training import device, loop, run
 from attnexp.training.inputs import make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
@@ -212,7 +213,7 @@ def test_onednn_is_for_the_cpu_and_the_run_alone(tmp_path: Path, monkeypatch: Pa
     config = config_in(tmp_path, "model.attention_dropout=0.3")
     with device.restore_process():
         for kind, products in (("cpu", "oneDNN"), ("meta", "default")):
-            path = device.choose_path(build_model(config).to(kind), config.train)
+            path = fast.choose_path(build_model(config).to(kind), config.train)
             assert path == {"path": "pooled", "products": products}
         onednn._matmul.fp32_precision = "bf16"
     assert onednn._matmul.fp32_precision == "none"

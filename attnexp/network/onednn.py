@@ -1,4 +1,4 @@
-"""oneDNN in place of MKL for products of fp32 matrices on the CPU.
+"""oneDNN in place of MKL for products of fp32 matrices on the CPU, where that is faster.
 
 Its time relative to MKL's on AMD: 0.9 on the path `pooled` with one layer, but 1.2 on the path
 `words` (two threads) and 1.6 to 4 in fused attention; on Intel 1.1 (benchmarks/LOG.md).
