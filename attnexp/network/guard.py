@@ -39,13 +39,11 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def kept_streams() -> Iterator[None]:
-    """Set the random streams of torch, numpy and `random` back at the end: on a GPU that was in use
-    before to where they were, on others to their start from torch's seed."""
+    """Set the random streams of torch, numpy and `random` back to where they were at the end; on a
+    GPU only where it was in use before."""
     gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(gpus))
-        if not gpus:
-            stack.callback(torch.cuda.manual_seed_all, torch.initial_seed())
         stack.callback(np.random.set_state, np.random.get_state())
         stack.callback(random.setstate, random.getstate())
         yield

@@ -32,6 +32,7 @@ from attnexp.runs.result import SCHEMA, RunResult
 from attnexp.training import device, loop
 from attnexp.training.adam import make_optimizer
 from attnexp.training.inputs import Inputs, Splits, describe_data, make_splits, read_inputs
+from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
 from attnexp.training.state import Epoch, History, RunLog, State, best_row, resume, save_checkpoint
 
@@ -77,9 +78,8 @@ def _train(
 ) -> RunResult:
     """Train and test; write everything but the result."""
     tree = to_dict(config)
-    dataset = inputs.dataset
     provenance = device.describe_provenance(processor)
-    splits = make_splits(config, dataset, processor)
+    splits = make_splits(config, inputs.dataset, processor)
     with guard(config.user_code):
         model = _make_model(config, inputs, log).to(processor)
         if isinstance(model, Baseline):
@@ -94,10 +94,7 @@ def _train(
         else:  # The test set validates.
             test_logits = history.predicted[predictions.FINAL].numpy()
         if config.user_code:
-            sized = config.sized(dataset.vocab_size)
-            num_classes = len(dataset.classes)
-            untrained = build_model(sized, num_classes).to(processor)
-            check_model(model, untrained, splits.test.ids[:3], num_classes)
+            _check_trained(model, config, inputs, splits.test)
             history.read_files |= reads.read_files(log.folder.parent)
             provenance["commit_of_user"] = device.commit_of(Path.cwd())
     _write_files(model, inputs, splits, history, log.folder)
@@ -119,6 +116,14 @@ def _train(
         provenance={**provenance, "resumed": history.resumed},
         read_files=history.read_files,
     )
+
+
+def _check_trained(model: nn.Module, config: RunConfig, inputs: Inputs, test: Examples) -> None:
+    """Raise `UserError` where the trained model lacks what a model of user code must have."""
+    sized = config.sized(inputs.dataset.vocab_size)
+    num_classes = len(inputs.dataset.classes)
+    untrained = build_model(sized, num_classes).to(test.ids.device)
+    check_model(model, untrained, test.ids[:3], num_classes)
 
 
 def _note_named_files(config: RunConfig) -> None:
