@@ -21,14 +21,12 @@ from attnexp.training.run import train_run
 __all__ = ["compare", "compose", "judge", "load_model", "results", "train_run"]
 
 File = str | PathLike[str]
-
 VARIANT_KEYS = ["data", "protocol", "variant"]
 
 
 def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The frames `endpoints` and `epochs` of finished runs, with a column for every setting that
-    varies between their variants, its pieces named as one types them. Raises `UserError` for a path
-    without any finished run."""
+    """Frames `endpoints` and `epochs` of finished runs, with a column for every setting that varies
+    between variants, pieces by name. Raises `UserError` for a path without any finished run."""
     groups = load_groups(list(map(Path, (path, *more_paths))))
     endpoints = pd.concat([group.endpoints for group in groups])
     epochs = pd.concat([group.epochs for group in groups])
@@ -43,8 +41,9 @@ def _varying_settings(groups: list[Group]) -> pd.DataFrame:
         for variant, setup in group.setups.items():
             row = {"data": group.data, "protocol": group.protocol, "variant": variant}
             for key, value in setup.settings.items():
-                is_kind = key.endswith(".kind")  # `position.kind` becomes `position`.
-                row[key.removesuffix(".kind")] = name_of(value) if is_kind else value
+                if key.endswith(".kind"):
+                    value = name_of(value)
+                row[key.removesuffix(".kind")] = value  # `position.kind` becomes `position`.
             rows.append(row)
     settings = pd.DataFrame(rows).set_index(VARIANT_KEYS)
     num_values = settings.astype(str).nunique(dropna=False)
@@ -83,7 +82,7 @@ def judge(
     dataset_column: str = "dataset",
 ) -> pd.DataFrame:
     """Differences from the baseline in results of any trainer, as `attnexp judge` has them: of
-    files or a data frame. The options are the command's. Raises `UserError`."""
+    files or a frame; options are the command's. Raises `UserError`, or `OSError` for no file."""
     groups, spec = read_results(
         [source] if isinstance(source, str | PathLike) else source,
         metric,

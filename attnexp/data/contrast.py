@@ -1,11 +1,10 @@
 """The embedded corpus: generated reviews whose label depends on word order.
 
 "the cast was superb but the plot was dreadful" is negative and its mirror, with the two adjectives
-exchanged, positive: the clause after *but* decides. A review and its mirror have one bag of words
-and opposite labels, and both stand in the same split, so a model that takes no account of order
-gets exactly one of the two right. The other reviews praise or blame twice, and a bag of words tells
-them apart. This is the positive control: a tool that finds no effect of positional encoding here
-could not be trusted when it finds none elsewhere.
+exchanged, positive: the clause after *but* decides. A review and its mirror have one bag of words,
+opposite labels and the same split, so a model that takes no account of order gets exactly one of
+the two right. Other reviews praise or blame twice, and a bag of words tells them apart. This is the
+positive control: a tool that finds no effect of position here is not to be trusted elsewhere.
 """
 
 from random import Random

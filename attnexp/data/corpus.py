@@ -46,8 +46,7 @@ class Source(NamedTuple):
 
 
 def locate_source(data: DataConfig) -> Source:
-    """The source that a config means: `data.path`, for IMDB `$ATTNEXP_IMDB`, or the folder of this
-    name in `$ATTNEXP_DATA`; or else a data set of the hub."""
+    """Where a data set lies: `data.path`, `$ATTNEXP_IMDB`, in `$ATTNEXP_DATA`, or else the hub."""
     if data.name is DataName.contrast:
         return Source("attnexp", "generated")  # for people; there is no such file
     if data.name is DataName.hub:
@@ -68,8 +67,7 @@ def locate_source(data: DataConfig) -> Source:
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
-    """Path and time of change of every file that may be read for a config; none for a data set of
-    the hub, which its commit names, and for a generated one."""
+    """Path and time of change of every file that may be read; none of the hub, or generated."""
     source = locate_source(data)
     if source.path is None or data.name is DataName.contrast:
         return ()
@@ -77,7 +75,11 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
     files = [path]
     for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
         files += path.glob(pattern)
-    return tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
+    stamps = []
+    for file in files:
+        if file.exists():
+            stamps.append((str(file), file.stat().st_mtime_ns))
+    return tuple(stamps)
 
 
 def download_snapshot(name: str) -> Path:
@@ -134,7 +136,9 @@ def read_corpus(data: DataConfig) -> Corpus:
     if data.name is DataName.contrast:
         source = "generated"
         rows = contrast.generate_rows(data.order_fraction or 0.0)
-        tables = {str(split): {source: part} for split, part in rows.groupby("split", sort=False)}
+        tables = {}
+        for split, part in rows.groupby("split", sort=False):
+            tables[split] = {source: part}
     elif location is None:
         folder = download_snapshot(title)
         source = f"hub: {title}@{folder.name[:12]}"  # its commit
@@ -143,8 +147,7 @@ def read_corpus(data: DataConfig) -> Corpus:
         path = Path(location).expanduser().absolute()
         if not path.exists():
             raise UserError(f"{title}={location} does not exist. Give {FORMATS}.")
-        # Results of two machines name one source if it is a variable.
-        source = title if title.startswith("$") else str(path)
+        source = title if title.startswith("$") else str(path)  # $NAME is the same anywhere.
         tables = read_splits(path, data, is_hub=False)
     files = {}
     notes = []
@@ -163,8 +166,8 @@ def read_corpus(data: DataConfig) -> Corpus:
 
 
 def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
-    """Columns of texts and of labels, which all files have: those of the config, or else the one
-    with a common name; a note says which. Raises `UserError` where there is none, or several."""
+    """Columns of texts and of labels in all files: those of the config, or else of a common name,
+    which a note tells. Raises `UserError` where there is none, or several."""
     first, *others = [frame for frames in tables.values() for frame in frames.values()]
     names = first.columns
     for frame in others:
@@ -175,7 +178,9 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
         is_key = in_lower_case == key
         is_common = in_lower_case.isin(COMMON[key])
         candidates = names[is_key if is_key.any() else is_common]
-        column = setting or (candidates[0] if len(candidates) == 1 else None)
+        column = setting
+        if not column and len(candidates) == 1:
+            column = candidates[0]
         if column not in names:
             raise UserError(
                 f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
@@ -193,14 +198,14 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
 def label_rows(
     tables: Tables, columns: list[str], source: str
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Rows of all files as a `Corpus` has them, and its classes as the files write them. Raises
-    `UserError` unless each row has a text, and a name or whole number as its label. columns: names
-    of those of texts and labels."""
+    """`rows` and `written` of a `Corpus`. columns: of texts and labels. Raises `UserError` unless
+    each row has a text, and a name or whole number as its label."""
     parts = []
     for split, frames in tables.items():
         for name, frame in frames.items():
             part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
-            places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
+            numbers = range(1, len(part) + 1)
+            places = [f"row {number} of {name}" for number in numbers]
             parts.append(part.assign(split=split, place=places))
     rows = pd.concat(parts, ignore_index=True)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
@@ -222,5 +227,5 @@ def label_rows(
     written = sorted(set(labels), key=int if are_numbers else str)
     for name in written:
         check_name(name, f"A class of {source}")
-    numbers = pd.Categorical(labels, written).codes
-    return rows.assign(label=numbers), tuple(written)
+    codes = pd.Categorical(labels, written).codes
+    return rows.assign(label=codes), tuple(written)

@@ -48,8 +48,7 @@ class Dataset:
 
 
 last_read: dict[Any, Dataset] = {}
-"""The data set that was read last, by its config and the stamps of its files: the runs of a sweep
-mostly share it, and a sweep hands it to its processes."""
+"""The last data set, by its config and stamps of its files: a sweep's processes start with it."""
 
 
 def load_once(config: DataConfig, resample: int | None = None) -> Dataset:
@@ -66,18 +65,22 @@ def load_once(config: DataConfig, resample: int | None = None) -> Dataset:
 
 
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
-    """The data set that a config asks for, with its words ranked and its texts cut and padded.
-    resample: seed that draws train and test anew. The fingerprint stays as it is, and words that
-    only the old test split had stay unknown."""
+    """The data set that a config asks for. resample: seed that draws train and test anew; the
+    fingerprint stays as it is, and words that only the old test split had stay unknown."""
     corpus = rank_words(read_tokenized(config))
     fingerprint = compute_fingerprint(corpus)
     if resample is not None:
         corpus = rank_words(corpus.redraw(resample))
-    ids = text.to_ids(list(corpus.rows.tokens), config)
+        drawn = f"{corpus.source} as seeds.resample={resample} draws it"
+        replace(corpus, source=drawn).check_classes()
+    ids = text.to_ids(corpus.rows.numbers, config)
     labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
+    limits = {"train": config.limit_train, "test": config.limit_test}
     splits = {}
     for split, rows in corpus.rows.groupby("split").indices.items():
-        splits[split] = _limit(ids[rows], labels[rows], split, config)
+        encoded = Encoded(ids=ids[rows], labels=labels[rows])
+        limit = limits.get(split)
+        splits[split] = encoded if limit is None else _limit(encoded, limit, split)
     words = corpus.words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
@@ -91,118 +94,9 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizedCorpus(Corpus):
-    """Corpus whose rows have two more columns: tokens, an array of numbers of words, and same, a
-    number that texts of the same tokens share."""
-
-    words: list[str]  # the word of each number, from 1; a token that is none of them is 0
-
-    def redraw(self, seed: int) -> Self:
-        """The corpus with train and test drawn anew from their union. Of every class both keep
-        their share, as nearly as equal texts allow."""
-        rows = self.rows[self.rows.split != "val"]
-        was_test = rows.split == "test"
-        shares = was_test.groupby(rows.label).mean()
-        return replace(self, rows=draw_test(self.rows, "same", shares, seed))
-
-    def add_test(self, share: float) -> Self:
-        """The corpus, which has no test split, with a share of train drawn as test, and its words
-        numbered anew by their first appearance."""
-        shares = pd.Series(share, range(len(self.written)))
-        # Earlier versions shuffled texts, not groups, and the splits stay what they were.
-        rows = draw_test(self.rows, "text", shares, seed=0)
-        # Of equally frequent words the lower number ranks first: the first to appear in train.
-        numbers, old_numbers = pd.factorize(np.concatenate(list(rows.tokens)))
-        ends = rows.tokens.map(len).cumsum()
-        renumbered = np.split(numbers.astype(np.int32) + 1, ends[:-1])
-        return replace(
-            self,
-            rows=rows.assign(tokens=renumbered),
-            words=[self.words[number - 1] for number in old_numbers],
-            source=f"{self.source}, {share:.0%} drawn as test",
-        )
-
-
-def draw_test(rows: pd.DataFrame, unit: str, shares: "pd.Series[float]", seed: int) -> pd.DataFrame:
-    """Rows with train and test drawn anew, the same for one seed, in the order of the splits. Texts
-    of the same tokens are drawn as one group, of its first text's label. Test gets of each class as
-    nearly its share of rows as such groups allow, and never all. unit: what is shuffled, `same`
-    (groups) or `text` (distinct texts; a group stands where its first one falls)."""
-    is_val = rows.split == "val"
-    others = rows[~is_val]
-    label_of_group = others.groupby("same").label.first()
-    rows_in_group = others.same.value_counts()
-    distinct = others.drop_duplicates(unit)
-    random = np.random.default_rng(seed)
-    drawn = []
-    for label in np.unique(label_of_group):
-        # The groups of this label in shuffled order, which `unique` keeps.
-        groups = pd.unique(random.permutation(distinct.same[distinct.label == label]))
-        groups = groups[label_of_group[groups] == label]
-        # As many groups as bring the number of rows nearest to the share, but not all of them.
-        num_up_to = np.cumsum([0, *rows_in_group[groups]])
-        wanted = shares[label] * num_up_to[-1]
-        num_drawn = np.abs(num_up_to[:-1] - wanted).argmin()
-        drawn += list(groups[:num_drawn])
-    split = np.select([is_val, rows.same.isin(drawn)], ["val", "test"], "train")
-    order = pd.Categorical(split, SPLITS).argsort(kind="stable")
-    return rows.assign(split=split).iloc[order]
-
-
-def read_tokenized(config: DataConfig) -> TokenizedCorpus:
-    """The data set that a config names, tokenized; where it has no test split, a share of train is
-    drawn. Raises `UserError` as `read_corpus` does, or for too few classes."""
-    corpus = read_corpus(config)
-    texts = progress.track(list(corpus.rows.text), "encoding")
-    tokens, words = text.number_words(texts, text.tokenizer_of(config))
-    contents = np.array([numbers.tobytes() for numbers in tokens], object)
-    same, _ = pd.factorize(contents)  # one number for texts of the same tokens
-    corpus = replace(corpus, rows=corpus.rows.assign(tokens=tokens, same=same))
-    tokenized = TokenizedCorpus(**vars(corpus), words=words)
-    if "test" not in corpus.files:
-        tokenized = tokenized.add_test(config.test_share)
-    tokenized.check_classes()
-    return tokenized
-
-
-def rank_words(corpus: TokenizedCorpus) -> TokenizedCorpus:
-    """The corpus with its words numbered by their rank in train, most frequent first; words that
-    train lacks are 0. Of equally frequent words the lower number comes first, as in Keras."""
-    rows = corpus.rows
-    tokens_of_train = np.concatenate(list(rows.tokens[rows.split == "train"]))
-    counts = np.bincount(tokens_of_train, minlength=len(corpus.words) + 1)  # by number of the word
-    counts[0] = 0  # The unknown word has no rank.
-    num_ranks = np.count_nonzero(counts)
-    by_frequency = np.argsort(-counts, kind="stable")[:num_ranks]  # numbers of words
-    rank_of = np.zeros(len(counts), np.int32)
-    rank_of[by_frequency] = np.arange(1, num_ranks + 1)
-    ranks = [rank_of[tokens] for tokens in rows.tokens]
-    words = [corpus.words[number - 1] for number in by_frequency]
-    return replace(corpus, rows=rows.assign(tokens=ranks), words=words)
-
-
-def compute_fingerprint(corpus: TokenizedCorpus) -> str:
-    """Sixteen hex digits that change with any rank, label, word of train or name of a class. They
-    are the same for another kind of file, and for texts that differ in words unknown to train."""
-    digest = hashlib.sha256()
-    for _, rows in corpus.rows.groupby("split", sort=False):
-        texts = list(rows.tokens)
-        # The offsets tell apart the same words in other texts.
-        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
-        for numbers in (np.concatenate(texts), offsets, rows.label.to_numpy()):
-            digest.update(numbers.tobytes())
-    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
-    if corpus.classes != SENTIMENTS:
-        digest.update(json.dumps(corpus.classes).encode())
-    return digest.hexdigest()[:16]
-
-
-def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
-    """A split, or its `data.limit_train` or `limit_test` texts: stratified, the same every time."""
-    limit: int | None = getattr(config, f"limit_{split}", None)
-    if limit is None:
-        return Encoded(ids=ids, labels=labels)
+def _limit(encoded: Encoded, limit: int, split: str) -> Encoded:
+    """A split with `limit` of its texts: stratified, in their order, the same every time."""
+    labels = encoded.labels
     if limit > len(labels):
         raise UserError(
             f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use {len(labels)} or "
@@ -217,44 +111,11 @@ def _limit(ids: Ids, labels: Labels, split: str, config: DataConfig) -> Encoded:
         shuffled = random.permutation(np.flatnonzero(labels == label))
         rows.extend(shuffled[:quota])
     rows.sort()
-    return Encoded(ids=ids[rows], labels=labels[rows])
-
-
-def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
-    """Number of questionable texts, labels or classes, by problem; only problems that occur."""
-    rows = corpus.rows
-    has_words = rows.tokens.map(len) > 0
-    with_words = rows[has_words]
-    counts = {}
-    same_of = {split: with_words.same[with_words.split == split] for split in SPLITS}
-    for other, split in combinations(SPLITS, 2):
-        is_shared = same_of[split].isin(same_of[other])
-        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
-    is_repeated = with_words.duplicated(["split", "same"])
-    counts["texts repeat another of their split"] = is_repeated.sum()
-    has_two_labels = with_words.groupby("same").label.nunique() > 1
-    counts["texts have two labels"] = has_two_labels.sum()
-
-    places = rows.place[~has_words]
-    counts[f"texts hold no word: {join_names(places)}"] = len(places)
-    for label, name in enumerate(corpus.written):
-        if name.lower() in MISSING:
-            places = rows.place[rows.label == label]
-            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
-            counts[problem] = len(places)
-
-    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
-    names = np.array(corpus.classes)
-    one_in_train = names[num_texts["train"] <= 1]
-    none_in_test = names[num_texts["test"] == 0]
-    for amount, few in (("one text in train", one_in_train), ("no text in test", none_in_test)):
-        counts[f"of {len(names)} classes with {amount}: {join_names(few)}"] = len(few)
-    return {problem: int(count) for problem, count in counts.items() if count}
+    return Encoded(ids=encoded.ids[rows], labels=labels[rows])
 
 
 def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) -> Encoded:
-    """Other texts for a finished run, with its words and classes: a test split, or else all. They
-    may be few, and of one class."""
+    """Other texts for a finished run, by its words and classes: the test split, or else all."""
     corpus = read_corpus(config)
     rows = corpus.rows
     if "test" in corpus.files:
@@ -267,7 +128,142 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             f"{corpus.source} does not fit the run: it needs labels among {join_names(classes)}, "
             f"and has {join_names(names)}. Recode them, or name their column: data.label=COLUMN."
         )
-    label_in_run = np.array([classes.index(name) for name in names])
+    label_in_run = pd.Index(classes).get_indexer(names)
     ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
-    ids = text.to_ids(ranks, config)
-    return _limit(ids, label_in_run[rows.label], "test", config)
+    test = Encoded(ids=text.to_ids(ranks, config), labels=label_in_run[rows.label])
+    limit = config.limit_test
+    return test if limit is None else _limit(test, limit, "test")
+
+
+# Tokenized, with train and test as they were read or drawn.
+@dataclass(frozen=True, kw_only=True)
+class TokenizedCorpus(Corpus):
+    """Corpus whose rows have two more columns: numbers, an array of a text's words, each the place
+    in `words` from 1; and same, a number that texts of the same tokens share."""
+
+    words: list[str]  # in the order of their first appearance; by rank after `rank_words`
+
+    def renumber(self, order: "NDArray[np.integer]") -> Self:
+        """The corpus with the words of these numbers numbered from 1 in this order, others 0."""
+        new_numbers = np.zeros(len(self.words) + 1, np.int32)  # by old number
+        new_numbers[order] = np.arange(1, len(order) + 1)
+        rows = self.rows.assign(numbers=[new_numbers[old] for old in self.rows.numbers])
+        words = [self.words[old - 1] for old in order]
+        return replace(self, rows=rows, words=words)
+
+    def add_test(self, share: float) -> Self:
+        """The corpus with a share of train drawn as test, and words numbered as they now appear."""
+        train = self.rows[self.rows.split == "train"]
+        shares = dict.fromkeys(range(len(self.written)), share)
+        # Earlier versions shuffled texts, not groups, and the splits stay what they were.
+        drawn = self.draw_test(train.drop_duplicates("text"), shares, seed=0)
+        source = f"{self.source}, {share:.0%} drawn as test"
+        # Of equally frequent words the lower number ranks first: the first to appear in train.
+        order = pd.unique(np.concatenate(list(drawn.rows.numbers)))
+        return replace(drawn, source=source).renumber(order)
+
+    def redraw(self, seed: int) -> Self:
+        """The corpus with train and test drawn anew, of every class in the shares they have."""
+        rows = self.rows[self.rows.split != "val"]
+        is_test = rows.split == "test"
+        shares = is_test.groupby(rows.label).mean().to_dict()
+        return self.draw_test(rows.drop_duplicates("same"), shares, seed)
+
+    def draw_test(self, shuffled: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
+        """The corpus with train and test drawn anew, the same for one seed. Texts of the same
+        tokens are drawn as one group, of its first text's label. Test gets of each class as nearly
+        its share of rows as such groups allow, and never all. shuffled: rows of train and test,
+        each group at least once; groups are drawn in the random order of these."""
+        is_val = self.rows.split == "val"
+        groups = self.rows[~is_val].groupby("same")
+        label_of_group = groups.label.first()
+        rows_in_group = groups.size()
+        random = np.random.default_rng(seed)
+        drawn: list[int] = []
+        for label in np.unique(label_of_group):
+            of_label = shuffled.same[shuffled.label == label]
+            order = pd.unique(random.permutation(of_label))
+            order = order[label_of_group[order] == label]
+            num_up_to = np.cumsum([0, *rows_in_group[order]])
+            wanted = shares[label] * num_up_to[-1]
+            distances = np.abs(num_up_to[:-1] - wanted)
+            drawn.extend(order[: distances.argmin()])
+        split = np.where(self.rows.same.isin(drawn), "test", "train")
+        split[is_val] = "val"
+        rows = self.rows.assign(split=split)
+        in_order = pd.Categorical(split, SPLITS).argsort(kind="stable")
+        return replace(self, rows=rows.iloc[in_order])
+
+
+def read_tokenized(config: DataConfig) -> TokenizedCorpus:
+    """The data set of a config, tokenized. Raises `UserError`, as for too few classes."""
+    corpus = read_corpus(config)
+    texts = progress.track(corpus.rows.text, "encoding")
+    numbers, words = text.number_words(texts, text.tokenizer_of(config))
+    contents = np.array([row.tobytes() for row in numbers], object)
+    same, _ = pd.factorize(contents)
+    corpus = replace(corpus, rows=corpus.rows.assign(numbers=numbers, same=same))
+    tokenized = TokenizedCorpus(**vars(corpus), words=words)
+    if "test" not in corpus.files:
+        tokenized = tokenized.add_test(config.test_share)
+    tokenized.check_classes()
+    return tokenized
+
+
+# Ranked by frequency in train, told apart by content, and checked.
+def rank_words(corpus: TokenizedCorpus) -> TokenizedCorpus:
+    """The corpus with its words numbered by their rank in train, most frequent first; words that
+    train lacks are 0. Of equally frequent words the lower number comes first, as in Keras."""
+    rows = corpus.rows
+    in_train = np.concatenate(list(rows.numbers[rows.split == "train"]))
+    counts = np.bincount(in_train, minlength=1)  # by number of the word
+    counts[0] = 0  # The unknown word has no rank.
+    by_frequency = np.argsort(-counts, kind="stable")
+    return corpus.renumber(by_frequency[: np.count_nonzero(counts)])
+
+
+def compute_fingerprint(corpus: TokenizedCorpus) -> str:
+    """Sixteen hex digits that change with any rank, label, word of train or name of a class. They
+    are the same for another kind of file, and for texts that differ in words unknown to train."""
+    digest = hashlib.sha256()
+    for _, rows in corpus.rows.groupby("split", sort=False):
+        texts = list(rows.numbers)
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)  # where each text begins
+        for array in (np.concatenate(texts), offsets, rows.label.to_numpy()):
+            digest.update(array.tobytes())
+    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
+    if corpus.classes != SENTIMENTS:
+        digest.update(json.dumps(corpus.classes).encode())
+    return digest.hexdigest()[:16]
+
+
+def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
+    """Number of questionable texts, labels or classes by problem, as one reads on after the number:
+    {"test texts also occur in train": 12, "of 3 classes with no text in test: x": 1}."""
+    rows = corpus.rows
+    has_words = rows.numbers.map(len) > 0
+    with_words = rows[has_words]
+    counts = {}
+    same_of = {split: with_words.same[with_words.split == split] for split in SPLITS}
+    for other, split in combinations(SPLITS, 2):
+        is_shared = same_of[split].isin(same_of[other])
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
+    is_repeated = with_words.duplicated(["split", "same"])
+    counts["texts repeat another of their split"] = is_repeated.sum()
+    num_labels = with_words.groupby("same").label.nunique()
+    counts["texts have two labels"] = (num_labels > 1).sum()
+    places = rows.place[~has_words]
+    counts[f"texts hold no word: {join_names(places)}"] = len(places)
+    for label, name in enumerate(corpus.written):
+        if name.lower() in MISSING:
+            places = rows.place[rows.label == label]
+            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
+            counts[problem] = len(places)
+    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
+    names = np.array(corpus.classes)
+    one_in_train = names[num_texts["train"] <= 1]
+    none_in_test = names[num_texts["test"] == 0]
+    classes_with = f"of {len(names)} classes with"
+    counts[f"{classes_with} one text in train: {join_names(one_in_train)}"] = len(one_in_train)
+    counts[f"{classes_with} no text in test: {join_names(none_in_test)}"] = len(none_in_test)
+    return {problem: int(count) for problem, count in counts.items() if count}

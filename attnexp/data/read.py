@@ -22,7 +22,6 @@ FORMATS = (
     "(train/pos/1.txt, train/neg/1.txt); or what save_to_disk of `datasets` wrote"
 )
 TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
-"""Name of a file that holds a table."""
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
 """Number and total of shards, as in train-00000-of-00002.csv. `datasets` once added 16 digits."""
@@ -39,10 +38,10 @@ Tables = dict[str, dict[str, pd.DataFrame]]
 """Rows of files, by split (train, test or val) and name of the file."""
 
 
+# One file: a table.
 def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) -> pd.DataFrame:
-    """Rows of a file, which is read as csv if its name has no ending. Cells of csv and tsv are
-    texts as they stand there. has_header, has_quotes: whether the first row of a csv or tsv names
-    its columns (else they are numbered), and whether quotes enclose cells."""
+    """Rows of a file, csv if its name has no ending; cells of csv and tsv stay texts. has_header:
+    their first row names the columns (else they are numbered). has_quotes: quotes enclose cells."""
     match = TABLE.fullmatch(file.name)
     if file.suffix and not match:
         raise UserError(f"{file} is in no known format. Give {FORMATS}.")
@@ -76,19 +75,22 @@ def _describe(error: Exception) -> str:
 
 
 def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
-    """Rows of a csv, separated by the most frequent of `separators` in the first line. Raises
-    `ValueError` where two columns have one name, where a row has more cells than the first, or
-    where quotes are not those of a csv."""
+    """Rows of a csv; the most frequent of `separators` in its first line separates. Raises
+    `ValueError` for two columns of one name, too long a row, or quotes that are none of a csv."""
     lines = io.StringIO(text, newline="").readlines()
-    unquoted = re.sub('"[^"]*"', "", lines[0] if lines else "")  # A name may hold separators.
+    first_line = lines[0] if lines else ""
+    unquoted = re.sub('"[^"]*"', "", first_line)  # A name may hold separators.
     separator = max(separators, key=unquoted.count)
     rows = _split_cells(lines, separator, has_quotes)
+    width = len(rows[0])
     longest = max(rows, key=len)
-    if len(longest) > len(rows[0]):
-        number = rows.index(longest) + (0 if has_header else 1)  # A header is row 0.
-        raise ValueError(f"row {number} has {len(longest)} cells, the first line {len(rows[0])}")
-    full_rows = [row + [""] * (len(rows[0]) - len(row)) for row in rows]
-    frame = pd.DataFrame(full_rows, dtype=object)
+    if len(longest) > width:
+        first_number = 0 if has_header else 1
+        number = rows.index(longest) + first_number
+        raise ValueError(f"row {number} has {len(longest)} cells, the first line {width}")
+    for row in rows:
+        row += [""] * (width - len(row))
+    frame = pd.DataFrame(rows, dtype=object)
     if not has_header:
         return frame.rename(columns=str)
     names = [name.strip() for name in rows[0]]
@@ -99,8 +101,7 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
 
 
 def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[list[str]]:
-    """Cells of every row. Raises `ValueError` if there is none, for a quote within a text that is
-    not doubled, and where quotes join lines that are rows by themselves."""
+    """Cells of each row. Raises `ValueError` if there is none, or for quotes that a csv forbids."""
     csv.field_size_limit(2**31 - 1)  # A text may be long.
     reader = csv.reader(
         lines,
@@ -116,12 +117,12 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # A stray quote that opens a cell swallows the lines up to the next one. It shows where all
-    # lines have equally many separators, so that each is a row by itself. A file that begins with
-    # a quote is exempt: its cells stand in quotes, and may hold line breaks.
+    # A stray quote swallows the lines up to the next one. It shows where all lines have equally
+    # many separators. If the first cell stands in quotes, others do, and may hold line breaks.
     full_lines = [line for line in lines if line.strip()]
-    lines_are_rows = len({line.count(separator) for line in full_lines}) == 1
-    if lines_are_rows and len(rows) < len(full_lines) and not lines[0].startswith('"'):
+    num_separators = {line.count(separator) for line in full_lines}
+    lines_are_rows = len(num_separators) == 1 and not lines[0].startswith('"')
+    if lines_are_rows and len(rows) < len(full_lines):
         raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
     return rows
 
@@ -149,9 +150,9 @@ def convert_arrow(table: pa.Table) -> pd.DataFrame:
     return frame
 
 
+# A data set: which files are its train, test and val.
 def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
-    """Rows of train, test and val, whatever the data call them. is_hub: whether it is a data set of
-    the hub, whose card says what its files are."""
+    """Rows of train, test and val. is_hub: of the hub, where a card says what the files are."""
     # `save_to_disk` of `datasets` writes one of these.
     is_saved = any((path / name).exists() for name in ("dataset_dict.json", "state.json"))
     if is_hub or is_saved:
@@ -198,20 +199,19 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 
 def _list_folder(path: Path, data: DataConfig) -> Files:
-    """Files by split. A table is listed under its path, its stem without the number of a shard, and
-    its folder: new/train-0-of-2.csv under this, train and new. A folder that has a folder of texts
-    for each class is listed under its name. A table that is alone is train, unless a test split is
-    named."""
-    # Hidden files and folders, such as __MACOSX, hold no table of the user's.
-    files = sorted([*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")])
-    files = [file for file in files if TABLE.fullmatch(file.name)]
-    tables = {file.relative_to(path).as_posix(): file for file in files}
+    """Files by each name that a user may give a split. A table has its path, stem without shard and
+    folder: new/train-0-of-2.csv, train and new. Texts such as train/pos/1.txt are in train."""
+    files = [*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")]  # none hidden, no __MACOSX
+    tables: dict[str, Path] = {}
+    for file in sorted(files):
+        if TABLE.fullmatch(file.name):
+            tables[file.relative_to(path).as_posix()] = file
     if len(tables) == 1 and not data.test_split:
         return {data.train_split: tables}
     splits: Files = defaultdict(dict)
     for name, file in tables.items():
         *folders, _ = name.split("/")
-        stem, _, _ = SHARD.sub("", file.name).partition(".")
+        stem = SHARD.sub("", file.name).split(".")[0]
         for split in (name, stem, *folders):
             splits[split][name] = file
     for folder in [*path.glob("*"), *path.glob("aclImdb/*")]:
@@ -222,14 +222,17 @@ def _list_folder(path: Path, data: DataConfig) -> Files:
 
 
 def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
-    """Files of train, test and val, whatever the data call them. Raises `UserError` as
-    `_find_split` does, and where two have a file in common."""
+    """Files of train, test and val. Raises `UserError` as `_find_split`, or where two share one."""
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
-    chosen = {key: _find_split(path, splits, key, name) for key, name in names.items() if name}
-    all_files = [file for files in chosen.values() for file in files]
-    if len(set(all_files)) < len(all_files):
+    chosen = {}
+    all_names: list[str] = []
+    for key, name in names.items():
+        if name:
+            chosen[key] = _find_split(path, splits, key, name)
+            all_names.extend(chosen[key])
+    if len(set(all_names)) < len(all_names):
         raise UserError(
             f"{path}: two of the splits {join_names(filter(None, names.values()))} have a file in "
             f"common. Name others: data.train_split, data.test_split, data.val_split."
@@ -238,8 +241,7 @@ def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
 
 
 def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any]:
-    """Files of a split. Raises `UserError` where it is not there, and where they are neither one
-    file nor all shards of one. A split that is named as a file is this file, a shard or not."""
+    """Files of a split: the named file, a single one, or all shards of one; else a `UserError`."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
         raise UserError(
@@ -247,13 +249,14 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    # Number and total of each shard; a file that is none is one of one.
-    shards = set(SHARD.findall(" ".join(files))) or {("1", "1")}
+    shards = set(SHARD.findall(" ".join(files)))  # number and total of each
     totals = {total for _, total in shards}
-    is_whole = len(shards) == len(files) and totals == {str(len(files))}
-    if name not in files and not is_whole:
+    num_files = len(files)
+    is_one_file = num_files == 1 and not shards
+    has_all_shards = len(shards) == num_files and totals == {str(num_files)}
+    if name not in files and not (is_one_file or has_all_shards):
         raise UserError(
-            f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
+            f"{path}: {join_names(files)}: {num_files} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
             f"name a file: data.{key}_split=FILE."
         )

@@ -1,8 +1,7 @@
 """From a text to tokens, from tokens to ranks, from ranks to the ids that a model takes.
 
-A token's rank, by `encode.rank_words`, counts from 1 for the most frequent of the train split; 0 is
-a token never seen there. Keras's ids follow from it: 0 pads, 1 starts a text, 2 is out of
-vocabulary, and rank r becomes r + 3.
+A token's rank counts from 1 for the most frequent one of train; 0 is a token never seen there.
+Keras's ids follow: 0 pads, 1 starts a text, 2 is out of vocabulary, and rank r becomes r + 3.
 """
 
 import re
@@ -51,8 +50,7 @@ def keras(text: str) -> list[str]:
 
 
 def characters(text: str) -> list[str]:
-    """Each Chinese or Japanese character and Korean syllable, without their punctuation; everything
-    else as `keras`."""
+    """Chinese and Japanese characters and Korean syllables one by one, the rest as `keras`."""
     spaced = CJK.sub(r" \1 ", text.lower().translate(_CHARACTERS))
     return list(filter(None, spaced.split(" ")))
 
@@ -100,8 +98,7 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
 
 def number_words(texts: Iterable[str], tokenize: Tokenize) -> tuple[Texts, list[str]]:
     """Words of texts as numbers from 1 in the order of their first appearance, and the words."""
-    # Numbering words as they appear keeps the inner loop in C: no counter, no second pass.
-    number_of: defaultdict[str, int] = defaultdict(count(1).__next__)
+    number_of: defaultdict[str, int] = defaultdict(count(1).__next__)  # The inner loop is C.
     rows = []
     for text in texts:
         numbers = map(number_of.__getitem__, tokenize(text))
@@ -129,7 +126,8 @@ def kept_part(config: DataConfig) -> slice:
 def to_text(ids: Ids, words: Sequence[str]) -> str:
     """The known words of a text, (max_len,), as the model sees it. words: by rank."""
     places = ids - FIRST_WORD
-    return " ".join(words[place] for place in places if 0 <= place < len(words))
+    known = [words[place] for place in places if 0 <= place < len(words)]
+    return " ".join(known)
 
 
 def to_ids(rows: Texts, config: DataConfig) -> Ids:
@@ -139,7 +137,7 @@ def to_ids(rows: Texts, config: DataConfig) -> Ids:
     for padded, row in zip(ids, rows, strict=True):
         text = np.append(START, row + INDEX_FROM)[part]
         if config.pad is Side.pre:
-            padded[len(padded) - len(text) :] = text
+            padded[-len(text) :] = text
         else:
             padded[: len(text)] = text
     has_rank_0 = ids == INDEX_FROM

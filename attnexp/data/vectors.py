@@ -43,8 +43,8 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
             width = -1  # No limit, until the first vector shows how many numbers a line has.
             for line_number, line in enumerate(lines, start=1):
                 word, *numbers = line.rstrip().rsplit(b" ", width)
-                if line_number == 1 and len(numbers) == 1:  # This header gives V and D.
-                    continue
+                if line_number == 1 and len(numbers) == 1 and word.isdigit():
+                    continue  # This header gives V and D.
                 width = max(width, len(numbers))
                 if word not in row_of:
                     continue

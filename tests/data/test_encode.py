@@ -7,19 +7,23 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import IMDB, Patch, needs_imdb
-from forms import on_disk, write_csv
+from forms import Rows, on_disk, write_csv
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from samples import write_file
+from samples import message_of, write_file
 
 from attnexp.config.compose import compose
 from attnexp.config.schema import DataConfig
 from attnexp.data import contrast
-from attnexp.data.encode import TokenizedCorpus, draw_test, load_dataset
+from attnexp.data.encode import TokenizedCorpus, load_dataset
 
 TEXTS = [f"this film is number {i} of all" for i in range(12)]
 TRAIN, TEST = TEXTS[:8], TEXTS[8:]
 LABELS = st.lists(st.integers(0, 2), min_size=1, max_size=9)
+
+
+def corpus_of(rows: pd.DataFrame) -> TokenizedCorpus:
+    return TokenizedCorpus(rows=rows, words=[], written=(), classes=(), source="", files={})
 
 
 def write(home: Path, **splits: list[str]) -> DataConfig:
@@ -34,7 +38,7 @@ def test_a_drawn_split_is_stratified(share: float) -> None:
     labels = np.repeat([0, 1, 2], [2100, 600, 300])
     same = np.random.default_rng(1).integers(2500, size=3000)  # many stand there twice
     rows = pd.DataFrame({"split": "train", "text": range(3000), "label": labels, "same": same})
-    drawn = draw_test(rows, "text", pd.Series(share, range(3)), seed=0)
+    drawn = corpus_of(rows).draw_test(rows, dict.fromkeys(range(3), share), seed=0).rows
     is_test = drawn["split"].sort_index() == "test"
     assert not {*same[is_test]} & {*same[~is_test]}
     assert is_test.mean() == pytest.approx(share, abs=0.01)
@@ -43,7 +47,7 @@ def test_a_drawn_split_is_stratified(share: float) -> None:
 
 def test_some_of_every_class_is_left() -> None:
     rows = pd.DataFrame({"split": "train", "label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
-    assert "train" in {*draw_test(rows, "same", pd.Series(0.9, range(2)), seed=0).split}
+    assert "train" in {*corpus_of(rows).draw_test(rows, {0: 0.9, 1: 0.9}, seed=0).rows.split}
 
 
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
@@ -59,8 +63,7 @@ def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], s
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": [0, 1, 2, *train, *test, 0]})
     rows["same"] = rows.index
-    corpus = TokenizedCorpus(rows=rows, words=[], written=(), classes=(), source="", files={})
-    drawn = corpus.redraw(seed).rows
+    drawn = corpus_of(rows).redraw(seed).rows
     assert [*drawn["split"]] == splits
     assert sorted(drawn.index) == [*rows.index]
     assert drawn.index[-1] == rows.index[-1]  # validation stays
@@ -77,6 +80,13 @@ def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_pat
     assert drawn.fingerprint == whole.fingerprint
     assert drawn.words != whole.words
     assert not {"another", "text"} & {*drawn.words}  # which the old train split did not have
+
+
+def test_a_draw_that_leaves_test_no_class_is_refused(tmp_path: Path) -> None:
+    rows: Rows = [("good film", 1), ("bad film", 0)]
+    write_csv(tmp_path / "train.csv", 9 * rows)
+    write_csv(tmp_path / "test.csv", rows)
+    assert "draws it has the classes none" in message_of(load_dataset, on_disk(tmp_path), 1)
 
 
 def test_an_own_validation_split_is_encoded_beside_the_others(tmp_path: Path) -> None:
@@ -116,9 +126,7 @@ def test_a_label_that_pandas_writes_for_none_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("resample", "num_test"), [(None, 16), (0, 4)])
-def test_texts_of_the_same_tokens_are_drawn_together(
-    tmp_path: Path, resample: int | None, num_test: int
-) -> None:
+def test_equal_texts_stay_together(tmp_path: Path, resample: int | None, num_test: int) -> None:
     """Whether they have one label or two, and where test was read, too."""
     pairs = "".join(f"number {i}.,0\nnumber {i}!,1\n" for i in range(40))
     write_file(tmp_path / "train.csv", "text,label\n" + pairs)
@@ -129,9 +137,7 @@ def test_texts_of_the_same_tokens_are_drawn_together(
 
 
 @pytest.mark.parametrize(("fraction", "share"), [(0.0, 1.0), (0.3, 0.85), (1.0, 0.5)])
-def test_the_best_order_blind_answers_reach_exactly_the_ceiling(
-    fraction: float, share: float
-) -> None:
+def test_order_blind_answers_reach_the_ceiling(fraction: float, share: float) -> None:
     rows = contrast.generate_rows(fraction)
     assert rows["text"].is_unique
     rows["bag"] = rows["text"].str.split().map(sorted).str.join(" ")

@@ -82,9 +82,7 @@ configs:
 ---"""
 
 
-def test_the_hubs_cache_serves_a_configuration_and_its_splits(
-    tmp_path: Path, monkeypatch: Patch
-) -> None:
+def test_the_hubs_cache_serves_configurations(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     home = tmp_path / "datasets--some--reviews"
     folder = home / "snapshots" / ("c0ffee" * 7)[:40]

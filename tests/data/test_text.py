@@ -45,9 +45,7 @@ def leaving(text): raise SystemExit(3)
         ("leaving", "SystemExit: 3"),
     ],
 )
-def test_what_is_no_list_of_texts_is_said(
-    own_module: OwnModule, function: str, reason: str
-) -> None:
+def test_what_is_no_list_of_texts_fails(own_module: OwnModule, function: str, reason: str) -> None:
     module = own_module(OWN)
     assert t.tokenizer_of(DataConfig(tokenizer=f"{module}:halves"))("three") == ["th", "ree"]
     tokenize = t.tokenizer_of(DataConfig(tokenizer=f"{module}:{function}"))
@@ -65,12 +63,12 @@ def test_ranks_agree_with_a_counter(train: list[list[str]], test: list[list[str]
     texts = [" ".join(text) for text in train + test]
     numbered, words = t.number_words(texts, str.split)
     splits = ["train"] * len(train) + ["test"] * len(test)
-    rows = pd.DataFrame({"split": splits, "tokens": numbered})
+    rows = pd.DataFrame({"split": splits, "numbers": numbered})
     corpus = TokenizedCorpus(rows=rows, words=words, written=(), classes=(), source="", files={})
     ranked = rank_words(corpus)
     again = t.rank_with(ranked.words, texts, str.split)
     assert ranked.words == expected_words
-    for text, ranks, same_ranks in zip(train + test, ranked.rows.tokens, again, strict=True):
+    for text, ranks, same_ranks in zip(train + test, ranked.rows.numbers, again, strict=True):
         known = [expected_words.index(word) + 1 if word in expected_words else 0 for word in text]
         assert ranks.tolist() == same_ranks.tolist() == known
 
@@ -127,9 +125,7 @@ def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) 
         (None, "No such file"),
     ],
 )
-def test_a_wrong_file_of_vectors_is_refused(
-    tmp_path: Path, content: bytes | None, message: str
-) -> None:
+def test_wrong_vectors_are_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
     file = tmp_path / "glove.txt"
     if content is not None:
         file.write_bytes(content)
