@@ -1,8 +1,8 @@
 """A run is what it read: the files of user code and those that it opens, each with a digest.
 
-Opened files come from Python's audit event `open`, modules from `sys.modules`. A digest is taken
-when a run reads a file first, or a module is imported, so that it says what ran and not what was
-edited since. All state is the process's, as its modules are, and `begin_run` begins it anew.
+To count a file is to note it as an input of the run, with the digest that it has when it is opened
+first (Python's audit event `open`) or imported: what ran, and not what was edited since. All state
+is the process's, as its modules are; `begin_run` drops it, but for what imports have read.
 """
 
 import ast
@@ -22,7 +22,7 @@ INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
-"""Folders whose files, as those of what is installed, count only if `_packages` has them."""
+"""Folders whose files, as those of what is installed, count only by `_counted_prefixes`."""
 
 
 @dataclass
@@ -31,12 +31,13 @@ class _Read:
 
     digest: str = ""  # empty if it could not be read
     source: bytes = b""  # content of a Python file
-    is_imported: bool = False  # a module, or read by one at its import: it counts in later runs
 
 
 _reads: dict[str, _Read] = {}  # by absolute path; to others a file is known by its short name
-_written = set[str]()  # files that this process opened to write; none of them counts
-_packages = set[str]()  # folders of packages, and files of modules, that a user's config names
+_imported = set[str]()  # paths of modules, and of what these read at their import
+_written = set[str]()  # paths that this run opened to write; none of them counts
+# Path prefixes of code that a config names: a package's folders, or the file of a single module.
+_counted_prefixes = set[str]()
 _is_watching = False
 
 
@@ -55,17 +56,18 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def importing(module: str) -> Iterator[None]:
-    """Count what the import of a module within reads, in all later runs. Data files count as they
-    are opened; modules once their package counts, wherever it is installed."""
+    """Count what a module reads while it is imported within, for this run and all later ones. From
+    then on its whole package counts, wherever it is installed."""
     before = set(_reads)
     with watching():
         yield
-    for path in _reads.keys() - before:
-        _reads[path].is_imported = True
+    _imported.update(_reads.keys() - before)
     package = sys.modules[module.partition(".")[0]]
-    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
-    file = getattr(package, "__file__", None)
-    _packages.update(folders or filter(None, [file]))
+    file = getattr(package, "__file__", None)  # None for a built-in module
+    if hasattr(package, "__path__"):
+        _counted_prefixes.update(f"{folder}{os.sep}" for folder in package.__path__)
+    elif file:
+        _counted_prefixes.add(file)
     count_modules()
 
 
@@ -88,8 +90,9 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def begin_run() -> None:
-    """Forget what an earlier run has read, but for what was imported."""
-    for path in [path for path, read in _reads.items() if not read.is_imported]:
+    """Forget what an earlier run has read and written, but for what was imported."""
+    _written.clear()
+    for path in _reads.keys() - _imported:
         del _reads[path]
 
 
@@ -98,7 +101,7 @@ def count_file(name: str) -> None:
     path = os.path.abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
-    if path in _reads or path in _written or not is_users(path):
+    if path in _reads or path in _written or not is_users_file(path):
         return
     read = _reads.setdefault(path, _Read())  # Opening the file calls this again: it returns above.
     read.digest = _digest_of(path)
@@ -114,16 +117,14 @@ def count_modules() -> None:
             continue
         with suppress(Exception):  # A module of any program may name a file that is none.
             count_file(file)
-            path = os.path.abspath(file)
-            if path in _reads:
-                _reads[path].is_imported = True
+            _imported.add(os.path.abspath(file))
 
 
-def is_users(path: str) -> bool:
+def is_users_file(path: str) -> bool:
     """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
     package that the user names."""
     is_installed = path.startswith(SYSTEM) or any(part in path for part in INSTALLED)
-    counts = not is_installed or path.startswith(tuple(_packages))
+    counts = not is_installed or path.startswith(tuple(_counted_prefixes))
     return counts and os.path.isfile(path)
 
 
@@ -166,7 +167,7 @@ def _folders_of(name: str) -> list[str]:
     return [os.path.abspath(folder) for folder in [*folders, "."]]
 
 
-def describe_change(files: Mapping[str, str]) -> str:
+def change_since(files: Mapping[str, str]) -> str:
     """`mine.py changed`: the first of these files that is not as it was; empty if all are."""
     for name, digest_before in files.items():
         path = find(name)
@@ -177,13 +178,13 @@ def describe_change(files: Mapping[str, str]) -> str:
     return ""
 
 
-def describe_stale() -> str:
-    """As `describe_change`, of what this process has imported and goes on to run as it was."""
-    imported = [path for path in sorted(_reads) if _reads[path].is_imported]
-    return describe_change({short_name(path): _reads[path].digest for path in imported})
+def change_since_import() -> str:
+    """As `change_since`, of what this process has imported and goes on to run as it was."""
+    imported = sorted(_imported & _reads.keys())
+    return change_since({short_name(path): _reads[path].digest for path in imported})
 
 
-def differing_file(files: Mapping[str, str]) -> str:
+def read_otherwise(files: Mapping[str, str]) -> str:
     """The first of these files that this process read with other content; empty without any."""
     for name, digest_there in files.items():
         read = _reads.get(find(name))
