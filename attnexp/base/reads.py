@@ -15,10 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import source_from_cache
+from os.path import abspath, isfile, join
 from pathlib import Path
 from typing import Any
 
-INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")  # in a path
+INSTALLED = {"site-packages", "dist-packages"}  # folders in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
@@ -36,8 +37,8 @@ class _Read:
 _reads: dict[str, _Read] = {}  # by absolute path; to others a file is known by its short name
 _imported = set[str]()  # paths of modules, and of what these read at their import
 _written = set[str]()  # paths that this run opened to write; none of them counts
-# Path prefixes of code that a config names: a package's folders, or the file of a single module.
 _counted_prefixes = set[str]()
+"""Path prefixes of code that a config names: a package's folders, or the file of one module."""
 _is_watching = False
 
 
@@ -81,7 +82,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
         return
     path, _, flags = args
     with suppress(Exception):  # The path may be a file's number, or lead to no file.
-        path = os.path.abspath(os.fsdecode(path))
+        path = abspath(os.fsdecode(path))
         if flags & (os.O_WRONLY | os.O_RDWR):
             _written.add(path)
             _reads.pop(path, None)
@@ -98,7 +99,7 @@ def begin_run() -> None:
 
 def count_file(name: str) -> None:
     """Count a file, as it is now, among what this run has read."""
-    path = os.path.abspath(name)
+    path = abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
     if path in _reads or path in _written or not is_users_file(path):
@@ -117,21 +118,21 @@ def count_modules() -> None:
             continue
         with suppress(Exception):  # A module of any program may name a file that is none.
             count_file(file)
-            _imported.add(os.path.abspath(file))
+            _imported.add(abspath(file))
 
 
 def is_users_file(path: str) -> bool:
     """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
     package that the user names."""
-    is_installed = path.startswith(SYSTEM) or any(part in path for part in INSTALLED)
+    is_installed = path.startswith(SYSTEM) or not INSTALLED.isdisjoint(path.split(os.sep))
     counts = not is_installed or path.startswith(tuple(_counted_prefixes))
-    return counts and os.path.isfile(path)
+    return counts and isfile(path)
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:
     """Digest of each file that this run has read, by short name. left_out: a folder not counted."""
     count_modules()
-    folder = f"{os.path.abspath(left_out)}{os.sep}"
+    folder = f"{abspath(left_out)}{os.sep}"
     files = {}
     for path, read in sorted(_reads.items()):
         if read.digest and not path.startswith(folder):
@@ -157,14 +158,14 @@ def short_name(path: str) -> str:
 
 def find(name: str) -> str:
     """Path of a file by its short name, which may be a whole path; empty if there is none."""
-    paths = [os.path.join(folder, name) for folder in _folders_of(name)]
-    return next(filter(os.path.isfile, paths), "")
+    paths = [join(folder, name) for folder in _folders_of(name)]
+    return next(filter(isfile, paths), "")
 
 
 def _folders_of(name: str) -> list[str]:
     """Where a file is looked for: Python's in `sys.path`, then any in the current folder."""
     folders = sys.path if name.endswith(".py") else []
-    return [os.path.abspath(folder) for folder in [*folders, "."]]
+    return [abspath(folder) for folder in [*folders, "."]]
 
 
 def change_since(files: Mapping[str, str]) -> str:
