@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-import rich.progress
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.progress import Progress, ProgressColumn, Task
 from rich.segment import Segment
 from rich.text import Text
 
@@ -44,10 +44,10 @@ def note(line: str) -> None:
     console.print(line, soft_wrap=True)
 
 
-class _Rate(rich.progress.ProgressColumn):
+class _Rate(ProgressColumn):
     """Items a second."""
 
-    def render(self, task: rich.progress.Task) -> Text:
+    def render(self, task: Task) -> Text:
         return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
 
@@ -56,8 +56,8 @@ def track(items: Sequence[T], label: str) -> Iterator[T]:
     if not console.is_terminal:
         yield from items
         return
-    columns = (*rich.progress.Progress.get_default_columns(), _Rate())
-    with rich.progress.Progress(*columns, console=console, transient=True) as bar:
+    columns = (*Progress.get_default_columns(), _Rate())
+    with Progress(*columns, console=console, transient=True) as bar:
         yield from bar.track(items, description=label)
 
 

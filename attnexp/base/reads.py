@@ -1,8 +1,8 @@
 """A run is what it read: the files of user code and those that it opens, each with a digest.
 
-Opened files come from Python's audit event `open`, modules from `sys.modules`. A digest is taken
-when a run reads a file first, or a module is imported, so that it says what ran and not what was
-edited since. All state is the process's, as its modules are, and `begin_run` begins it anew.
+To count a file is to note it as an input of the run, with the digest that it has when it is opened
+first (Python's audit event `open`) or imported: what ran, and not what was edited since. All state
+is the process's, as its modules are; `begin_run` drops it, but for what imports have read.
 """
 
 import ast
@@ -15,14 +15,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import source_from_cache
+from os.path import abspath, isfile, join
 from pathlib import Path
 from typing import Any
 
-INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")  # in a path
+INSTALLED = {"site-packages", "dist-packages"}  # folders in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
-"""Folders whose files, as those of what is installed, count only if `_packages` has them."""
+"""Folders whose files, as those of what is installed, count only by `_counted_prefixes`."""
 
 
 @dataclass
@@ -31,12 +32,13 @@ class _Read:
 
     digest: str = ""  # empty if it could not be read
     source: bytes = b""  # content of a Python file
-    is_imported: bool = False  # a module, or read by one at its import: it counts in later runs
 
 
 _reads: dict[str, _Read] = {}  # by absolute path; to others a file is known by its short name
-_written = set[str]()  # files that this process opened to write; none of them counts
-_packages = set[str]()  # folders of packages, and files of modules, that a user's config names
+_imported = set[str]()  # paths of modules, and of what these read at their import
+_written = set[str]()  # paths that this run opened to write; none of them counts
+_counted_prefixes = set[str]()
+"""Path prefixes of code that a config names: a package's folders, or the file of one module."""
 _is_watching = False
 
 
@@ -55,17 +57,18 @@ def watching() -> Iterator[None]:
 
 @contextmanager
 def importing(module: str) -> Iterator[None]:
-    """Count what the import of a module within reads, in all later runs. Data files count as they
-    are opened; modules once their package counts, wherever it is installed."""
+    """Count what a module reads while it is imported within, for this run and all later ones. From
+    then on its whole package counts, wherever it is installed."""
     before = set(_reads)
     with watching():
         yield
-    for path in _reads.keys() - before:
-        _reads[path].is_imported = True
+    _imported.update(_reads.keys() - before)
     package = sys.modules[module.partition(".")[0]]
-    folders = [f"{folder}{os.sep}" for folder in getattr(package, "__path__", ())]
-    file = getattr(package, "__file__", None)
-    _packages.update(folders or filter(None, [file]))
+    file = getattr(package, "__file__", None)  # None for a built-in module
+    if hasattr(package, "__path__"):
+        _counted_prefixes.update(f"{folder}{os.sep}" for folder in package.__path__)
+    elif file:
+        _counted_prefixes.add(file)
     count_modules()
 
 
@@ -79,7 +82,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
         return
     path, _, flags = args
     with suppress(Exception):  # The path may be a file's number, or lead to no file.
-        path = os.path.abspath(os.fsdecode(path))
+        path = abspath(os.fsdecode(path))
         if flags & (os.O_WRONLY | os.O_RDWR):
             _written.add(path)
             _reads.pop(path, None)
@@ -88,17 +91,18 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def begin_run() -> None:
-    """Forget what an earlier run has read, but for what was imported."""
-    for path in [path for path, read in _reads.items() if not read.is_imported]:
+    """Forget what an earlier run has read and written, but for what was imported."""
+    _written.clear()
+    for path in _reads.keys() - _imported:
         del _reads[path]
 
 
 def count_file(name: str) -> None:
     """Count a file, as it is now, among what this run has read."""
-    path = os.path.abspath(name)
+    path = abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
-    if path in _reads or path in _written or not is_users(path):
+    if path in _reads or path in _written or not is_users_file(path):
         return
     read = _reads.setdefault(path, _Read())  # Opening the file calls this again: it returns above.
     read.digest = _digest_of(path)
@@ -114,23 +118,21 @@ def count_modules() -> None:
             continue
         with suppress(Exception):  # A module of any program may name a file that is none.
             count_file(file)
-            path = os.path.abspath(file)
-            if path in _reads:
-                _reads[path].is_imported = True
+            _imported.add(abspath(file))
 
 
-def is_users(path: str) -> bool:
+def is_users_file(path: str) -> bool:
     """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
     package that the user names."""
-    is_installed = path.startswith(SYSTEM) or any(part in path for part in INSTALLED)
-    counts = not is_installed or path.startswith(tuple(_packages))
-    return counts and os.path.isfile(path)
+    is_installed = path.startswith(SYSTEM) or not INSTALLED.isdisjoint(path.split(os.sep))
+    counts = not is_installed or path.startswith(tuple(_counted_prefixes))
+    return counts and isfile(path)
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:
     """Digest of each file that this run has read, by short name. left_out: a folder not counted."""
     count_modules()
-    folder = f"{os.path.abspath(left_out)}{os.sep}"
+    folder = f"{abspath(left_out)}{os.sep}"
     files = {}
     for path, read in sorted(_reads.items()):
         if read.digest and not path.startswith(folder):
@@ -156,17 +158,17 @@ def short_name(path: str) -> str:
 
 def find(name: str) -> str:
     """Path of a file by its short name, which may be a whole path; empty if there is none."""
-    paths = [os.path.join(folder, name) for folder in _folders_of(name)]
-    return next(filter(os.path.isfile, paths), "")
+    paths = [join(folder, name) for folder in _folders_of(name)]
+    return next(filter(isfile, paths), "")
 
 
 def _folders_of(name: str) -> list[str]:
     """Where a file is looked for: Python's in `sys.path`, then any in the current folder."""
     folders = sys.path if name.endswith(".py") else []
-    return [os.path.abspath(folder) for folder in [*folders, "."]]
+    return [abspath(folder) for folder in [*folders, "."]]
 
 
-def describe_change(files: Mapping[str, str]) -> str:
+def change_since(files: Mapping[str, str]) -> str:
     """`mine.py changed`: the first of these files that is not as it was; empty if all are."""
     for name, digest_before in files.items():
         path = find(name)
@@ -177,13 +179,13 @@ def describe_change(files: Mapping[str, str]) -> str:
     return ""
 
 
-def describe_stale() -> str:
-    """As `describe_change`, of what this process has imported and goes on to run as it was."""
-    imported = [path for path in sorted(_reads) if _reads[path].is_imported]
-    return describe_change({short_name(path): _reads[path].digest for path in imported})
+def change_since_import() -> str:
+    """As `change_since`, of what this process has imported and goes on to run as it was."""
+    imported = sorted(_imported & _reads.keys())
+    return change_since({short_name(path): _reads[path].digest for path in imported})
 
 
-def differing_file(files: Mapping[str, str]) -> str:
+def read_otherwise(files: Mapping[str, str]) -> str:
     """The first of these files that this process read with other content; empty without any."""
     for name, digest_there in files.items():
         read = _reads.get(find(name))

@@ -1,5 +1,4 @@
-"""From a plain tree to a checked `RunConfig`: the piece of each place, then all values by pydantic,
-and what is wrong with them in the user's terms."""
+"""From a plain tree to a checked `RunConfig`, or to a `UserError` in the user's terms."""
 
 import re
 from collections.abc import Mapping
@@ -36,12 +35,10 @@ PLACES: dict[str, Allowed] = {
     },
     "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
-ANY_CLASS: Allowed = {object: Piece}  # in a place without common settings
 
 
 def check_run(tree: Tree) -> RunConfig:
-    """The config of a run from a tree without interpolations. Imports the classes that it names.
-    Raises `UserError` for anything in it that is wrong."""
+    """The config of a tree without interpolations, whose classes it imports. Raises `UserError`."""
     chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
     train = tree.get("train")
     if isinstance(train, dict) and train.get("loss") is not None:
@@ -69,9 +66,10 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     if not isinstance(choice, dict):
         choice = {} if choice is None else {"kind": choice}
     settings: Tree = {"kind": default} | choice
-    if settings["kind"] is not None and not CLASS.fullmatch(str(settings["kind"])):
-        option = read(key, str(settings["kind"]))
-        settings = option | settings | {"kind": option.get("kind")}
+    name = settings["kind"]
+    if name is not None and not CLASS.fullmatch(str(name)):  # an option, whose file names the class
+        option = read(key, str(name))
+        settings = {**option, **settings, "kind": option.get("kind")}
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     for f in fields(piece_spec):
         if "seam" not in f.metadata:
@@ -90,10 +88,9 @@ def _choose_loss(choice: Any) -> Piece | None:
     """The loss of a choice: a function, or a class with settings."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
-    is_class = kind is not None and isinstance(load(str(kind)), type)
-    # Without a kind, a piece has no settings: then this refuses `train.loss.x=1` alone.
-    loss: Piece = validate(spec(kind) if is_class else Piece, settings, "train.loss.")
-    return None if kind is None else loss
+    takes_settings = kind is not None and isinstance(load(str(kind)), type)  # a function takes none
+    loss: Piece = validate(spec(kind) if takes_settings else Piece, settings, "train.loss.")
+    return loss if kind else None  # Validated all the same: `train.loss.x=1` alone is an error.
 
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
@@ -128,7 +125,7 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
 
 def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
-    choices = choices_by_key()
+    choices = _choices_by_key()
     if choices.get(key):
         return f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen."
     keys = [f"{prefix}{f.name}" for f in fields(section)]
@@ -143,17 +140,18 @@ def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
     )
 
 
-def choices_by_key() -> dict[str, list[str]]:
-    """Each key, with the choices that alone have it, such as `position=learned`; none if all do."""
-    choices: dict[str, list[str]] = {key: [] for key in groups()}
-    choices |= {key: [] for key, _, _ in walk(RunConfig())}
+def _choices_by_key() -> dict[str, list[str]]:
+    """Every key there is, with the options whose class has it; none for a key of no piece."""
+    keys = [key for key, _, _ in walk(RunConfig())]
+    choices: dict[str, list[str]] = {key: [] for key in [*groups(), *keys]}
     for group, options in groups().items():
         if not group.startswith(PIECES):
             continue
-        allowed = PLACES.get(group, ANY_CLASS)
+        allowed = PLACES.get(group, {object: Piece})  # within the model, nothing is common
         for option in options:
             with suppress(UserError, AttributeError):  # A user's may name no class.
-                section = _spec_in_place(read(group, option).get("kind"), group, allowed)
-                for f in fields(section):
-                    choices.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
+                kind = read(group, option).get("kind")
+                for f in fields(_spec_in_place(kind, group, allowed)):
+                    key = f"{group}.{f.name}"
+                    choices.setdefault(key, []).append(f"{group}={option}")
     return choices

@@ -1,7 +1,8 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes a tree of the options that are chosen from files, and experiments by name over it.
+2. Hydra composes a tree of options of the listed groups, and of experiments by name over it, since
+   their files have defaults lists. `options.read` reads all other YAML, which has none.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
 4. `choose` checks the tree. It is imported where it is needed, since it imports torch.
 """
@@ -52,8 +53,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             pairs.append((key, value))
     settings = _by_key(pairs)
-    # From the last file to the first: a choice made again then drops the settings of the file that
-    # made it before, and keeps those of files between.
+    # Last file first. Of [position: rotary, position.layout: split], [position.shuffled: true] and
+    # [position: alibi], layout goes with rotary, and shuffled stays.
     for path in filter(is_file, reversed(experiments)):
         settings = _override(_by_key(read("experiment", path).items()), settings)
     tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
@@ -75,9 +76,9 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
 
 def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
-    """A config that was resolved before (as `to_dict` gives it), with some keys set anew. Raises
-    `UserError` where it names code that is not attnexp's, unless the user trusts it: a run's folder
-    may come from anyone, and composing imports that code. Of choices, pieces alone can be new."""
+    """A config that `to_dict` gave, with some keys set anew; of choices only pieces, since data and
+    train are spelt out. Checking it imports the code that it names, and a run's folder may come
+    from anyone: without `trust_code`, code that is not attnexp's raises `UserError`."""
     from attnexp.config.choose import check_run
 
     laid = _set_values(tree, _by_key(map(setting_of, words)))
@@ -96,29 +97,27 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
 
 def _override(settings: Tree, later: Tree) -> Tree:
     """Settings with later ones over them. Where a choice is made again, the settings of what was
-    chosen before go: `position.base` with `position=rotary`."""
+    chosen before go: `position.layout` with `position=alibi`."""
     chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
     kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
     return kept | later
 
 
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings by key, and of experiments by name. An option of a listed group
-    goes to Hydra, so that the order of its defaults holds. A class, in place of Hydra's default,
-    and an option within the model, which `choose` reads, are laid over what Hydra composes."""
+    """The plain tree of settings by key, and of experiments by name."""
     options = groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
     values: Tree = {}
     for key, value in settings.items():
         option = "none" if value is None else str(value)
-        if key not in options:
+        if key not in options:  # no choice
             values[key] = value
-        elif key in LISTED and option in options[key]:
+        elif key in LISTED and option in options[key]:  # Hydra reads it, in the order of defaults.
             hydra_words.append(f"{key}={option}")
-        elif key.startswith(PIECES):
+        elif key.startswith(PIECES):  # a class, or an option within the model: `choose` reads it.
             values[f"{key}.kind"] = option
             if key in LISTED:
-                hydra_words.append(f"~{key}")
+                hydra_words.append(f"~{key}")  # A class takes the place of Hydra's default.
         else:
             raise no_such(key, option)
     users_folders = tuple(folders()[1:])

@@ -5,8 +5,7 @@ which are the keyword-only arguments of its constructor:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
-Types are those that pydantic can check and a word can give, and `type[Seam]` for a piece within
-the piece. This file imports no torch, for which readers of results need not wait.
+Types are those that pydantic can check and a word can give; `type[Seam]` is a piece within it.
 """
 
 import importlib
@@ -17,10 +16,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
 from pydantic.dataclasses import dataclass
@@ -44,7 +43,6 @@ class Piece:
     """Class chosen for a seam, with its settings as further fields. Without `kind`, no piece."""
 
     kind: str | None = None
-
     cls: ClassVar[type | None] = None  # that `kind` names
     base_spec: ClassVar[Any] = None  # dataclass of the settings that every piece in its place has
 
@@ -59,8 +57,7 @@ class Piece:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its values, since other processes have to make its dataclass themselves."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        return _restore, (self.base_spec or type(self), values)
+        return _restore, (self.base_spec or type(self), vars(self))
 
     if TYPE_CHECKING:
 
@@ -90,11 +87,11 @@ def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]
 @cache
 def spec(kind: str | None, base_spec: Any = Piece) -> Any:
     """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError` where
-    there is no such class, or its constructor cannot be read."""
+    there is no such class, or its constructor does not fit."""
     if kind is None:
         return base_spec
     cls = load(kind)
-    taken = {*dir(base_spec), *(f.name for f in fields(base_spec))}
+    taken = dir(base_spec())
     annotations: Tree = {}
     settings: Tree = {}
     try:
@@ -104,19 +101,23 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
                 continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-            annotations[name], settings[name] = _type_and_field(argument, hints.get(name, Any))
+            hint = hints.get(name, Any)
+            annotations[name], settings[name] = _type_and_field(argument, hint)
         body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
         section = type(cls.__name__, (base_spec,), body)
         return dataclass(section, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
-        raise UserError(f"{kind}: its constructor cannot be read: {message}.") from error
+        raise UserError(f"{kind}: its constructor does not fit: {message}.") from error
 
 
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
-    default = MISSING if argument.default is argument.empty else argument.default
-    plain_type, *notes = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    default = argument.default
+    if default is argument.empty:
+        default = MISSING
+    notes = getattr(hint, "__metadata__", ())  # of `Annotated`
+    plain_type = get_args(hint)[0] if notes else hint
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain_type) is not type:
         return hint, field(default=default, metadata={"meaning": meaning})
@@ -129,7 +130,7 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def refusing_foreign_code() -> Iterator[None]:
-    """Let `load` refuse whatever is not attnexp's own within, however a config names it."""
+    """Let `load` refuse within whatever `is_ours` denies, however a config names it."""
     token = _refuses_foreign.set(True)
     try:
         yield
@@ -144,7 +145,7 @@ def is_ours(kind: str) -> bool:
 
 def load(kind: str) -> Any:
     """Class or function `module:name`, imported. Raises `UserError` if it may not be run, or fails.
-    `choose` calls it before `spec`, which is cached: `refusing_foreign_code` holds each time."""
+    Not cached, so that `refusing_foreign_code` holds each time; `spec` is, so call this first."""
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
@@ -157,13 +158,13 @@ def load(kind: str) -> Any:
 def _import_attribute(kind: str) -> Any:
     """What `module:name` names, imported once; a user's module from the current folder, too."""
     module_name, _, name = kind.partition(":")
-    is_foreign = module_name.partition(".")[0] not in ("attnexp", "torch")
+    is_users = module_name.partition(".")[0] not in ("attnexp", "torch")
     importlib.invalidate_caches()  # The file may just have been written.
     try:
-        if is_foreign and os.getcwd() not in sys.path:
+        if is_users and os.getcwd() not in sys.path:
             # Last, and after attnexp's own folder: the current one may hold an attnexp, too.
             sys.path += [str(Path(__file__).parents[2]), os.getcwd()]
-        with reads.importing(module_name) if is_foreign else nullcontext():
+        with reads.importing(module_name) if is_users else nullcontext():
             module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # A user's module may raise anything.
         raise UserError(
@@ -174,6 +175,7 @@ def _import_attribute(kind: str) -> Any:
     if loaded is None:
         file = getattr(module, "__file__", "built in")  # Python's own may hide the user's.
         raise UserError(f"{module_name} ({file}) has no {name}.{did_you_mean(name, vars(module))}")
-    if "__main__" in (module_name, getattr(loaded, "__module__", "")):
+    home = getattr(loaded, "__module__", "")  # where it is defined: a module may import another's
+    if module_name == "__main__" or home == "__main__":
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     return loaded

@@ -27,6 +27,8 @@ Natural = Annotated[int, Ge(0), FITS_64_BITS]
 Size = Annotated[int, Ge(1), Le(2**30)]  # The product of two fits the sizes of torch.
 FITS_FLOAT32 = Le(1e38)
 Positive = Annotated[float, Gt(0), FITS_FLOAT32]
+Limit = Count | None  # null for none, or for what the program chooses
+Seed = Natural | None
 Share = Annotated[float, Ge(0), Le(1)]
 Part = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
@@ -46,10 +48,11 @@ Device = StrEnum("Device", "auto cpu cuda mps")
 Precision = StrEnum("Precision", "fp32 bf16")
 ExecutorKind = StrEnum("ExecutorKind", "local slurm ray")
 
-# Data sets whose files say where they lie on the hub.
 PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
+"""Data sets whose files say where they lie on the hub."""
 PIECES = ("model", "position", "mask")  # sections that hold a piece of the model
-TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # of `attnexp.data.text`
+CODE = (*PIECES, "data.tokenizer", "train.loss")  # places where a class or function may be named
+TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # functions of `data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 
 
@@ -72,7 +75,7 @@ PIECEWISE = When("a model that is a network of pieces", lambda r: isinstance(r.m
 ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
 JOINED = When("a position table", lambda run: run.position.fills(_seams().JoinedPosition))
 HIDES = When("a mask that hides something", lambda run: run.mask.kind or run.mask.padding)
-ADAMW = When("train.optimizer=adamw", lambda run: run.is_network and run.train.optimizer == "adamw")
+ADAMW = When("train.optimizer=adamw", lambda run: run.train.optimizer == "adamw")
 HOLDOUT = When("train=holdout", lambda run: run.train.protocol == "holdout")
 CONTRAST = When("data=contrast", lambda run: run.data.name == "contrast")
 READ = When("any data but contrast", lambda run: run.data.name != "contrast")
@@ -107,8 +110,8 @@ class DataConfig:
     tokenizer: Tokenizer = setting(
         "keras", f"{', '.join(TOKENIZERS)}, or your own module:function."
     )
-    limit_train: Count | None = setting(None, "Train on this many texts, the same for every seed.")
-    limit_test: Count | None = setting(None, "Test on this many texts, drawn in the same way.")
+    limit_train: Limit = setting(None, "Train on this many texts, the same for every seed.")
+    limit_test: Limit = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
 
     @property
@@ -160,7 +163,7 @@ class TrainConfig:
 
     protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
     holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", PART)
-    patience: Count | None = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
+    patience: Limit = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
     loss: Piece | None = setting(None, "Your own, as module:function or module:Class.", NETWORK)
@@ -177,17 +180,17 @@ class TrainConfig:
     fast: bool = setting(True, "Use the fast path; false is the reference.", NETWORK)
     device: Device = setting(Device.auto, "auto: CUDA where there is one, else the CPU.")
     precision: Precision = setting(Precision.fp32, "bf16: matrix products in 16 bits.", NETWORK)
-    threads: Count | None = setting(None, "CPU threads; null is one in a sweep, else torch's.")
+    threads: Limit = setting(None, "CPU threads; null is one in a sweep, else torch's.")
 
 
 @dataclass(kw_only=True, slots=True, config=CHECKED)
 class SeedsConfig:
     """Sources of chance: each but `resample` follows `seed` unless it is given here."""
 
-    init: Natural | None = setting(None, "Seed of the initial weights.", NETWORK)
-    order: Natural | None = setting(None, "Seed of the order of texts, and of dropout.", NETWORK)
-    split: Natural | None = setting(None, "Seed of the part that is held out.", PART)
-    resample: Natural | None = setting(None, "Draw train and test anew by this seed.")
+    init: Seed = setting(None, "Seed of the initial weights.", NETWORK)
+    order: Seed = setting(None, "Seed of the order of texts, and of dropout.", NETWORK)
+    split: Seed = setting(None, "Seed of the part that is held out.", PART)
+    resample: Seed = setting(None, "Draw train and test anew by this seed.")
 
 
 def is_seed(key: str) -> bool:
@@ -238,7 +241,7 @@ class ExecutorConfig:
     """Executor of a sweep: the place of its runs. It changes no result beyond rounding."""
 
     kind: ExecutorKind = ExecutorKind.local
-    workers: Count | None = setting(None, "Runs at a time; null for as many as fit.")
+    workers: Limit = setting(None, "Runs at a time; null for as many as fit.")
     gpu: Annotated[float, Gt(0), Le(1)] = setting(1.0, "Share of a GPU that a run takes.")
     slurm: dict[str, Any] = setting(dict, "Options of sbatch: {time: 120, mem: 8GB}.", SLURM)
 
@@ -304,11 +307,6 @@ def flatten(tree: Tree, prefix: str = "") -> Tree:
 
 def foreign_code(config: Tree) -> list[str]:
     """Pieces, tokenizer and loss that are not attnexp's in a config of `to_dict`: `module:name`."""
-    names = []
-    for key, value in flatten(config).items():
-        if not CLASS.fullmatch(str(value)):
-            continue
-        is_foreign_piece = key.startswith(PIECES) and not is_ours(value)
-        if is_foreign_piece or key.removesuffix(".kind") in ("data.tokenizer", "train.loss"):
-            names.append(value)
-    return names
+    settings = flatten(config)
+    texts = [str(value) for key, value in settings.items() if key.startswith(CODE)]
+    return [text for text in texts if CLASS.fullmatch(text) and not is_ours(text)]

@@ -35,7 +35,10 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             sizes = [len(levels) for levels in self.factors.values()]
             if self.variants or self.baseline or len(sizes) != 2 or min(sizes) < 2:
                 raise ValueError("give two factors of two levels or more, no variants, no baseline")
-            for label, levels in self.levels.items():
+            pairs = self.levels
+            if len(pairs) < sizes[0] * sizes[1]:
+                raise ValueError("two pairs of levels have one name; rename a level")
+            for label, levels in pairs.items():
                 words = [self.factors[factor][level] for factor, level in levels.items()]
                 self.variants[label] = list(itertools.chain(*words))
         elif self.baseline not in self.variants:
@@ -48,8 +51,7 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
 
 
 def load_study(name: str) -> Study:
-    """A study of `conf/study/` by its name, or one of the user's by its file. Raises `UserError`
-    for an unknown name, or a file that is no study."""
+    """A study of `conf/study/` by its name, or the user's by its file. Raises `UserError`."""
     form = "baseline: NAME and variants: {NAME: [WORDS]}, or factors: {FACTOR: {LEVEL: [WORDS]}}"
     try:
         return Study.model_validate(read("study", name))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.schema import DataConfig, Side
+from attnexp.config.schema import TOKENIZERS, DataConfig, Side
 
 PAD = 0
 START = 1
@@ -67,16 +67,14 @@ def basic_english(text: str) -> list[str]:
     return list(get_tokenizer("basic_english")(text))
 
 
-TOKENIZERS = {f.__name__: f for f in (keras, basic_english, characters, whitespace)}
-
-
 def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where it fails, and
     where what it returns is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
-    if kind in TOKENIZERS:
-        return TOKENIZERS[kind]
-    function: Tokenize = pieces.load(kind)
+    is_builtin = kind in TOKENIZERS
+    function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_builtin else kind)
+    if is_builtin:
+        return function
 
     def tokenize(text: str) -> list[str]:
         try:

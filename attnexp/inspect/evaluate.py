@@ -123,7 +123,7 @@ def load_config(
     if _has_other_texts(overrides):  # Of its data only what turns texts into ids stays.
         tree["data"] = {key: tree["data"][key] for key in AS_IDS} | {"name": "files"}
     config = overlay(tree, overrides, trust_code=trust_code)
-    change = reads.describe_change(run.result.read_files)
+    change = reads.change_since(run.result.read_files)
     if change and not any_code:
         raise UserError(
             f"{change} since {run.path} was trained, which kept its code in its folder "

@@ -26,7 +26,7 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
         raise  # These say enough, or no piece is to blame.
     except (Exception, SystemExit) as error:  # User code may raise anything.
         frames = traceback.extract_tb(error.__traceback__)
-        users_frames = [frame for frame in frames if reads.is_users(frame.filename)]
+        users_frames = [frame for frame in frames if reads.is_users_file(frame.filename)]
         if not users_frames and isinstance(error, OSError):  # A full disk is not its fault.
             raise
         place = ""

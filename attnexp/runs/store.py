@@ -54,7 +54,7 @@ def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
     number = 1
     change = ""
     while has_finished(path):
-        change = reads.describe_change(load_result(path).read_files)
+        change = reads.change_since(load_result(path).read_files)
         if not change:
             break
         number += 1

@@ -47,7 +47,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     _note_named_files(config)
     with device.restore_process():
         try_to_build(config)
-        stale = reads.describe_stale() if config.user_code else ""
+        stale = reads.change_since_import() if config.user_code else ""
         if stale:
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
         processor = device.prepare(config.train)

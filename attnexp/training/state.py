@@ -126,7 +126,7 @@ def resume(state: State, log: RunLog) -> History:
         saved = torch.load(file, weights_only=True, map_location="cpu")
     history = History(**saved["history"])
     history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
-    change = reads.describe_change(history.read_files)
+    change = reads.change_since(history.read_files)
     if change:
         log.note(f"{change} since this run was stopped. Starts over.")
         return History()

@@ -28,6 +28,10 @@ def test_files_that_are_opened_are_noted_while_it_is_asked_for(folder: Path) -> 
             Path(name).read_text()
         assert not Path("absent").exists()
     assert read_in(folder).keys() == {"text", "array.npy", "l/s", "r/s"}
+    reads.begin_run()  # The file that the run before wrote is one that this run reads.
+    with reads.watching():
+        Path("cache").read_text()
+    assert read_in(folder).keys() == {"cache"}
 
 
 def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch: Patch) -> None:
@@ -35,29 +39,29 @@ def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch:
     site = folder / "site-packages"
     monkeypatch.syspath_prepend(str(site))
     package = f"{folder.name}_named"
-    core = site / package / "core.py"
     write_file(site / f"{folder.name}_other.py", "")
     write_file(site / package / "__init__.py", "from .core import *")
     write_file(folder / "counter", "1")
     count = "from pathlib import Path; n = Path('counter'); n.write_text(n.read_text() + '1')"
+    core = site / package / "core.py"
     write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n{count}\n")
     with reads.importing(f"{package}.core"):
         importlib.import_module(package)
     name = f"{package}/core.py"
     assert read_in(folder).keys() == {f"{package}/__init__.py", name}
     write_file(core, f"{core.read_text()}# A comment.")
-    assert reads.describe_stale() == ""
+    assert reads.change_since_import() == ""
     write_file(core, "RATE = 2")
     assert b"RATE = 1" in reads.sources([name])[name]
-    assert reads.describe_stale() == f"{name} changed"
+    assert reads.change_since_import() == f"{name} changed"
 
 
 def test_a_file_that_another_process_read_with_other_content_is_named(folder: Path) -> None:
     write_file(folder / "a", "1")
     with reads.watching():
         Path("a").read_text()
-    assert reads.differing_file({"a": reads.digest("a", b"1"), "c": "any"}) == ""
-    assert reads.differing_file({"a": "other", "c": "any"}) == "a"
+    assert reads.read_otherwise({"a": reads.digest("a", b"1"), "c": "any"}) == ""
+    assert reads.read_otherwise({"a": "other", "c": "any"}) == "a"
 
 
 def test_a_digest_changes_with_code_and_not_with_how_it_is_written() -> None:

@@ -168,10 +168,8 @@ def test_a_folder_of_options_is_read_and_ours_win_with_a_note(
     assert "conf/position/rotary.yaml is not read" in err
 
 
-CHANGES = [
-    "", "position=rotary", "data.name=cr model.pooling=max", "train=blog", "model.score=additive",
-    "model=cnn",
-]  # fmt: skip
+CHANGES = ["", "position=rotary", "data.name=cr model.pooling=max", "train=blog", "model=cnn"]
+CHANGES += ["model.score=additive"]
 
 
 @pytest.mark.parametrize(("file", "dump"), [("a.json", json.dumps), ("a.yaml", yaml.safe_dump)])
@@ -209,21 +207,18 @@ def test_what_is_wrong_with_an_experiment_is_said(
 
 def test_axes_expand_as_hydra_writes_them() -> None:
     words = "+model/pooling=max,mean seed=range(1,4) ++train.lr=choice(0.1,0.2) ~position"
-    assert [",".join(axis) for axis in expand(words.split())] == [
-        "model.pooling=max,model.pooling=mean", "seed=1,seed=2,seed=3",
-        "train.lr=0.1,train.lr=0.2", "position=null",
-    ]  # fmt: skip
-    assert expand(["seed=0,1", "experiment=a", "seed=5", "experiment=b"]) == [
-        ["experiment=a"], ["seed=5"], ["experiment=b"]
-    ]  # fmt: skip
+    axes = ["model.pooling=max model.pooling=mean", "seed=1 seed=2 seed=3"]
+    axes += ["train.lr=0.1 train.lr=0.2", "position=null"]
+    assert [" ".join(axis) for axis in expand(words.split())] == axes
+    axes = ["experiment=a", "seed=5", "experiment=b"]
+    assert expand(["seed=0,1", *axes]) == [[word] for word in axes]
     for end in ("0,inf", "1000000", "3,3", "1,10,0", "nan"):
         with pytest.raises(UserError, match=r"10,000|cannot be listed"):
             expand([f"seed=range({end})"])
 
 
 def test_every_executor_composes() -> None:
-    for kind in groups()["executor"]:
-        assert compose_executor([f"executor={kind}"]).kind == kind
+    assert all(compose_executor([f"executor={name}"]).kind == name for name in groups()["executor"])
 
 
 def stored_but(section: str, **settings: Any) -> dict[str, Any]:

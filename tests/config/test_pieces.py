@@ -79,8 +79,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
     assert (config.model.width, config.model.pooling.power) == (3, 3)
     assert compose(f"model.before={name}:Values").model.before.name == "Values"  # it needs values
     assert foreign_code(to_dict(config)) == [f"{name}:Mix", f"{name}:Pool"]
-    copied: Any = pickle.loads(pickle.dumps(config))
-    assert to_dict(copied) == to_dict(config)
+    assert to_dict(pickle.loads(pickle.dumps(config))) == to_dict(config)
 
 
 @pytest.mark.parametrize(

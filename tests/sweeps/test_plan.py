@@ -48,3 +48,6 @@ def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
     file.write_text(f"baseline: a\n{factors}")
     with pytest.raises(UserError, match=r"yaml: give two .* no baseline\. It has"):
         plan([f"study={file}"])
+    file.write_text("factors: {x: {a: [], a_b: []}, y: {b_c: [], c: []}}")
+    with pytest.raises(UserError, match="two pairs of levels have one name"):
+        plan([f"study={file}"])
