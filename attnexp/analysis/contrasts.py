@@ -19,21 +19,13 @@ from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import Bounds, Floats, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
-from attnexp.statistics.verdict import (
-    DECIDED,
-    TOO_FEW,
-    UNDECIDED,
-    MetricSpec,
-    Verdict,
-    judge_interval,
-)
+from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, MetricSpec, Verdict, judge_interval
 
 NO_BOUNDS = (math.nan, math.nan)
 NOT_ABOVE_CHANCE = "neither is shown to be above chance"  # neither side of the contrast
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
 texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
-reason""".split()
-"""Keys of the record of a difference in the JSON document."""
+reason""".split()  # keys of the record of a difference in the JSON document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +70,7 @@ class Difference:
     @property
     def is_decided(self) -> bool:
         """Whether it helps, hurts or is equivalent."""
-        return not self.reason and self.interval_verdict.kind in DECIDED
+        return not self.reason and self.interval_verdict.is_decided
 
     @property
     def words(self) -> str:
@@ -147,8 +139,7 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         for contrast, m in contrasts:
             d = _weigh_values(values, contrast.weights)
             if len(d):
-                row = _judge_contrast(group, contrast, d, endpoint, metric, m, above_chance)
-                rows.append(row)
+                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, above_chance))
     return rows
 
 
@@ -161,8 +152,7 @@ def _judge_contrast(
     m: int,
     above_chance: set[str],
 ) -> Difference:
-    """The difference that a contrast makes, judged with m - 1 others. d: its values by seed.
-    above_chance: variants, from `_list_above_chance`."""
+    """The difference of a contrast, judged with m - 1 others. d: its values by seed."""
     step = group.step(endpoint.name, metric)
     sequential = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
@@ -208,8 +198,7 @@ def _list_above_chance(
     group: Group, values: pd.DataFrame, endpoint: Endpoint, metric: MetricSpec
 ) -> set[str]:
     """Variants that are better than always answering the largest class: the lower bound of the
-    difference is above 0. All variants where the guess of a metric is not known. Answers are paired
-    by text where three seeds or more have stored them."""
+    difference is above 0. All variants where the guess of a metric is not known."""
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
@@ -217,7 +206,7 @@ def _list_above_chance(
     for variant, column in values.items():
         by_seed = column.dropna()
         answers = _weigh_answers(group, {variant: 1.0}, endpoint, by_seed.index)
-        if group.guess is not None and len(answers) >= FEWEST_SEEDS:
+        if group.guess is not None and len(answers) >= FEWEST_SEEDS:  # paired by text
             bound = bound_by_answers(answers - group.guess)
         else:
             bound = bound_by_means(by_seed.to_numpy(), guess, group.num_texts[endpoint.name])
@@ -232,8 +221,7 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
     first = rows[0]
     m = max(row.m for row in rows)
     means = [row.interval.mean for row in rows]
-    errors = [row.error for row in rows]
-    interval, next_bounds = random_effects(means, errors, m)
+    interval, next_bounds = random_effects(means, [row.error for row in rows], m)
     # Data sets are drawn with their texts, so no second interval can say otherwise.
     verdict = judge_interval(interval, first.metric, interval.bounds, counted="data sets")
     return Difference(
@@ -261,8 +249,7 @@ def _weigh_values(values: pd.DataFrame, weights: Mapping[str, float]) -> "pd.Ser
 def _weigh_answers(
     group: Group, weights: Mapping[str, float], endpoint: Endpoint, seeds: Iterable[str]
 ) -> Floats:
-    """Weighted sums of answers to the test texts, 1 where right and 0 where wrong: (seeds, texts),
-    without the seeds whose answers are not stored."""
+    """Weighted sums of `Group.right` (seeds, texts), without seeds whose answers are not stored."""
     sums = []
     for seed in seeds:
         keys = [(variant, seed, endpoint.name) for variant in weights]

@@ -16,7 +16,6 @@ HURTS = "hurts"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 TOO_FEW = "too few"  # seeds, or data sets
-DECIDED = (HELPS, HURTS, EQUIVALENT)
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
 
 
@@ -48,9 +47,14 @@ class MetricSpec:
 class Verdict(NamedTuple):
     """What an interval allows to say of a difference."""
 
-    kind: str  # one of `DECIDED`, `UNDECIDED` or `TOO_FEW`
+    kind: str  # HELPS, HURTS, EQUIVALENT, UNDECIDED or TOO_FEW
     name: str  # `helps on these texts`
     words: str  # with its size, `helps by at least 0.25 points on these texts`
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says helps, hurts or equivalent."""
+        return self.kind in (HELPS, HURTS, EQUIVALENT)
 
 
 def judge_interval(
@@ -58,11 +62,10 @@ def judge_interval(
 ) -> Verdict:
     """The verdict on a difference. The interval for other seeds decides: within ± margin it is
     equivalent, beyond 0 it helps or hurts, else it is undecided. Where n is below three or the
-    interval has no ends, there are too few seeds, or too few of what `counted` names.
+    interval has no ends, there are too few of what `counted` names.
 
-    texts: the interval for other seeds and texts. Unless it has the same verdict, "on these texts"
-    is added. Else its bounds, not those for other seeds, say whether the words of helps and hurts
-    add "by at least 0.25 points", which they do beyond the margin.
+    texts: the interval for other seeds and texts. If it has the same verdict it takes the place of
+    the first, else "on these texts" is added. Beyond the margin words add "by at least".
     """
     if interval.n < FEWEST_SEEDS or math.isinf(interval.low):
         too_few = f"{TOO_FEW} {counted}"
