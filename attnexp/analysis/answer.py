@@ -131,8 +131,8 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
             notes=[*_list_notes(group, metric), *group.notes],
         )
         comparisons.append(comparison)
-    differences = [row for comparison in comparisons for row in comparison.differences]
-    return Answer(comparisons=comparisons, metric=metric, means=_average_over_data(differences))
+    answer = Answer(comparisons=comparisons, metric=metric, means=[])
+    return replace(answer, means=_average_over_data(answer.measured))
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:

@@ -1,7 +1,4 @@
-"""Results as two data frames, whoever measured them: what all comparisons start from.
-
-`endpoints` has a row for each variant, seed, endpoint and metric; `epochs` the same by epoch.
-"""
+"""Results as two data frames, whoever measured them: what all comparisons start from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

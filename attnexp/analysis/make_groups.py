@@ -43,9 +43,8 @@ def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
 
 
 def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
-    """The name of the data set of these runs. Its fingerprint is added where other runs read other
-    contents under this name, its size, as in ` (2,000 + 500 texts)`, where it is a cut that all
-    variants share."""
+    """The data set of these runs, with its fingerprint if it has a namesake of other contents, and
+    with its size, as in ` (2,000 + 500 texts)`, if it is a cut that all variants share."""
     facts = setups[0].facts
     name = str(facts["name"])
     if has_namesake:
@@ -58,8 +57,7 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
 
 
 def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) -> Group:
-    """The group of the runs of these entries, whose columns data and variant are filled. planned:
-    from `_list_planned`."""
+    """The group of these entries with data and variant. planned: from `_list_planned`."""
     by_run = entries.drop_duplicates("run_id")
     runs: list[RunRows] = by_run["run"].tolist()
     by_variant = by_run.drop_duplicates("variant").set_index("variant")  # the first run of each
@@ -77,8 +75,7 @@ def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) 
     seeds_planned = planned.groupby("variant", sort=False)["seed"].unique().map(list)
     published = []
     for variant, setup in setups.items():
-        k_rows = k_rows_like(setup.settings, facts)
-        published.append(k_rows.assign(variant=variant))
+        published.append(k_rows_like(setup.settings, facts).assign(variant=variant))
     return Group(
         data=by_run["data"].iloc[0],
         source=facts["name"],
@@ -109,11 +106,10 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
 
 
 def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -> pd.DataFrame:
-    """What the studies of these entries planned for their group, finished or not: study, variant,
-    seed, and levels of two crossed factors, if any; the baselines first. Not runs on other data
-    sets, nor those that finished in another group. finished: ids of the runs of all groups."""
+    """The runs that the studies of these entries planned for their group, finished or not, with the
+    levels of two crossed factors, if any; baselines first. finished: ids in all groups."""
     source = entries["source"].iloc[0]
-    # A run of two studies is a variant of the first. A second that varies other seeds loses it.
+    # A run of two studies is of a variant of the first. A second that varies other seeds lacks it.
     kinds = entries.groupby("variant")["seed_kind"].transform("first")
     entries = entries[entries["seed_kind"] == kinds]
     planned = []
@@ -129,8 +125,7 @@ def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -
             if source not in data_sets or is_elsewhere:
                 continue
             variant = variant_of_run.get(run.run_id)
-            if variant is None:  # unfinished: that of other runs with its label, if any finished
-                variant = variant_of_label.get(run.variant, run.variant)
+            variant = variant or variant_of_label.get(run.variant, run.variant)
             planned.append((key, variant, run.seed, study.variants[run.variant]))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
 
@@ -168,9 +163,8 @@ def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.D
 def _unpack_answers(
     measured: pd.DataFrame, points: Sequence[Endpoint], runs: Sequence[RunRows]
 ) -> tuple[dict[Key, Answers], Answers | None]:
-    """Which test texts are right, by variant, seed and endpoint, and with the guess of the largest
-    class; none where runs have other test sets, as each seed may draw its own. Answers of another
-    accuracy than the run's are not used."""
+    """`Group.right` and `Group.guess`; none where runs have other test sets, as each seed may draw
+    its own. Answers of another accuracy than the run's are not used."""
     right: dict[Key, Answers] = {}
     if len({run.setup.config["seeds"].get("resample") for run in runs}) > 1:
         return right, None

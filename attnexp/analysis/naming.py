@@ -12,23 +12,18 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
     2. two of them with one seed are two variants: they differ by something that no setting names.
-
     A variant has the name and the place that its study gives it, also where it has more runs in a
     folder without a study. Variants without a study come last, those closest to the defaults first.
     """
     # A run takes its label from the first study that has it.
     place = entries["num_departures"].where(entries["label"] == "", -1)
     runs = entries.loc[place.sort_values(kind="stable").index].drop_duplicates("run_id")
-
-    equal = ["key", "seed_kind"]
-    num_labels = runs.groupby([*equal, "study"])["label"].transform("nunique")
+    same = ["key", "seed_kind"]
+    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
     runs["own_label"] = runs["label"].where(num_labels > 1, "")
-    equal.append("own_label")
-    num_runs = runs.groupby([*equal, "seed"])["run_id"].transform("nunique")
+    num_runs = runs.groupby([*same, "own_label", "seed"])["run_id"].transform("nunique")
     runs["own_id"] = runs["run_id"].where(num_runs > 1, "")
-    equal.append("own_id")
-    runs["number"] = runs.groupby(equal, sort=False).ngroup()  # of the variant
-
+    runs["number"] = runs.groupby([*same, "own_label", "own_id"], sort=False).ngroup()
     names = _name_variants(runs.drop_duplicates("number"))
     runs["variant"] = runs["number"].map(names)
     return runs[["run_id", "variant"]].merge(entries, on="run_id")
