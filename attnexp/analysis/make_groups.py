@@ -57,7 +57,7 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
 
 
 def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) -> Group:
-    """The group of these entries with data and variant. planned: from `_list_planned`."""
+    """The group of these entries, which have data and variant. planned: from `_list_planned`."""
     by_run = entries.drop_duplicates("run_id")
     runs: list[RunRows] = by_run["run"].tolist()
     by_variant = by_run.drop_duplicates("variant").set_index("variant")  # the first run of each
@@ -107,9 +107,9 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
 
 def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -> pd.DataFrame:
     """The runs that the studies of these entries planned for their group, finished or not, with the
-    levels of two crossed factors, if any; baselines first. finished: ids in all groups."""
+    levels of two crossed factors, if any; baselines first. finished: run ids of all groups."""
     source = entries["source"].iloc[0]
-    # A run of two studies is of a variant of the first. A second that varies other seeds lacks it.
+    # A run of two studies is of the first's variant. The second omits it if it varies other seeds.
     kinds = entries.groupby("variant")["seed_kind"].transform("first")
     entries = entries[entries["seed_kind"] == kinds]
     planned = []

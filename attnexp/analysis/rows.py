@@ -61,7 +61,7 @@ class RunRows:
 
     @property
     def entry(self) -> Tree:
-        """Its row in the frame by which `make_groups` tells groups and variants apart. seed_kind:
+        """Its row in the frame of entries, which tells groups and variants apart. seed_kind:
         `seed`, or the sources of chance that have seeds of their own, such as `seeds.init`."""
         seeds = self.setup.config["seeds"]
         own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]

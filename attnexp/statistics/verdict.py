@@ -64,8 +64,8 @@ def judge_interval(
     equivalent, beyond 0 it helps or hurts, else it is undecided. Where n is below three or the
     interval has no ends, there are too few of what `counted` names.
 
-    texts: the interval for other seeds and texts. If it has the same verdict it takes the place of
-    the first, else "on these texts" is added. Beyond the margin words add "by at least".
+    texts: the interval for other seeds and texts. If it has the same verdict, it takes the place of
+    the first; if not, "on these texts" is added. An interval beyond the margin adds "by at least".
     """
     if interval.n < FEWEST_SEEDS or math.isinf(interval.low):
         too_few = f"{TOO_FEW} {counted}"
