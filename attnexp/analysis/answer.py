@@ -12,7 +12,7 @@ from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k
 from attnexp.analysis.metrics import ACCURACY, BY_NAME, planned_metric
 from attnexp.base.errors import UserError, join_names
-from attnexp.statistics.verdict import MetricSpec, is_decided
+from attnexp.statistics.verdict import MetricSpec
 
 ENDPOINT_KEYS = ["data", "protocol", "variant", "point", "split", "epoch", "metric"]
 ENDPOINT_FIELDS = [*ENDPOINT_KEYS, "n", "mean", "sd"]  # of the JSON document
@@ -24,7 +24,7 @@ class Comparison:
     """What is computed of a group: one data set and one protocol."""
 
     group: Group
-    endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, n, mean, sd: over the seeds of each variant
+    endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, at, n, mean, sd: over the seeds of each variant
     epochs: pd.DataFrame  # `EPOCH_KEYS`, n, mean, sd
     differences: list[Difference]
     agreements: list[Agreement]  # with K's run
@@ -83,7 +83,7 @@ class Answer:
         for comparison in self.comparisons:
             for contrast, _ in contrasts_with_m(comparison.group.families):
                 rows = [row for row in comparison.differences if row.contrast == contrast]
-                if not rows or not all(is_decided(row.verdict) for row in rows):
+                if not rows or not all(row.is_decided for row in rows):
                     names[contrast.name] = None
         return list(names)
 
@@ -128,11 +128,11 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
             differences=judge_all(group, metric),
             agreements=agreements_with_k(group),
-            notes=[*_describe_what_is_missing(group, metric), *group.notes],
+            notes=[*_list_notes(group, metric), *group.notes],
         )
         comparisons.append(comparison)
-    differences = [row for comparison in comparisons for row in comparison.differences]
-    return Answer(comparisons=comparisons, metric=metric, means=_average_over_data(differences))
+    answer = Answer(comparisons=comparisons, metric=metric, means=[])
+    return replace(answer, means=_average_over_data(answer.measured))
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
@@ -163,7 +163,7 @@ def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
     return [average_differences(rows) for rows in by_data if len(rows) > 1]
 
 
-def _describe_what_is_missing(group: Group, metric: MetricSpec) -> Iterator[str]:
+def _list_notes(group: Group, metric: MetricSpec) -> Iterator[str]:
     """Notes on what was planned and is not there, or the other way round."""
     for study in group.studies:
         planned = planned_metric(study)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import Endpoint
 from attnexp.analysis.families import Contrast, Family
@@ -17,7 +16,7 @@ from attnexp.statistics import intervals
 from attnexp.statistics.chance import bound_by_answers, bound_by_means
 from attnexp.statistics.crossed import crossed, widen
 from attnexp.statistics.defaults import FEWEST_SEEDS
-from attnexp.statistics.intervals import Bounds, Interval
+from attnexp.statistics.intervals import Bounds, Floats, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
 from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, MetricSpec, Verdict, judge_interval
@@ -26,8 +25,7 @@ NO_BOUNDS = (math.nan, math.nan)
 NOT_ABOVE_CHANCE = "neither is shown to be above chance"  # neither side of the contrast
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
 texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
-reason""".split()
-"""Keys of the record of a difference in the JSON document."""
+reason""".split()  # keys of the record of a difference in the JSON document
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +65,12 @@ class Difference:
     @property
     def has_verdict(self) -> bool:
         """Whether there is a verdict, be it undecided: seeds are enough, and no reason forbids."""
-        return not self.reason and not self.verdict.startswith(TOO_FEW)
+        return not self.reason and self.interval_verdict.kind != TOO_FEW
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it helps, hurts or is equivalent."""
+        return not self.reason and self.interval_verdict.is_decided
 
     @property
     def words(self) -> str:
@@ -84,13 +87,28 @@ class Difference:
         """The flat record of the JSON document."""
         texts_low, texts_high = self.texts or NO_BOUNDS
         next_low, next_high = self.next or NO_BOUNDS
-        # Of self: data, protocol, texts_n, m, sequential, p, reason, numbers of seeds. Of the
-        # contrast: variant, baseline, within. Of the interval: n, mean, sd, low, high.
-        values = vars(self) | vars(self.contrast) | self.interval._asdict()
-        values |= {"point": self.endpoint.name, "metric": self.metric.name, "verdict": self.verdict}
-        values |= {"texts_low": texts_low, "texts_high": texts_high}
-        values |= {"next_low": next_low, "next_high": next_high}
-        return {key: values[key] for key in FIELDS}
+        return {
+            "data": self.data,
+            "protocol": self.protocol,
+            "variant": self.contrast.variant,
+            "baseline": self.contrast.baseline,
+            "within": self.contrast.within,
+            "point": self.endpoint.name,
+            "metric": self.metric.name,
+            **self.interval._asdict(),
+            "texts_low": texts_low,
+            "texts_high": texts_high,
+            "texts_n": self.texts_n,
+            "next_low": next_low,
+            "next_high": next_high,
+            "m": self.m,
+            "sequential": self.sequential,
+            "p": self.p,
+            "verdict": self.verdict,
+            "seeds_if_as_measured": self.seeds_if_as_measured,
+            "seeds_at_most": self.seeds_at_most,
+            "reason": self.reason,
+        }
 
 
 def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
@@ -120,9 +138,8 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         above_chance = _list_above_chance(group, values, endpoint, metric)
         for contrast, m in contrasts:
             d = _weigh_values(values, contrast.weights)
-            is_above = not above_chance.isdisjoint(contrast.weights)
             if len(d):
-                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, is_above))
+                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, above_chance))
     return rows
 
 
@@ -133,20 +150,25 @@ def _judge_contrast(
     endpoint: Endpoint,
     metric: MetricSpec,
     m: int,
-    is_above_chance: bool,
+    above_chance: set[str],
 ) -> Difference:
-    """The difference that a contrast makes, judged with m - 1 others. d: its values by seed."""
+    """The difference of a contrast, judged with m - 1 others. d: its values by seed."""
     step = group.step(endpoint.name, metric)
     sequential = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
     answers = _weigh_answers(group, contrast.weights, endpoint, d.index)
-    crossing = None
+    texts = None
+    texts_n = 0
+    error = sd / math.sqrt(interval.n)
     if len(answers) >= FEWEST_SEEDS and not sequential:
         crossing = crossed(answers, m=m)
-    texts = widen(crossing, interval) if crossing else None
-    reason = _why_no_verdict(group, contrast, interval.n, answers, is_above_chance)
+        if crossing is not None:
+            texts = widen(crossing, interval)
+            texts_n = len(answers)
+            error = crossing.se
+    reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
     if_as_measured = at_most = None
     if reason != NOT_ABOVE_CHANCE:  # More seeds would show nothing there.
         if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
@@ -160,8 +182,8 @@ def _judge_contrast(
         metric=metric,
         interval=interval,
         texts=texts,
-        texts_n=len(answers) if crossing else 0,
-        error=crossing.se if crossing else sd / math.sqrt(interval.n),
+        texts_n=texts_n,
+        error=error,
         m=m,
         sequential=sequential,
         p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
@@ -176,8 +198,7 @@ def _list_above_chance(
     group: Group, values: pd.DataFrame, endpoint: Endpoint, metric: MetricSpec
 ) -> set[str]:
     """Variants that are better than always answering the largest class: the lower bound of the
-    difference is above 0. All variants where the guess of a metric is not known. Answers are paired
-    by text where three seeds or more have stored them."""
+    difference is above 0. All variants where the guess of a metric is not known."""
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
@@ -185,7 +206,7 @@ def _list_above_chance(
     for variant, column in values.items():
         by_seed = column.dropna()
         answers = _weigh_answers(group, {variant: 1.0}, endpoint, by_seed.index)
-        if group.guess is not None and len(answers) >= FEWEST_SEEDS:
+        if group.guess is not None and len(answers) >= FEWEST_SEEDS:  # paired by text
             bound = bound_by_answers(answers - group.guess)
         else:
             bound = bound_by_means(by_seed.to_numpy(), guess, group.num_texts[endpoint.name])
@@ -227,9 +248,8 @@ def _weigh_values(values: pd.DataFrame, weights: Mapping[str, float]) -> "pd.Ser
 
 def _weigh_answers(
     group: Group, weights: Mapping[str, float], endpoint: Endpoint, seeds: Iterable[str]
-) -> NDArray[np.float64]:
-    """Weighted sums of answers to the test texts, 1 where right and 0 where wrong: (seeds, texts),
-    without the seeds whose answers are not stored."""
+) -> Floats:
+    """Weighted sums of `Group.right` (seeds, texts), without seeds whose answers are not stored."""
     sums = []
     for seed in seeds:
         keys = [(variant, seed, endpoint.name) for variant in weights]
@@ -240,17 +260,17 @@ def _weigh_answers(
 
 
 def _why_no_verdict(
-    group: Group, contrast: Contrast, n: int, answers: NDArray[np.float64], is_above_chance: bool
+    group: Group, contrast: Contrast, n: int, answers: Floats, above_chance: set[str]
 ) -> str:
     """Why there is no verdict after n seeds, or empty: fewer than half of the planned seeds
     finished, no variant is above chance, or two have the same texts right with every seed."""
-    planned = [set(group.planned.get(name, ())) for name in contrast.weights]
+    planned = [set(group.planned.get(variant, ())) for variant in contrast.weights]
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if not is_above_chance:
+    if above_chance.isdisjoint(contrast.weights):
         return NOT_ABOVE_CHANCE
     # Of four variants the answers may differ, and their sums yet be 0.
-    if len(planned) == 2 and len(answers) == n and not answers.any():
+    if len(contrast.weights) == 2 and len(answers) == n and not answers.any():
         return "the same texts are right"
     return ""

@@ -65,5 +65,4 @@ ENDPOINTS = {
 }
 """Endpoints of each protocol; the one that decides comes first."""
 
-RESULT = Endpoint(name="result", label="result")
-"""The only endpoint of results of other trainers."""
+RESULT = Endpoint(name="result", label="result")  # the only one of results of other trainers

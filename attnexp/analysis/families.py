@@ -26,8 +26,7 @@ class Contrast:
         return f"{self.variant_level} − {self.baseline_level}{self.suffix}"
 
 
-Family = list[Contrast]
-"""Contrasts that are judged together: each interval allows for all of them."""
+Family = list[Contrast]  # judged together: each interval allows for all of them
 
 
 def difference(variant: str, baseline: str) -> Contrast:

@@ -1,11 +1,7 @@
-"""Results as two data frames, whoever measured them: what all comparisons start from.
-
-`endpoints` has a row for each variant, seed, endpoint and metric; `epochs` the same by epoch.
-"""
+"""Results as two data frames, whoever measured them: what all comparisons start from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +10,7 @@ from numpy.typing import NDArray
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.families import Family, differences_from
 from attnexp.analysis.rows import Setup
+from attnexp.config.options import Tree
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
@@ -35,7 +32,7 @@ class Group:
     variants: list[str]  # with finished runs; the baseline comes first
     points: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
     families: list[Family]  # of each study, of variants with or without finished runs
-    endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value (shares)
+    endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
     right: dict[Key, Answers] = field(default_factory=dict)  # to the texts of one test set
     num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
@@ -46,7 +43,7 @@ class Group:
     # What follows only our runs have.
     setups: dict[str, Setup] = field(default_factory=dict)  # by variant
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # `RUN_COLUMNS`
-    made_by: list[dict[str, Any]] = field(default_factory=list)  # `rows.MADE_BY`
+    made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     planned: dict[str, list[str]] = field(default_factory=dict)  # seeds by variant, run or not
     published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))

@@ -1,6 +1,6 @@
 """From the rows of runs to groups: runs that may be compared, with the names of their variants."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -21,30 +21,30 @@ Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
 
 
 def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
-    """Groups of runs: only accuracies on one data set under one protocol may be compared. A run
-    that several studies have is there once for each."""
-    run_of = {run.run_id: run for run in reversed(runs)}  # The first of several is taken.
-    entries = pd.DataFrame([run.columns for run in runs])
-    entries = entries.drop_duplicates(["run_id", "study", "label"])
+    """Groups of runs: only accuracies on one data set under one protocol may be compared. runs: one
+    that several studies have is among them once for each."""
+    all_entries = pd.DataFrame([run.entry for run in runs])
+    all_entries = all_entries.drop_duplicates(["run_id", "study", "label"])
     for key, study in studies.items():
         # A config with `seeds.init=0` does not say which seeds differ between runs; a study does.
         if study.settings:
-            entries.loc[entries["study"] == key, "seed_kind"] = study.seed_kind
-    num_contents = entries.groupby("source")["fingerprint"].nunique()
+            all_entries.loc[all_entries["study"] == key, "seed_kind"] = study.seed_kind
+    finished = set(all_entries["run_id"])
+    num_contents = all_entries.groupby("source")["fingerprint"].nunique()
     groups = []
-    for _, own in entries.groupby(["fingerprint", "n_test", "protocol"], sort=False):
-        setups = [run_of[run_id].setup for run_id in own["run_id"]]
-        data = _name_data(setups, has_namesake=num_contents[own["source"].iloc[0]] > 1)
-        named = name_variants(own, run_of).merge(own, on="run_id").assign(data=data)
-        planned = _list_planned(named, studies, run_of.keys())
-        groups.append(_make_group(named, planned, run_of, studies))
+    for _, in_group in all_entries.groupby(["fingerprint", "n_test", "protocol"], sort=False):
+        source = in_group["source"].iloc[0]
+        setups = [run.setup for run in in_group["run"]]
+        data = _name_data(setups, has_namesake=num_contents[source] > 1)
+        entries = name_variants(in_group).assign(data=data)
+        planned = _list_planned(entries, studies, finished)
+        groups.append(_make_group(entries, planned, studies))
     return groups
 
 
 def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
-    """The name of the data set of these runs. Its fingerprint is added where other runs read other
-    contents under this name, its size, as in ` (2,000 + 500 texts)`, where it is a cut that all
-    variants share."""
+    """The data set of these runs, with its fingerprint if it has a namesake of other contents, and
+    with its size, as in ` (2,000 + 500 texts)`, if it is a cut that all variants share."""
     facts = setups[0].facts
     name = str(facts["name"])
     if has_namesake:
@@ -56,48 +56,46 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
     return name
 
 
-def _make_group(
-    entries: pd.DataFrame, planned: pd.DataFrame, run_of: Mapping[str, RunRows], studies: Studies
-) -> Group:
-    """The group of the runs of these entries, whose columns data and variant are filled. planned:
-    from `_list_planned`. run_of: the runs of all groups by id."""
-    frame = entries.drop_duplicates("run_id")
-    runs = [run_of[run_id] for run_id in frame["run_id"]]
-    variants = frame.drop_duplicates("variant").set_index("variant")  # the first run of each
-    setups = {variant: run_of[run_id].setup for variant, run_id in variants["run_id"].items()}
+def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) -> Group:
+    """The group of these entries, which have data and variant. planned: from `_list_planned`."""
+    by_run = entries.drop_duplicates("run_id")
+    runs: list[RunRows] = by_run["run"].tolist()
+    by_variant = by_run.drop_duplicates("variant").set_index("variant")  # the first run of each
+    setups = {variant: run.setup for variant, run in by_variant["run"].items()}
     first = runs[0].setup
     facts = first.facts  # of the data: all variants share those that are read here
     points = ENDPOINTS[first.protocol]
     epochs = pd.concat({run.run_id: run.epochs for run in runs}, names=["run_id"])
-    epochs = frame[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
+    epochs = by_run[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_epoch = _melt(epochs, ["epoch"], metrics)
     measured = _measure_endpoints(epochs, points)
     right, guess = _unpack_answers(measured, points, runs)
     versions = {str(made): made for run in runs for made in run.made_by}
+    seeds_planned = planned.groupby("variant", sort=False)["seed"].unique().map(list)
+    published = []
+    for variant, setup in setups.items():
+        published.append(k_rows_like(setup.settings, facts).assign(variant=variant))
     return Group(
-        data=frame["data"].iloc[0],
+        data=by_run["data"].iloc[0],
         source=facts["name"],
         protocol=first.protocol,
         variants=list(setups),
         points=points,
+        families=_make_families(planned, by_variant["seed_kind"]),
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
         epochs=pd.concat([by_epoch[by_epoch["variant"] == variant] for variant in setups]),
-        families=_make_families(planned, variants["seed_kind"]),
-        published=pd.concat(
-            k_rows_like(setup.settings, facts).assign(variant=name)
-            for name, setup in setups.items()
-        ),
-        setups=setups,
         right=right,
-        runs=frame[RUN_COLUMNS],
-        made_by=list(versions.values()),
-        studies=[studies[key] for key in entries["study"].unique() if key in studies],
         num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
         chance=guesses(facts.get("largest_class"), len(facts["classes"])),
         guess=guess,
         sequential=frozenset(entries.loc[entries["sequential"], "variant"]),
-        planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
+        setups=setups,
+        runs=by_run[RUN_COLUMNS],
+        made_by=list(versions.values()),
+        studies=[studies[key] for key in entries["study"].unique() if key in studies],
+        planned=seeds_planned.to_dict(),
+        published=pd.concat(published),
     )
 
 
@@ -107,27 +105,28 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
     return long.dropna(subset="value").reset_index(drop=True)
 
 
-def _list_planned(entries: pd.DataFrame, studies: Studies, finished: Set[str]) -> pd.DataFrame:
-    """What the studies of these entries planned for their group, finished or not: study, variant,
-    seed, and levels of two crossed factors, if any; the baselines first. Not runs on other data
-    sets, nor those that finished in another group. finished: ids of the runs of all groups."""
+def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -> pd.DataFrame:
+    """The runs that the studies of these entries planned for their group, finished or not, with the
+    levels of two crossed factors, if any; baselines first. finished: run ids of all groups."""
     source = entries["source"].iloc[0]
-    # A run of two studies has its variant from the first. To a second that varies other seeds such
-    # runs do not count.
+    # A run of two studies is of the first's variant. The second omits it if it varies other seeds.
     kinds = entries.groupby("variant")["seed_kind"].transform("first")
-    counted = entries[(entries["seed_kind"] == kinds) & entries["study"].isin(list(studies))]
+    entries = entries[entries["seed_kind"] == kinds]
     planned = []
-    for key, own in counted.groupby("study", sort=False):
-        study = studies[str(key)]
-        variant_of_run = dict(zip(own["run_id"], own["variant"], strict=True))
-        variant_of_label = dict(zip(own["label"], own["variant"], strict=True))
+    for key, in_study in entries.groupby("study", sort=False):
+        if key not in studies:
+            continue
+        study = studies[key]
+        variant_of_run = in_study.set_index("run_id")["variant"].to_dict()
+        variant_of_label = in_study.set_index("label")["variant"].to_dict()
         for run in study.runs:
             data_sets = study.settings.get(run.variant) or [source]  # Older studies do not say.
-            is_in_other_group = run.run_id in finished and run.run_id not in variant_of_run
-            if source in data_sets and not is_in_other_group:
-                of_label = variant_of_label.get(run.variant, run.variant)  # if any run finished
-                variant = variant_of_run.get(run.run_id, of_label)
-                planned.append((key, variant, run.seed, study.variants[run.variant]))
+            is_elsewhere = run.run_id in finished and run.run_id not in variant_of_run
+            if source not in data_sets or is_elsewhere:
+                continue
+            variant = variant_of_run.get(run.run_id)
+            variant = variant or variant_of_label.get(run.variant, run.variant)
+            planned.append((key, variant, run.seed, study.variants[run.variant]))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
 
 
@@ -164,9 +163,8 @@ def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.D
 def _unpack_answers(
     measured: pd.DataFrame, points: Sequence[Endpoint], runs: Sequence[RunRows]
 ) -> tuple[dict[Key, Answers], Answers | None]:
-    """Which test texts are right, by variant, seed and endpoint, and with the guess of the largest
-    class; none where runs have other test sets, as each seed may draw its own. Answers of another
-    accuracy than the run's are not used."""
+    """`Group.right` and `Group.guess`; none where runs have other test sets, as each seed may draw
+    its own. Answers of another accuracy than the run's are not used."""
     right: dict[Key, Answers] = {}
     if len({run.setup.config["seeds"].get("resample") for run in runs}) > 1:
         return right, None
@@ -177,5 +175,7 @@ def _unpack_answers(
         answers = unpack_bits(row.correct, num_texts)
         if abs(answers.sum() - row.accuracy * num_texts) < 0.5:
             right[row.variant, row.seed, row.point] = answers
-    largest_classes = [run.largest_class for run in runs if run.largest_class]
-    return right, unpack_bits(largest_classes[0], num_texts) if largest_classes else None
+    for run in runs:
+        if run.largest_class:
+            return right, unpack_bits(run.largest_class, num_texts)
+    return right, None

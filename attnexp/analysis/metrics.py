@@ -21,8 +21,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 METRIC_OF_COLUMN = {
     f"{prefix}{metric.name}": metric for prefix in ("", "train_", "val_") for metric in METRICS
 }
-"""The metric of each column that tables show, such as loss of `val_loss`. Epochs may also have
-`train_loss_after` and `train_accuracy_after`, which no table shows."""
+"""The metric of each column that tables show, such as loss of `val_loss`."""
 
 
 def planned_metric(study: Manifest) -> MetricSpec:

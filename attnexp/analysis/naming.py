@@ -1,56 +1,48 @@
 """Names of variants: which runs are one variant, and what it is called."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from attnexp.analysis.rows import RunRows
 from attnexp.runs.labels import as_word
 
 
-def name_variants(entries: pd.DataFrame, run_of: Mapping[str, RunRows]) -> pd.DataFrame:
-    """The columns run_id and variant, in the order of the variants. entries: `RunRows.columns`, a
-    row for each run and study that has it. run_of: the runs by id.
+def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
+    """The entries with a column variant, in the order of the variants. entries: `RunRows.entry`, a
+    row for each run and study that has it.
 
-    A variant is all runs with the same settings, vectors, code and kind of seeds, but those are
-    several where a study gives them several labels (its variants may differ by `seeds.*` alone),
-    and where two of them have one seed (they differ by something that no setting names). It has the
-    name and the place that its study gives it, also where it has more runs in a folder without a
-    study. Variants without a study are named by the settings in which they differ, and those
-    closest to the defaults come first.
+    Runs with the same settings, vectors, code and kind of seeds are one variant, but
+    1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
+    2. two of them with one seed are two variants: they differ by something that no setting names.
+    A variant has the name and the place that its study gives it, also where it has more runs in a
+    folder without a study. Variants without a study come last, those closest to the defaults first.
     """
-    # A run takes its label from the first study that has it; runs without a label come last.
-    has_label = entries["label"] != ""
-    unlabelled = entries[~has_label].sort_values("num_departures", kind="stable")
-    runs = pd.concat([entries[has_label], unlabelled]).drop_duplicates("run_id")
-    # Runs that are equal in these columns are one variant: the label is one of them where a study
-    # has several labels, the id where a seed has several runs.
+    # A run takes its label from the first study that has it.
+    place = entries["num_departures"].where(entries["label"] == "", -1)
+    runs = entries.loc[place.sort_values(kind="stable").index].drop_duplicates("run_id")
     same = ["key", "seed_kind"]
-    for column, within in (("label", "study"), ("run_id", "seed")):
-        num_values = runs.groupby([*same, within])[column].transform("nunique")
-        runs[f"own_{column}"] = runs[column].where(num_values > 1, "")
-        same.append(f"own_{column}")
-    runs["number"] = runs.groupby(same, sort=False).ngroup()  # of the variant
-    names = _name_variants(runs.drop_duplicates("number"), run_of)
+    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
+    runs["own_label"] = runs["label"].where(num_labels > 1, "")
+    num_runs = runs.groupby([*same, "own_label", "seed"])["run_id"].transform("nunique")
+    runs["own_id"] = runs["run_id"].where(num_runs > 1, "")
+    runs["number"] = runs.groupby([*same, "own_label", "own_id"], sort=False).ngroup()
+    names = _name_variants(runs.drop_duplicates("number"))
     runs["variant"] = runs["number"].map(names)
-    return runs[["run_id", "variant"]]
+    return runs[["run_id", "variant"]].merge(entries, on="run_id")
 
 
-def _name_variants(variants: pd.DataFrame, run_of: Mapping[str, RunRows]) -> dict[int, str]:
-    """Names by number: the label, and the settings in which variants of equal label differ.
-    variants: the first run of each."""
+def _name_variants(variants: pd.DataFrame) -> dict[int, str]:
+    """Names by number, such as `pe`; where variants have equal names `pe model.heads=4`, or
+    `pe (seeds.init)`, or `pe (run ID)`. variants: the first run of each."""
     names: dict[int, str] = {}
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")
     for row in rows:
-        run = run_of[row.run_id]
-        namesakes = [run_of[other.run_id].setup for other in rows if other.label == row.label]
+        namesakes = [other.run.setup.settings for other in rows if other.label == row.label]
         words = [row.label] if row.label else []
-        for key, value in run.setup.settings.items():
+        for key, value in row.run.setup.settings.items():
             # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
-            if any(setup.settings.get(key, value) != value for setup in namesakes):
+            if any(settings.get(key, value) != value for settings in namesakes):
                 words.append(as_word(key, value))
-        name = " ".join(words) or run.default_label
+        name = " ".join(words) or row.run.default_label
         if name in names.values() and row.seed_kind != "seed":
             name += f" ({row.seed_kind})"
         if name in names.values():

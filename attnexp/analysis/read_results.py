@@ -17,7 +17,7 @@ from attnexp.config.options import did_you_mean
 from attnexp.data.read import read_table
 from attnexp.statistics.verdict import MetricSpec
 
-SMALLEST_MARGIN = 0.05  # points; a smaller one was meant as a share
+LARGEST_SHARE = 0.05  # A margin up to this was meant as a share, not in points.
 
 
 def read_results(
@@ -46,15 +46,18 @@ def read_results(
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
     columns = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
-    columns["value"] = metric
     if metric == ACCURACY.name and "example" in cells:
         columns |= {"value": "correct", "example": "example"}
+    else:
+        columns["value"] = metric
     rows = _choose_columns(cells, columns)
     unused = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
-    in_run = _list_differing(unused, keys)
-    hint = f"; rows of one run differ in: {in_run}" if in_run else ""
-    _refuse_rows(rows[keys.duplicated()], f"repeats a run{hint}")
+    is_repeated = keys.duplicated()
+    if is_repeated.any():
+        in_run = _list_differing(unused, keys)
+        hint = f"; rows of one run differ in: {in_run}" if in_run else ""
+        _refuse_rows(rows[is_repeated], f"repeats a run{hint}")
     rows, spec = _as_shares(rows, metric, lower)
     spec = replace(spec, margin=_choose_margin(spec, margin))
     first = baseline or rows["variant"].iloc[0]
@@ -130,8 +133,7 @@ def _list_notes(
 
 def _as_shares(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
     """The rows, with shares in place of per cent, and their metric. Where more is better, values
-    all in 0 to 1 are shares, and others of a metric that we know as a share are per cent. Raises
-    `UserError` where these are mixed."""
+    all in 0 to 1 are shares, others of a known share per cent. Raises `UserError` for a mixture."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     more_is_better = known.higher_is_better and not lower
     values = rows["value"]
@@ -145,14 +147,13 @@ def _as_shares(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
 
 
 def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
-    """The margin in the metric's own unit. It is given in points for a share, 0.25 if None, and in
-    the metric's own unit for all others, which need one. Raises `UserError`."""
+    """The margin in the metric's own unit, from one in points of a share. Raises `UserError`."""
     request = f"Give --margin, the smallest difference of {metric.name} that matters, in"
     if not metric.is_share and (margin is None or margin <= 0):
         raise UserError(f"{request} its unit.")
     if margin is None:
         return metric.margin
-    if metric.is_share and margin <= SMALLEST_MARGIN:
+    if metric.is_share and margin <= LARGEST_SHARE:
         raise UserError(f"{request} points (half a point is 0.5).")
     return margin / metric.unit
 
@@ -161,7 +162,9 @@ def _make_group(
     data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
-    wide = rows.pivot_table("value", "seed", "variant", sort=False)
+    means = rows.groupby(["data", "variant", "seed"], sort=False)["value"].mean().reset_index()
+    wide = means.pivot(index="seed", columns="variant", values="value")
+    wide = wide[means["variant"].unique()]  # in the order of the rows
     names = join_names(wide)
     if baseline not in wide:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
@@ -181,7 +184,6 @@ def _make_group(
             )
         answers = {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}
         num_texts = {RESULT.name: len(by_run)}
-    means = rows.groupby(["data", "variant", "seed"], sort=False)["value"].mean().reset_index()
     endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
         data=data,

@@ -3,9 +3,7 @@
 import base64
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -16,37 +14,39 @@ from attnexp.analysis.rows import MADE_BY, RunRows, Setup, as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
+from attnexp.config.options import Tree
 from attnexp.runs import find, store
-from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, parse_manifest
 
 LeftOut = Callable[[str], object]  # gets a message
+Loaded = tuple[list[RunRows], Manifest | None]
 METADATA = b"attnexp"
-"""A published file has a row for each run and epoch. Under this key its schema holds JSON, made by
-`docs/publish.py`: the study, and what the runs of a variant share."""
+"""A published file has a row for each run and epoch. Under this key its schema holds JSON: fields
+of `Manifest`, but pairs of variant and seed as `planned` in place of runs; `shared`, variant, data,
+config and code of the runs of a variant; `made_by`; `largest_class`, bits by data set."""
 
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can, and
+    for a path that does not exist."""
     runs = []
     studies = {}
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
-        is_published = file.is_file()
-        if not is_published:
+        if not file.is_file():
             find.check_folder(path)
         read: list[RunRows] = []
-        study: Manifest | None = None  # After an error both stay empty.
         with store.leaving_out(path, messages.append):
-            if is_published:
+            if file.is_file():
                 read, study = _load_published(file, str(path))
             else:
                 read, study = _load_folder(path, messages.append)
+            if study is not None:
+                studies[str(path)] = study
         if not read:
             messages.append(f"There is no finished run in {path} that can be read.")
-        if study is not None:
-            studies[str(path)] = study
         runs += read
     if not runs:
         raise UserError("\n".join(messages))
@@ -55,9 +55,8 @@ def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> lis
     return make_groups(runs, studies)
 
 
-def _load_folder(folder: Path, left_out: LeftOut) -> tuple[list[RunRows], Manifest | None]:
-    """The finished runs of a folder, and its study, whose key is the folder. Without a study
-    `find.load_runs` gives no labels. Raises `UserError`."""
+def _load_folder(folder: Path, left_out: LeftOut) -> Loaded:
+    """The finished runs of a folder, and its study if it has one. Raises `UserError`."""
     study = load_manifest(folder)
     runs = []
     for run in find.load_runs(folder, left_out):
@@ -66,33 +65,30 @@ def _load_folder(folder: Path, left_out: LeftOut) -> tuple[list[RunRows], Manife
     return runs, study
 
 
-def _load_published(file: Path, study: str) -> tuple[list[RunRows], Manifest]:
+def _load_published(file: Path, study: str) -> Loaded:
     """The runs of a published file, and its study, whose key is `study`. Raises `UserError`."""
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
-        tree = json.loads((table.schema.metadata or {})[METADATA])
-        if declaration := tree.get("declaration"):  # An earlier version wrote this file.
-            tree |= {"sequential": True, "margin": declaration["margin"]}
-        runs = _read_runs(table.to_pandas(), tree, study)
+        metadata = table.schema.metadata or {}
+        tree = json.loads(metadata[METADATA])
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
-        # Older files lack some fields.
-        plan = {field.name: tree[field.name] for field in fields(Manifest) if field.name in tree}
-        return runs, Manifest(**plan, runs=planned)
+        manifest = parse_manifest({**tree, "runs": planned})
+        return _read_runs(table.to_pandas(), tree, study, manifest.sequential), manifest
 
 
-def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[RunRows]:
-    """The runs of the rows of a file. tree: its metadata."""
+def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, sequential: bool) -> list[RunRows]:
+    """The runs of the rows of a file. tree: its metadata, see `METADATA`."""
     setup_of = {}
     for entry in tree["shared"]:
         setup = Setup(config=entry["config"], facts=entry["data"], code=entry["code"])
         setup_of[entry["variant"], setup.facts["name"], setup.protocol] = setup
     made_by = [{key: made.get(key) for key in MADE_BY} for made in tree["made_by"]]
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
-    stored = tree.get("largest_class", {})
-    largest_classes = {data: base64.b64decode(bits) for data, bits in stored.items()}
+    largest_classes = tree.get("largest_class", {})  # Older files lack it.
     keys = ["run_id", "seed", "variant", "data", "protocol"]
     runs = []
     for (run_id, seed, label, data, protocol), epochs in frame.groupby(keys, sort=False):
+        largest_class = largest_classes.get(data, "")
         run = RunRows(
             run_id=run_id,
             label=label,
@@ -100,9 +96,9 @@ def _read_runs(frame: pd.DataFrame, tree: dict[str, Any], study: str) -> list[Ru
             seed=seed,
             setup=setup_of[label, data, protocol],
             epochs=epochs[["epoch", "correct", *metrics]],
-            largest_class=largest_classes.get(data, b""),
+            largest_class=base64.b64decode(largest_class),
             made_by=made_by,
-            sequential=tree.get("sequential", False),  # Older files lack it.
+            sequential=sequential,
         )
         runs.append(run)
     return runs

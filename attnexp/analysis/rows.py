@@ -5,10 +5,10 @@ import shlex
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from attnexp.config.options import Tree
 from attnexp.runs import predictions
 from attnexp.runs.labels import replicate, settings
 from attnexp.runs.result import Run
@@ -21,12 +21,12 @@ MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platf
 class Setup:
     """What the runs of a variant have in common."""
 
-    config: dict[str, Any]
-    facts: dict[str, Any]  # of the data, and of a run on disk the number of parameters
+    config: Tree
+    facts: Tree  # of the data, and of a run on disk the number of parameters
     code: dict[str, str]
 
     @cached_property
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Tree:
         """Settings that make a variant, by key."""
         return settings(self.config)
 
@@ -52,7 +52,7 @@ class RunRows:
     setup: Setup
     epochs: pd.DataFrame  # epoch, metrics, and correct: bits of the test texts that are right
     largest_class: bytes = b""  # bits of the test texts of the largest class, if known
-    made_by: list[dict[str, Any]]  # values by `MADE_BY`
+    made_by: list[Tree]  # values by `MADE_BY`
     sequential: bool = False  # whether its study adds seeds because of results
     default_label: str = ""
     num_departures: int = 0  # settings that are not the default ones
@@ -60,12 +60,13 @@ class RunRows:
     command: str = ""
 
     @property
-    def columns(self) -> dict[str, Any]:
-        """Its row in the frame by which `make_groups` tells groups and variants apart. seed_kind:
+    def entry(self) -> Tree:
+        """Its row in the frame of entries, which tells groups and variants apart. seed_kind:
         `seed`, or the sources of chance that have seeds of their own, such as `seeds.init`."""
         seeds = self.setup.config["seeds"]
         own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]
         return {
+            "run": self,
             "run_id": self.run_id,
             "study": self.study,
             "label": self.label,
@@ -87,12 +88,11 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     """A finished run on disk. study: key of the manifest that planned it, or empty. Raises
     `UserError` where its predictions cannot be read."""
     result = run.result
-    tested = {}
+    rows = {row.epoch: vars(row) for row in result.epochs}
     if result.config["train"]["protocol"] == "holdout":
         tested = {f"test_{name}": value for name, value in asdict(result.test).items()}
-    best = result.own_best.epoch
-    rows = [vars(row) | (tested if row.epoch == best else {}) for row in result.epochs]
-    epochs = pd.DataFrame(rows).astype(float).astype({"epoch": int})
+        rows[result.own_best.epoch] |= tested
+    epochs = pd.DataFrame(rows.values()).astype(float).astype({"epoch": int})
     python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
     correct, largest_class = predictions.read_answers(run)
     epochs["correct"] = epochs["epoch"].map(correct).astype(object)

@@ -13,7 +13,6 @@ from attnexp.analysis.contrasts import Difference
 from attnexp.report import tables
 from attnexp.report.remarks import list_remarks
 from attnexp.report.table import print_table
-from attnexp.statistics.verdict import is_decided
 
 MOST_CONTRASTS = 3  # on several data sets whose differences are all listed
 LETTERS = "abc"  # marks of the variants of a curve; more would hide each other
@@ -51,7 +50,7 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
         return rows + means
     print_table(tables.tabulate_by_data(answer), console)
     _show_differences(means, console)
-    decided = [row for row in rows if is_decided(row.verdict)]
+    decided = [row for row in rows if row.is_decided]
     _show_differences(decided, console)
     num_open = len(rows) - len(decided)
     console.print(

@@ -61,10 +61,14 @@ def load_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(file, "Delete it and sweep again: finished runs are kept."):
-        tree = json.loads(file.read_bytes())
-        if declaration := tree.get("declaration"):  # An earlier version wrote this study.
-            tree |= {"sequential": True, "margin": declaration["margin"]}
-        return TypeAdapter(Manifest).validate_python(tree)
+        return parse_manifest(json.loads(file.read_bytes()))
+
+
+def parse_manifest(tree: dict[str, Any]) -> Manifest:
+    """The manifest of a JSON object. Raises whatever its content causes."""
+    if declaration := tree.get("declaration"):  # An earlier version wrote this study.
+        tree = {**tree, "sequential": True, "margin": declaration["margin"]}
+    return TypeAdapter(Manifest).validate_python(tree)
 
 
 def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:

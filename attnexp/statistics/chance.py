@@ -1,19 +1,19 @@
 """Whether a classifier does better than a guess, which always answers the largest class.
 
-Both answer the same texts, so their difference is judged. Bounds are one-sided, at 95 %.
+Both answer the same texts (at `final` of protocol holdout the guess answers those of the test set),
+so their difference is judged. Bounds are one-sided, at 95 %.
 """
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from attnexp.statistics.crossed import crossed
 from attnexp.statistics.defaults import ALPHA
+from attnexp.statistics.intervals import Floats
 
 
-def bound_by_answers(d: NDArray[np.floating]) -> float:
+def bound_by_answers(d: Floats) -> float:
     """Lower bound of the mean of D for other seeds and texts. d: (seeds, texts), 1 where only the
     classifier is right, -1 where only the guess is, else 0."""
     mean = float(d.mean())
@@ -23,7 +23,7 @@ def bound_by_answers(d: NDArray[np.floating]) -> float:
     return mean - float(stdtrit(crossing.df, 1 - ALPHA)) * crossing.se
 
 
-def bound_by_means(values: NDArray[np.floating], guess: float, num_texts: int) -> float:
+def bound_by_means(values: Floats, guess: float, num_texts: int) -> float:
     """Lower bound of the mean of values (n seeds,) minus that of the guess, for other seeds and
     texts, where no answers are stored. The values are accuracies, or are treated like them.
 

@@ -10,11 +10,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from attnexp.statistics.defaults import ALPHA
-from attnexp.statistics.intervals import Bounds, Interval
+from attnexp.statistics.intervals import Bounds, Floats, Interval
 
 
 class Crossed(NamedTuple):
@@ -26,7 +25,7 @@ class Crossed(NamedTuple):
     df: float  # Satterthwaite's degrees of freedom
 
 
-def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
+def crossed(d: Floats, *, m: int = 1) -> Crossed | None:
     """The t interval of the mean of D (S, E) at confidence 1 - alpha / m; None below two seeds or
     texts, and where nothing varies.
 
@@ -44,13 +43,10 @@ def crossed(d: NDArray[np.floating], *, m: int = 1) -> Crossed | None:
     df = np.array([s - 1, e - 1, (s - 1) * (e - 1)])
     total = np.sum(d**2) - d.size * mean**2
     ms_rest = max(total - ms_seed * df[0] - ms_text * df[1], 0.0) / df[2]
-
     # S E times the variance: MS_rest + max(MS_seed - MS_rest, 0) + max(MS_text - MS_rest, 0)
-    weights = np.array([0, 0, 1])  # of MS_seed, MS_text and MS_rest in it
-    if ms_seed > ms_rest:
-        weights += [1, 0, -1]
-    if ms_text > ms_rest:
-        weights += [0, 1, -1]
+    varies_by_seed = int(ms_seed > ms_rest)
+    varies_by_text = int(ms_text > ms_rest)
+    weights = np.array([varies_by_seed, varies_by_text, 1 - varies_by_seed - varies_by_text])
     terms = weights * [ms_seed, ms_text, ms_rest]
     variance = float(terms.sum())
     if variance == 0:

@@ -15,8 +15,7 @@ from scipy.special import stdtr, stdtrit
 from attnexp.statistics.defaults import ALPHA, G
 
 Floats = NDArray[np.float64]
-Bounds = tuple[float, float]
-"""Ends of an interval, the lower one first."""
+Bounds = tuple[float, float]  # ends of an interval, the lower one first
 
 
 class Interval(NamedTuple):
@@ -113,11 +112,8 @@ def p_value(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> float:
 
 def prediction_intervals(runs: ArrayLike) -> tuple[Floats, Floats]:
     """The 95 % interval of one more seed for each of the values of runs (n, values): mean ±
-    t(0.975, n - 1) sd sqrt(1 + 1 / n).
-
-    One more draw of a normal law was inside in 94.9 to 95.1 % of 100,000 simulated studies of 3, 5
-    and 10 seeds, of an exponential law in 92.0 to 93.1 %.
-    """
+    t(0.975, n - 1) sd sqrt(1 + 1 / n). In 100,000 simulated studies of 3, 5 or 10 seeds one more
+    draw was inside in 94.9 to 95.1 % of a normal law, in 92.0 to 93.1 % of an exponential one."""
     seeds = np.asarray(runs, dtype=float)
     n = len(seeds)
     mean = seeds.mean(axis=0)

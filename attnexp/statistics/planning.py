@@ -38,10 +38,8 @@ def seeds_if_as_measured(
 
 def seeds_at_most(sd: float, margin: float, m: int = 1, *, sequential: bool = False) -> int | None:
     """Fewest seeds with (t(n, m) + 1.28) sd ≤ margin √n; None above 10,000, or where sd is NaN.
-
     With so many seeds a true difference of 0 is found equivalent in four of five studies, and a
-    difference of one margin gets some verdict more often than that.
-    """
+    difference of one margin gets some verdict more often than that."""
     factor = anytime_factor if sequential else t_factor
 
     def is_enough(n: int) -> bool:

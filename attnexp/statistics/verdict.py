@@ -48,30 +48,35 @@ class MetricSpec:
 class Verdict(NamedTuple):
     """What an interval allows to say of a difference."""
 
+    kind: str  # HELPS, HURTS, EQUIVALENT, UNDECIDED or TOO_FEW
     name: str  # `helps on these texts`
     words: str  # with its size, `helps by at least 0.25 points on these texts`
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says helps, hurts or equivalent."""
+        return self.kind in (HELPS, HURTS, EQUIVALENT)
 
 
 def judge_interval(
     interval: Interval, metric: MetricSpec, texts: Bounds | None = None, *, counted: str = "seeds"
 ) -> Verdict:
-    """The verdict on a difference. It is equivalent where the interval for other seeds lies within
-    ± margin, helps or hurts where it leaves out 0, else undecided; too few of what n counts below
-    three, and where the interval has no ends.
+    """The verdict on a difference. The interval for other seeds decides: within ± margin it is
+    equivalent, beyond 0 it helps or hurts, else it is undecided. Where n is below three or the
+    interval has no ends, there are too few of what `counted` names.
 
-    texts: the interval for other seeds and texts. Where it has another verdict or is not known, "on
-    these texts" is added. Words of helps and hurts add "by at least 0.25 points" where an interval
-    lies beyond the margin: `texts`, or that for other seeds if "on these texts" is added.
+    texts: the interval for other seeds and texts. If it has the same verdict, it takes the place of
+    the first; if not, "on these texts" is added. An interval beyond the margin adds "by at least".
     """
     if interval.n < FEWEST_SEEDS or math.isinf(interval.low):
         too_few = f"{TOO_FEW} {counted}"
-        return Verdict(too_few, too_few)
+        return Verdict(TOO_FEW, too_few, too_few)
     bounds = interval.bounds
-    word = _locate(bounds, metric)
-    if word == UNDECIDED:
-        return Verdict(UNDECIDED, UNDECIDED)
+    kind = _locate(bounds, metric)
+    if kind == UNDECIDED:
+        return Verdict(UNDECIDED, UNDECIDED, UNDECIDED)
     suffix = f" {ON_THESE_TEXTS}"
-    if texts is not None and _locate(texts, metric) == word:
+    if texts is not None and _locate(texts, metric) == kind:
         bounds = texts
         suffix = ""
     low, high = bounds
@@ -79,16 +84,11 @@ def judge_interval(
     if low >= metric.margin or high <= -metric.margin:
         unit = " points" if metric.is_share else ""
         size = f" by at least {metric.margin_text}{unit}"
-    return Verdict(word + suffix, word + size + suffix)
-
-
-def is_decided(words: str) -> bool:
-    """Whether a verdict, or the empty text of none, says helps, hurts or equivalent."""
-    return words.startswith((HELPS, HURTS, EQUIVALENT))
+    return Verdict(kind, kind + suffix, kind + size + suffix)
 
 
 def _locate(bounds: Bounds, metric: MetricSpec) -> str:
-    """The verdict of an interval alone."""
+    """The kind of verdict that an interval alone allows."""
     low, high = bounds
     if -metric.margin < low and high < metric.margin:
         return EQUIVALENT

@@ -15,7 +15,7 @@ from attnexp.config.schema import is_seed
 from attnexp.config.words import key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
-from attnexp.statistics.verdict import MetricSpec, is_decided
+from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan, varied_keys
@@ -93,6 +93,6 @@ def _note_verdicts(sweep: Sweep, entries: Sequence[SweepEntry]) -> set[str]:
     for row in answer_of_sweep(sweep, entries).differences:
         if row.endpoint.name == point.name:
             progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-            if not is_decided(row.verdict):
+            if not row.is_decided:
                 undecided.update(row.contrast.weights)
     return undecided

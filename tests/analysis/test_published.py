@@ -120,6 +120,7 @@ def test_compare_is_the_difference_of_the_document() -> None:
     assert "margin=0 is no number of points" in message_of(attnexp.compare, "outputs", margin=0)
 
 
-def test_the_settings_beside_ks_table_are_those_of_today() -> None:
+def test_the_settings_beside_ks_table_are_those_of_today_but_for_two() -> None:
     stored = json.loads((ROOT / "attnexp/analysis/kexue.json").read_bytes())
-    assert stored == {name: default_settings(f"position={name}") for name in stored}
+    k_settings = ("model.score.scale=false", "train.eps=1e-8")
+    assert stored == {name: default_settings(f"position={name}", *k_settings) for name in stored}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from attnexp.statistics.intervals import Interval
-from attnexp.statistics.verdict import MetricSpec, is_decided, judge_interval
+from attnexp.statistics.verdict import MetricSpec, judge_interval
 
 LOSS = MetricSpec(name="loss", is_share=False, higher_is_better=False, margin=0.01)
 
@@ -43,16 +43,15 @@ def test_it_is_where_the_intervals_lie(row: str) -> None:
     low, high, *of_texts = [float(bound) for bound in bounds if bound != "none"]
     texts: Any = tuple(of_texts) or None
     verdict = judge_interval(interval(low, high, 3), MetricSpec(), texts)
-    assert verdict == (words.replace(" by at least 0.25 points", ""), words)
-    assert is_decided(words) is (words not in ("undecided", "too few seeds"))
+    assert verdict[1:] == (words.replace(" by at least 0.25 points", ""), words)
+    assert verdict.is_decided is (words not in ("undecided", "too few seeds"))
 
 
 @pytest.mark.parametrize("counted", ["seeds", "data sets"])
 def test_two_of_what_n_counts_are_too_few(counted: str) -> None:
     few = judge_interval(interval(0.1, 0.2, 2), MetricSpec(), counted=counted)
     assert few.name == few.words == f"too few {counted}"
-    assert not is_decided(few.words)
-    assert not is_decided("")
+    assert not few.is_decided
 
 
 def test_less_of_a_loss_helps() -> None:
