@@ -17,6 +17,7 @@ from torch import nn
 
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
+from attnexp.base.files import writing
 from attnexp.config.schema import PIECES, Protocol, RunConfig, flatten, foreign_code, to_dict
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
@@ -55,7 +56,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
         folder = store.run_dir(config.out, identity.run_id)
-        with store.lock(folder, wait=1):  # `store.is_locked` takes the lock for a moment, too.
+        with store.lock(folder, wait=1), writing(folder):  # `is_locked` locks it for a moment, too.
             path, change = store.choose_folder(config.out, identity.run_id)
             if store.has_finished(path) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")
