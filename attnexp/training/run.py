@@ -56,6 +56,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
         folder = store.run_dir(config.out, identity.run_id)
+        _note_named_files(config)
         with store.lock(folder, wait=1), writing(folder):  # `is_locked` locks it for a moment, too.
             path, change = store.choose_folder(config.out, identity.run_id)
             if store.has_finished(path) and not again:
@@ -66,7 +67,6 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
             store.create(path, config)
             log = RunLog(folder=path, num_epochs=config.train.epochs if config.is_network else 1)
             try:
-                _note_named_files(config)
                 result = _train(config, inputs, identity, processor, log)
             except BaseException:
                 with suppress(OSError):  # The log may be what cannot be written.
