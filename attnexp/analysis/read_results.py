@@ -39,8 +39,7 @@ def read_results(
     of an answer, whose metric is accuracy. lower: whether less is better. margin: the smallest
     difference that matters, in points or in the metric's own unit. baseline: the first variant if
     None. A column `data` is one of data sets where none is called `dataset`. sequential: whether
-    seeds were added because of results. Raises `UserError`.
-    """
+    seeds were added because of results. Raises `UserError`."""
     cells = _read_cells(results)
     if dataset_column == "dataset" and "dataset" not in cells:
         dataset_column = "data"

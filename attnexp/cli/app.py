@@ -79,9 +79,9 @@ def _options_of_all(
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress.")] = False,
 ) -> None:
-    from attnexp.base.progress import console
+    from attnexp.base import progress
 
-    console.quiet = quiet
+    progress.console.quiet = quiet
 
 
 def main() -> None:
@@ -112,19 +112,19 @@ def main() -> None:
 
 def stop(message: str, code: int) -> NoReturn:
     """Print an error message and exit."""
-    from attnexp.base.progress import console
+    from attnexp.base import progress
 
-    console.quiet = False
+    progress.console.quiet = False
     title = "Interrupted:" if code == 130 else "Error:"
-    console.print(title, style="bold red", end=" ")
-    console.print(message, soft_wrap=True)
+    progress.console.print(title, style="bold red", end=" ")
+    progress.console.print(message, soft_wrap=True)
     raise SystemExit(code)
 
 
 _stdout: TextIO = sys.stdout  # Where `emit` writes: --json redirects `sys.stdout` to stderr.
 
 
-def _remember_stdout(context: typer.Context, as_json: bool) -> bool:
+def _redirect_prints(context: typer.Context, as_json: bool) -> bool:
     """Let `emit` write to stdout as it is now; with --json, what else is printed goes to stderr."""
     global _stdout
     _stdout = sys.stdout
@@ -135,7 +135,7 @@ def _remember_stdout(context: typer.Context, as_json: bool) -> bool:
 
 AsJson = Annotated[
     bool,
-    typer.Option("--json", callback=_remember_stdout, help="Print one JSON document on stdout."),
+    typer.Option("--json", callback=_redirect_prints, help="Print one JSON document on stdout."),
 ]
 
 
@@ -160,13 +160,16 @@ def _add_config_dirs(folders: list[Path] | None) -> None:
 
 def _name_experiments(words: list[str] | None) -> list[str]:
     """Words in which a finished run is `experiment=` with its config."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
     from attnexp.runs.find import find_run
-    from attnexp.runs.store import RUN_ID
+    from attnexp.runs.store import CONFIG, RUN_ID
 
     named = []
     for word in words or []:
         if "=" not in word and (RUN_ID.fullmatch(word) or "/" in word):
-            word = f"experiment={find_run(Path(word)) / 'config.json'}"
+            path = QuotedString(str(find_run(Path(word)) / CONFIG), Quote.double).with_quotes()
+            word = f"experiment={path}"
         named.append(word)
     return named
 
@@ -182,8 +185,7 @@ Overrides = Annotated[
 RunDir = Annotated[
     Path,
     typer.Argument(
-        metavar="RUN_DIR",
-        help="A finished run: its folder, or its id as attnexp runs lists it.",
+        metavar="RUN_DIR", help="A finished run: its folder, or its id as attnexp runs lists it."
     ),
 ]
 studies_argument = typer.Argument(metavar="DIR", help="Studies, runs, or folders with runs.")

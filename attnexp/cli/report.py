@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from attnexp.analysis.group import Group
     from attnexp.inspect.insight import Reading
 
+    Readings = list[tuple[str, Reading]]
+
 FormatName = Literal["table", "csv", "markdown", "latex", "json"]
 Show = Literal["curves", "forest", "attention", "positions"]
 
@@ -60,12 +62,12 @@ def report(
     from attnexp.analysis.answer import choose_metric, compare
     from attnexp.analysis.read_runs import load_groups
 
-    if not html and not figure and (run or show != "curves"):
-        raise UserError("--show and --run need a file to write: --figure FILE or --html FILE.")
+    if not figure and (show != "curves" or (run and not html)):
+        raise UserError("--show and --run need a file to write: --figure FILE; for --run, --html.")
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))
-    readings = _load_readings(run or [], text, trust_code=trust_code, any_code=any_code)
+    readings = _load_readings(run, text, trust_code=trust_code, any_code=any_code)
     if html:
         from attnexp.report.page import write_page  # imports matplotlib
 
@@ -73,8 +75,7 @@ def report(
     if figure:
         from attnexp.report.figures import draw_picture, save_figure  # imports matplotlib
 
-        picture = draw_picture(show, answer, readings)
-        save_figure(picture, figure)
+        save_figure(draw_picture(show, answer, readings), figure)
     print_answer(answer, table, "json" if as_json else format)
     if any(group.missing() for group in answer.groups):
         left_out.append("Planned seeds are missing.")
@@ -92,7 +93,7 @@ def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
     return [group.with_baseline(name) for group in groups]
 
 
-def _load_readings(folders: list[Path], text: str, **trust: bool) -> list[tuple[str, "Reading"]]:
+def _load_readings(folders: list[Path] | None, text: str, **trust: bool) -> "Readings":
     """What the models of finished runs make of a text, each with the name of its run."""
     if not folders:
         return []

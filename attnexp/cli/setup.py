@@ -2,13 +2,14 @@
 
 import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit
 
 if TYPE_CHECKING:
+    from attnexp.config.options import Tree
     from attnexp.config.schema import DataConfig, RunConfig
 
 
@@ -58,8 +59,7 @@ def _print_settings(config: "RunConfig") -> None:
     console().print(table)
 
 
-def _emit_tree(tree: dict[str, Any], as_json: bool) -> None:
-    """Print a tree as JSON, or as YAML."""
+def _emit_tree(tree: "Tree", as_json: bool) -> None:
     import yaml
 
     text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=56)
@@ -99,11 +99,11 @@ def data(
     _emit_tree(shown, as_json)
 
 
-def _locate(configs: "list[DataConfig]") -> dict[str, Any]:
+def _locate(configs: "list[DataConfig]") -> "Tree":
     """Where data sets are read from, by title, or by path if another one has the title."""
     from attnexp.data.corpus import locate_source
 
-    places: dict[str, Any] = {}
+    places: Tree = {}
     for config in configs:
         place = str(locate_source(config))
         if places.setdefault(config.title, place) != place:
@@ -111,7 +111,7 @@ def _locate(configs: "list[DataConfig]") -> dict[str, Any]:
     return places
 
 
-def _describe(config: "DataConfig") -> dict[str, Any]:
+def _describe(config: "DataConfig") -> "Tree":
     """Read and encode a data set, and say what is in it."""
     from attnexp.data.encode import load_dataset
     from attnexp.data.text import to_text

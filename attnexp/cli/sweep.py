@@ -69,7 +69,6 @@ def sweep_command(
 
 
 def _run(sweep: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
-    """Run what a sweep plans, with their progress on stderr."""
     from attnexp.sweeps.display import SweepDisplay
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.sequential import run_until_decided
@@ -85,7 +84,7 @@ def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps
     from attnexp.runs.result import Run
-    from attnexp.sweeps.sequential import answer_of_sweep
+    from attnexp.sweeps.schedule import answer_of_sweep
 
     results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
     note_few_steps(results)
@@ -98,7 +97,6 @@ def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
 
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:
-    """End with code 1, and why, if any run has failed."""
     failed = [entry for entry in entries if isinstance(entry.outcome, str)]
     if failed:
         lines = [f"{entry.job}: {entry.outcome}" for entry in failed]

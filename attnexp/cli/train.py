@@ -44,7 +44,7 @@ def train(
     run_dir, result = train_run(config, again=again)
     note_few_steps([result])
     if as_json:
-        emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})
+        emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})  # not result.json's
         return
     _print_epochs(config, result)
     emit("\n  ".join([f"Results: {run_dir}\nNext:", *next_commands(run_dir, words, config)]))

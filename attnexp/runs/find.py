@@ -19,14 +19,14 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     folder = check_folder(folder)
     if manifest := load_manifest(folder):
         sequential = {run.run_id: manifest.sequential for run in manifest.runs}
-        found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
+        planned = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
     else:
-        sequential = _read_sequential(folder, left_out)
-        order = {run_id: index for index, run_id in enumerate(sequential)}  # as in the studies
+        sequential = _planned_runs(folder, left_out)
+        order = {run_id: index for index, run_id in enumerate(sequential)}
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
-        found = [(path, "") for path in paths]
+        planned = [(path, "") for path in paths]
     runs = []
-    for path, variant in found:
+    for path, variant in planned:
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
@@ -35,15 +35,18 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     return runs
 
 
-def _read_sequential(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Whether a study that has a run is sequential, by run id. folder: OUT or OUT/runs."""
+def _planned_runs(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Whether any study in OUT that has a run is sequential, by id in the order of the studies."""
     sequential: dict[str, bool] = {}
     folder = folder.absolute()
-    for out in [folder.parent, folder] if folder.name == store.RUNS else [folder]:
-        for file in sorted(out.glob(f"*/{FILE}")):
-            with store.leaving_out(file, left_out):
-                if manifest := load_manifest(file.parent):
-                    sequential |= {run.run_id: manifest.sequential for run in manifest.runs}
+    outs = [folder.parent, folder] if folder.name == store.RUNS else [folder]  # or OUT is "runs"
+    files = [file for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
+    for file in files:
+        with store.leaving_out(file, left_out):
+            if manifest := load_manifest(file.parent):
+                for run in manifest.runs:
+                    adds_seeds = manifest.sequential or sequential.get(run.run_id, False)
+                    sequential[run.run_id] = adds_seeds
     return sequential
 
 
@@ -52,15 +55,17 @@ def run_folders(folder: Path) -> list[Path]:
     Raises `UserError` for a damaged study."""
     if manifest := load_manifest(folder):
         return [store.run_dir(folder.parent, run.run_id) for run in manifest.runs]
+    folders = _folders_with(store.RESULT, folder)
+    for path in _folders_with(store.CONFIG, folder):
+        if store.RUN_ID.fullmatch(path.name):  # Other programs have a config.json, too.
+            folders.add(path)  # This run may have begun and have no result yet.
+    return sorted(folders)
 
-    def folders_with(name: str) -> set[Path]:
-        # Unlike `Path.rglob` this follows links, and passes over hidden folders.
-        files = glob.iglob(f"**/{name}", root_dir=folder, recursive=True)
-        return {(folder / file).parent for file in files}
 
-    # A run that has begun has no result yet, and other programs have a config.json, too.
-    begun = {path for path in folders_with(store.CONFIG) if store.RUN_ID.fullmatch(path.name)}
-    return sorted(folders_with(store.RESULT) | begun)
+def _folders_with(name: str, folder: Path) -> set[Path]:
+    # Unlike `Path.rglob` this follows links, and passes over hidden folders.
+    files = glob.iglob(f"**/{name}", root_dir=folder, recursive=True)
+    return {(folder / file).parent for file in files}
 
 
 def load_run(path: Path) -> Run:

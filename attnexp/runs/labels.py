@@ -1,9 +1,9 @@
 """Names of runs: the settings of a variant, its label, and the seed that tells its runs apart."""
 
+import functools
 import json
 from typing import Any
 
-from attnexp.base.errors import UserError
 from attnexp.config.options import Tree, name_of
 from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
 
@@ -52,13 +52,16 @@ def departures(config: Tree) -> list[str]:
     if data.path:
         words.append("data.path=any")
     usual = default_settings(*words)
-    choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
-    chosen = [key for key in choices if values[key] != usual.get(key)]
     foreign = foreign_code(config)  # It is not imported here.
-    words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
-    defaults = default_settings(*words)
-    usual_keys = [key for key in defaults if key in values and values[key] == defaults[key]]
-    return [key for key in values if key in chosen or key not in usual_keys]
+    chosen = []
+    for key, value in values.items():
+        is_choice = key.endswith(".kind") or key == "train.protocol"
+        if is_choice and value != usual.get(key):
+            chosen.append(key)
+            if value not in foreign:
+                words.append(as_word(key, value))
+    defaults = default_settings(*words).items()
+    return [key for key in values if key in chosen or (key, values[key]) not in defaults]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -66,21 +69,12 @@ def data_of(config: Tree) -> DataConfig:
     return DataConfig(name=DataName(config["data"]["name"]), path=config["data"].get("path"))
 
 
-known_defaults: dict[tuple[str, ...], Tree] = {}
-"""Default settings so far, by the words of a run. Sweeps copy them to processes, to save time."""
-
-
+@functools.cache
 def default_settings(*words: str) -> Tree:
-    """Settings that these words compose to. If a choice needs a setting that is not among them, as
-    mask=window needs a radius, the last word is left out, and so on."""
+    """Settings that make the variant of the run with these words."""
     from attnexp.config.compose import compose
 
-    if words not in known_defaults:
-        try:
-            known_defaults[words] = settings(to_dict(compose(words)))
-        except UserError:
-            known_defaults[words] = default_settings(*words[:-1])
-    return known_defaults[words]
+    return settings(to_dict(compose(words)))
 
 
 def as_word(key: str, value: Any) -> str:

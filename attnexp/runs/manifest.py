@@ -1,20 +1,21 @@
 """Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds may join it, other
-settings, data or kinds of seeds may not.
+The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds of its kind may
+join it, other settings, data or kinds of seeds may not. `folder._varied_seeds` says what kind.
 """
 
 import json
 import shlex
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from annotated_types import MinLen
 from pydantic import TypeAdapter
 
 from attnexp.base.errors import UserError
-from attnexp.base.files import atomic_write, reading
+from attnexp.base.files import atomic_write, reading, writing
+from attnexp.config.options import Tree
 from attnexp.runs import store
 from attnexp.statistics.defaults import MARGIN
 
@@ -43,7 +44,7 @@ class Manifest:
 
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
-    settings: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    settings: dict[str, dict[str, Tree]] = field(default_factory=dict)
     """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
     study that was written before plans were recorded."""
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
@@ -64,7 +65,7 @@ def load_manifest(folder: Path) -> Manifest | None:
         return parse_manifest(json.loads(file.read_bytes()))
 
 
-def parse_manifest(tree: dict[str, Any]) -> Manifest:
+def parse_manifest(tree: Tree) -> Manifest:
     """The manifest of a JSON object. Raises whatever its content causes."""
     if declaration := tree.get("declaration"):  # An earlier version wrote this study.
         tree = {**tree, "sequential": True, "margin": declaration["margin"]}
@@ -72,28 +73,30 @@ def parse_manifest(tree: dict[str, Any]) -> Manifest:
 
 
 def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:
-    """Why runs of `planned` may not join the stored study of a folder, with the words in which the
-    commands differ; empty for one plan, be it of fixed seeds or sequential."""
+    """Why runs of `planned` may not join the stored study of a folder: their kind of seeds, or the
+    words in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
     old = shlex.split(stored.commands[-1]) if stored.commands else []
     new = shlex.split(planned.commands[-1])
-    words = shlex.join(sorted({*old} ^ {*new})) or "data, files or default settings"
-    return f"{folder} holds another plan (it differs in {words})."
+    difference = shlex.join(sorted({*old} ^ {*new})) or "data, files or default settings"
+    if stored.seed_kind != planned.seed_kind:
+        difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
+    return f"{folder} holds another plan (it differs in {difference})."
 
 
 def _plan_of(manifest: Manifest) -> tuple[object, ...]:
     """What all runs of a study share. Equal dicts may differ in order, so the baseline is named."""
     baseline = next(iter(manifest.variants))
-    judged_by = (manifest.metric, manifest.margin)
-    return baseline, manifest.variants, manifest.settings, manifest.seed_kind, judged_by
+    metric = (manifest.metric, manifest.margin)
+    return baseline, manifest.variants, manifest.settings, manifest.seed_kind, metric
 
 
 def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> None:
     """Add the runs of one command, `planned`, to the study of a folder. Once a new command has
-    ended, unfinished runs of others are dropped, unless a process is at one of them. Raises
+    ended, unfinished runs of others are dropped; while any of these runs, none is. Raises
     `UserError` for another plan, and where the study cannot be read or written."""
-    with store.lock(folder, wait=LOCK_SECONDS):  # two sweeps of a study may begin at once
+    with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
             if reason := describe_other_plan(folder, stored, planned):
@@ -108,10 +111,10 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -
     replaced = {run.key for run in planned.runs}
     others = [run for run in stored.runs if run.key not in replaced]
     commands = stored.commands
-    is_last = commands[-1:] == planned.commands  # It was repeated, or it began this study.
-    if has_ended and not is_last:
-        commands = [command for command in commands if command not in planned.commands]
-        commands += planned.commands
+    (command,) = planned.commands
+    if has_ended and commands[-1:] != [command]:  # neither repeated, nor what began this study
+        commands = [earlier for earlier in commands if earlier != command]
+        commands.append(command)
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):
             others = [run for run in others if store.has_finished(paths[run])]

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from annotated_types import MinLen
 from pydantic import AfterValidator, ConfigDict, FiniteFloat, TypeAdapter
 from typing_extensions import TypedDict
 
+from attnexp.config.options import Tree
 from attnexp.config.schema import Count, Share
 
 SCHEMA = 5
@@ -68,15 +69,15 @@ class RunResult:
     seed: int
     label: str  # of a run that belongs to no study, such as `imdb attention none mask=causal`
     departures: list[str]  # keys of its choices and settings that are not the default ones
-    config: dict[str, Any]  # as `to_dict` gave it
-    data: Annotated[dict[str, Any], AfterValidator(TypeAdapter(Facts).validate_python)]
+    config: Tree  # as `to_dict` gave it
+    data: Annotated[Tree, AfterValidator(TypeAdapter(Facts).validate_python)]
     parameters: int  # number of trainable ones
     epochs: Annotated[list[EpochRow], MinLen(1)]
     own_best: EpochRow  # of this run alone; `best` of a report is one epoch for all seeds
     final: EpochRow
     test: Evaluation  # at the epoch that held-out data chose, else at the last
     wall_seconds: float  # of all parts together if the run was stopped and resumed
-    provenance: dict[str, Any]
+    provenance: Tree
     read_files: dict[str, str] = field(default_factory=dict)  # of the user's code: digest by path
 
     @property

@@ -32,9 +32,7 @@ VOCABULARY = "vocabulary.txt"
 CHECKPOINT = "checkpoint.pt"
 RUNS = "runs"  # the folder of all runs, under `out`
 CHECKED_RESULT = TypeAdapter(RunResult)
-
-RUN_ID = re.compile(r"([0-9a-f]{12}-[0-9a-f]{8})(-[0-9]+)?")
-"""Name of a run's folder: the id, and a number for other files than before."""
+RUN_ID = re.compile(r"([0-9a-f]{12}-[0-9a-f]{8})(-[0-9]+)?")  # the id; a number for other files
 
 
 def run_dir(out: str | Path, run_id: str) -> Path:
@@ -65,7 +63,7 @@ def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
 @contextmanager
 def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
     """Lock a run or a study within the block; a killed process holds no lock. wait: seconds. Raises
-    `Busy` if another still holds it then, `UserError` where the disk refuses what is written."""
+    `Busy` if another still holds it then, `UserError` where the disk refuses the lock's file."""
     file = lock_file(path)
     with writing(path):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -76,8 +74,8 @@ def lock(path: Path, *, wait: float = 0.0) -> Iterator[None]:
                 f"Another process is at {path} ({file} is locked). Wait for it, or give another "
                 f"place with out=DIR."
             ) from None
-        with acquired:
-            yield
+    with acquired:
+        yield
 
 
 def lock_file(path: Path) -> Path:

@@ -29,8 +29,7 @@ def bound_by_means(values: Floats, guess: float, num_texts: int) -> float:
 
     The variance of D over texts is the mean of D² minus excess². D² is 1 where one of both is right
     and the other wrong, in a share of the texts that is at most (1 - mean) + (1 - guess). Degrees
-    of freedom are Satterthwaite's, as in `crossed`; those of texts count as infinite.
-    """
+    of freedom are Satterthwaite's, as in `crossed`; those of texts count as infinite."""
     n = len(values)
     mean = float(values.mean())
     excess = mean - guess

@@ -63,8 +63,7 @@ def t_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval:
     """mean ± t(1 - alpha / 2m, n - 1) sd / sqrt(n), for a number of seeds fixed beforehand.
 
     d: (n,). m: comparisons judged together. step: smallest step of the metric, 1/n of an accuracy
-    on n texts, for `assumed_sd`.
-    """
+    on n texts, for `assumed_sd`."""
     return _around_mean(d, step, t_factor(np.size(d), m))
 
 
@@ -89,8 +88,7 @@ def anytime_interval(d: ArrayLike, *, m: int = 1, step: float = 0.0) -> Interval
 
     holds the true mean at all n together with probability 1 - alpha, if differences are normal;
     `docs/statistics.md` has simulated error rates. A larger G > 0 narrows it for few seeds and
-    large effects. d, m, step: as in `t_interval`.
-    """
+    large effects. d, m, step: as in `t_interval`."""
     return _around_mean(d, step, anytime_factor(np.size(d), m))
 
 

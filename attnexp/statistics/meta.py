@@ -27,8 +27,7 @@ def random_effects(
 
     Returns the interval of µ, whose n is k and whose sd is τ, and the prediction interval of the
     next data set's θ, NaN below three data sets. m: comparisons that are judged together. Data sets
-    without a verdict should be left out: their differences say nothing of the effect.
-    """
+    without a verdict should be left out: their differences say nothing of the effect."""
     y = np.asarray(differences, dtype=float)
     variances = np.asarray(errors, dtype=float) ** 2
     variances = np.maximum(variances, 1e-18)  # the error of equal differences may be 0

@@ -2,28 +2,27 @@
 
 import time
 from collections import Counter
-from typing import Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
+from attnexp.config.options import Tree
 from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import SweepEntry, scan
+from attnexp.sweeps.schedule import Entries, SweepEntry, scan
 
 
 def note_few_seeds(sweep: Sweep) -> None:
     """Print a line on a sweep whose seeds are too few to decide anything."""
-    num_seeds = Counter(job.title for job in sweep.jobs)
-    fewest = min(num_seeds.values())
+    fewest = min(Counter(job.title for job in sweep.jobs).values())
     if len(sweep.variants) > 1 and fewest < 3:
         progress.note(
             f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
         )
 
 
-def count_runs(sweep: Sweep, *, any_code: bool = False) -> dict[str, Any]:
+def count_runs(sweep: Sweep, *, any_code: bool = False) -> Tree:
     """Numbers of runs before a sweep begins: in all, to be done, at a time, and of each variant."""
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.finished_before]
@@ -36,14 +35,14 @@ def count_runs(sweep: Sweep, *, any_code: bool = False) -> dict[str, Any]:
     return {"runs": len(entries), "to_do": len(missing), "at_a_time": slots, "variants": variants}
 
 
-def describe_counts(sweep: Sweep, counts: dict[str, Any]) -> str:
+def describe_counts(sweep: Sweep, counts: Tree) -> str:
     """A line for each variant, and the total, of what `count_runs` gives."""
     lines = []
     for title, numbers in counts["variants"].items():
         lines.append(f"{title}: {numbers['finished']} of {numbers['runs']} runs finished")
-    at_most = "at most " if sweep.sequential else ""
-    to_do = f"Runs to do: {at_most}{counts['to_do']}"
-    lines.append(f"{to_do}, executor={sweep.executor.kind}, {counts['at_a_time']} at a time.")
+    to_do = "Runs to do: at most" if sweep.sequential else "Runs to do:"
+    how = f"executor={sweep.executor.kind}, {counts['at_a_time']} at a time."
+    lines.append(f"{to_do} {counts['to_do']}, {how}")
     return "\n".join(lines)
 
 
@@ -60,7 +59,7 @@ class SweepDisplay:
         self.shown_status = ""
         self.began = time.monotonic()
 
-    def show(self, entries: list[SweepEntry], status: str) -> None:
+    def show(self, entries: Entries, status: str) -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
         counts = Counter(type(entry.outcome) for entry in entries)  # A failure is a text.
         num_left = counts[type(None)]

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
@@ -20,21 +20,20 @@ import torch
 
 from attnexp.base import progress
 from attnexp.base.errors import Busy, RunFailed, UserError
-from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind, to_dict
+from attnexp.config.schema import Device, ExecutorConfig, ExecutorKind
 from attnexp.data.encode import last_read
-from attnexp.runs.labels import departures, known_defaults
 from attnexp.runs.result import Run
-from attnexp.sweeps.plan import Job
+from attnexp.sweeps.plan import Job, Jobs
 from attnexp.training.run import train_run
 
 Outcome = Run | str  # a finished run, or the reason why it failed
 Futures = Sequence[Future[Outcome]]
-Cache = dict[Any, Any]
 
-CONTEXT: Any = get_context("forkserver" if sys.platform == "linux" else "spawn")
+HAS_FORKSERVER = sys.platform == "linux"
+CONTEXT: Any = get_context("forkserver" if HAS_FORKSERVER else "spawn")
 """How processes start. A fork of this process, which used torch's threads, may hang. On Linux a
 server, which has only imported what a run needs, is forked instead; that import takes seconds."""
-if sys.platform == "linux":
+if HAS_FORKSERVER:
     CONTEXT.set_forkserver_preload([__name__, "attnexp.sweeps.preload"])
 
 
@@ -55,7 +54,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
             return f"{type(error).__name__}: {error}"
 
 
-def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
+def num_slots(config: ExecutorConfig, jobs: Jobs) -> int:
     """Runs at a time: as many as get the cores or GPU share that each needs; on a cluster, all."""
     num_gpus = torch.cuda.device_count() if want_gpu(jobs) else 0
     if config.workers is not None:
@@ -72,12 +71,12 @@ def num_slots(config: ExecutorConfig, jobs: Sequence[Job]) -> int:
     return max(1, min(fitting, len(jobs)))
 
 
-def num_threads(jobs: Iterable[Job]) -> int:
+def num_threads(jobs: Jobs) -> int:
     """CPU threads of the job that wants most."""
     return max((job.config.train.threads or 1 for job in jobs), default=1)
 
 
-def want_gpu(jobs: Iterable[Job]) -> bool:
+def want_gpu(jobs: Jobs) -> bool:
     """Whether any job takes a GPU where there is one."""
     return any(job.config.train.device is not Device.cpu for job in jobs)
 
@@ -87,18 +86,19 @@ class JobKilled(RuntimeError):
 
 
 class Executor:
-    """Something that trains jobs, `slots` at a time."""
+    """Something that trains jobs, `slots` at a time. `submit` starts them and returns futures; what
+    completes these may be `wait`, so it is called as long as any is pending."""
 
-    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+    def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         self.slots = num_slots(config, jobs)
         self.status = ""  # what jobs wait for, to be shown
 
-    def submit(self, jobs: Sequence[Job]) -> Futures:
+    def submit(self, jobs: Jobs) -> Futures:
         """Start jobs, as many as slots are free at most."""
         raise NotImplementedError
 
     def wait(self, running: Futures) -> None:
-        """Wait until a job ends, or for half a second. Some executors complete futures here."""
+        """Wait until a job ends, or for half a second."""
         if running:
             futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
         else:
@@ -111,7 +111,7 @@ class Executor:
 class OneByOne(Executor):
     """Executor in this process; without a terminal its jobs print nothing."""
 
-    def submit(self, jobs: Sequence[Job]) -> Futures:
+    def submit(self, jobs: Jobs) -> Futures:
         """Train the one job, however long it takes."""
         (job,) = jobs
         future = Future[Outcome]()
@@ -143,14 +143,14 @@ class Worker(NamedTuple):
 class SideBySide(Executor):
     """Executor with a process for each job, so that each ends alone and leaves nothing behind."""
 
-    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+    def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         super().__init__(config, jobs)
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         all_gpus = [str(gpu) for gpu in range(torch.cuda.device_count())]
         self.gpus = all_gpus if visible is None else visible.split(",")
         self.workers: dict[Future[Outcome], Worker] = {}
 
-    def submit(self, jobs: Sequence[Job]) -> Futures:
+    def submit(self, jobs: Jobs) -> Futures:
         """Start a process for each job."""
         return [self._start(job) for job in jobs]
 
@@ -160,9 +160,8 @@ class SideBySide(Executor):
         gpu = min(self.gpus, key=num_workers.__getitem__, default="")
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
         pipe, end_of_worker = CONTEXT.Pipe(duplex=False)
-        departures(to_dict(job.config))  # It fills `known_defaults`, once for all processes.
         # The job is sent as bytes, so that user code is imported once stdout is redirected.
-        arguments = (pickle.dumps(job), end_of_worker, environment, last_read, known_defaults)
+        arguments = (pickle.dumps(job), end_of_worker, environment, last_read)
         process = CONTEXT.Process(target=_work, args=arguments)
         future = Future[Outcome]()
         with _blocked_signals():  # A Ctrl-C meanwhile comes when `close` knows the process.
@@ -193,13 +192,12 @@ class SideBySide(Executor):
 
 
 def _work(
-    job: bytes, pipe: Connection, environment: dict[str, str], datasets: Cache, defaults: Cache
+    job: bytes, pipe: Connection, environment: dict[str, str], datasets: dict[Any, Any]
 ) -> None:
-    """Train a pickled job in a process of its own. datasets, defaults: caches of the sweep's."""
+    """Train a pickled job in a process of its own. datasets: those that the sweep has read."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked may have others.
     last_read.update(datasets)
-    known_defaults.update(defaults)
     progress.console.quiet = True  # The parent displays progress.
     with redirect_stdout(sys.stderr):  # User code may print, also when it is imported.
         outcome = train_job(pickle.loads(job))
@@ -215,9 +213,9 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def warm_up(config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+def warm_up(config: ExecutorConfig, jobs: Jobs) -> None:
     """Let the server of processes import what a run needs, while this process reads the data."""
     is_side_by_side = config.kind is ExecutorKind.local and num_slots(config, jobs) > 1
-    if is_side_by_side and sys.platform == "linux":
+    if is_side_by_side and HAS_FORKSERVER:
         with _blocked_signals():
             forkserver.ensure_running()

@@ -3,15 +3,15 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.config.options import Tree
 from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import NOT_OF_A_PLAN
 from attnexp.runs.manifest import Manifest, PlannedRun
-from attnexp.sweeps.plan import Job, Sweep
+from attnexp.sweeps.plan import Job, Jobs, Sweep
 from attnexp.training.inputs import read_inputs
 
 
@@ -36,7 +36,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
     return _continue_study(stored, sweep) if stored else sweep
 
 
-def read_fingerprints(jobs: Iterable[Job]) -> dict[str, str]:
+def read_fingerprints(jobs: Jobs) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
     fingerprints = {}
     for job in jobs:
@@ -77,22 +77,18 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     )
 
 
-def _varied_seeds(jobs: Sequence[Job]) -> list[str]:
+def _varied_seeds(jobs: Jobs) -> list[str]:
     """Keys of the seeds that differ between jobs; if none do, those set in `seeds.*`, or `seed`."""
-    first, *others = (_seeds(job.config) for job in jobs)
+    trees = [{"seed": job.config.seed, "seeds": asdict(job.config.seeds)} for job in jobs]
+    first, *others = map(flatten, trees)
     varied = [key for key in first if any(other[key] != first[key] for other in others)]
     separate = [key for key in first if key != "seed" and first[key] is not None]
     return sorted(varied) or separate or ["seed"]
 
 
-def _seeds(config: RunConfig) -> dict[str, int | None]:
-    """All seeds of a run by key, None for one that follows `seed`."""
-    return flatten({"seed": config.seed, "seeds": asdict(config.seeds)})
-
-
-def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tree]:
     """Settings by variant and data set, each with the fingerprint of its data once that is read."""
-    by_variant: dict[str, dict[str, Any]] = {label: {} for label in sweep.variants}
+    by_variant: dict[str, Tree] = {label: {} for label in sweep.variants}
     for job in sweep.jobs:
         by_data = by_variant[job.label]
         data = job.config.data.title
@@ -103,7 +99,7 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, di
     return by_variant
 
 
-def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> dict[str, Any]:
+def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> Tree:
     """Settings, and other seeds, that a variant's runs on a data set have in common."""
     common = {}
     for key, value in flatten(to_dict(config)).items():

@@ -6,7 +6,7 @@ Axes come from the command line in Hydra's syntax (`position=none,rotary`) or fr
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
-from attnexp.config.study import Study, load_study
+from attnexp.config.study import Study, Words, load_study
 from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
 from attnexp.runs.labels import default_label, replicate, settings
@@ -49,9 +49,13 @@ class Job:
         return f"{self.title}, seed {self.seed}"
 
 
+Jobs = Sequence[Job]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs."""
+    """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs.
+    `plan` makes it; `folder.assign_folder` fills in directory, fingerprints and added_seeds."""
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
@@ -66,7 +70,7 @@ class Sweep:
     fingerprints: dict[str, str] = field(default_factory=dict)  # of `Job.inputs`, once read
 
 
-def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
+def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
     executor_words = []
     run_words = []
@@ -82,11 +86,11 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
     if "study" in chosen:
         study = load_study(chosen["study"])
         title = Path(chosen["study"]).stem
-        planned = _expand_study(study, title, [*study.overrides, *run_words])
+        planned = list(_expand_study(study, title, [*study.overrides, *run_words]))
     else:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
-        planned = _expand_axes(run_words)
+        planned = list(_expand_axes(run_words))
     usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     name = chosen.get("name", usual_name)
     if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
@@ -105,17 +109,17 @@ def plan(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
     )
 
 
-def command_of(words: Sequence[str], metric: MetricSpec) -> str:
+def command_of(words: Words, metric: MetricSpec) -> str:
     """The command that gives these words and judges by this metric."""
     options = []
     if metric.name != ACCURACY.name:
         options.append(f"--metric={metric.name}")
     if metric.margin != ACCURACY.margin:
-        options.append(f"--margin={metric.margin_text}")
+        options.append(f"--margin={metric.margin * metric.unit:.14g}")  # without rounding errors
     return shlex.join(["attnexp", "sweep", *words, *options])
 
 
-def varied_keys(words: Sequence[str]) -> list[str]:
+def varied_keys(words: Words) -> list[str]:
     """Keys of the axes that have several values."""
     return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
 
@@ -123,12 +127,12 @@ def varied_keys(words: Sequence[str]) -> list[str]:
 class Variant(NamedTuple):
     """A variant on a data set."""
 
-    label: str  # empty where neither a study nor an axis names it
+    label: str
     levels: dict[str, str]  # by factor
     configs: list[RunConfig]  # of its runs, which differ in seed
 
 
-def _expand_study(study: Study, title: str, words: Sequence[str]) -> Iterator[Variant]:
+def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
     """Variants of a study, each with every choice of the axes. title: the factor whose levels they
     are, unless the study crosses two. Raises `UserError` for a word that sets what it varies."""
     own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
@@ -137,44 +141,45 @@ def _expand_study(study: Study, title: str, words: Sequence[str]) -> Iterator[Va
             raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     for name, own_words in study.variants.items():
         own_levels = study.levels.get(name, {title: name})
-        for label, levels, configs in _expand_axes(words, own_words):
-            yield Variant(" ".join(filter(None, [name, label])), own_levels | levels, configs)
+        for variant in _expand_axes(words, own_words, name):
+            yield variant._replace(levels=own_levels | variant.levels)
 
 
-def _expand_axes(words: Sequence[str], own_words: Sequence[str] = ()) -> Iterator[Variant]:
-    """All combinations of the axes, each with the runs of all seeds. own_words: of a variant, which
-    may cross seeds with the others, as in study=variance. Raises `UserError` if these cross any."""
+def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
+    """All combinations of the axes, each with the runs of all seeds. own_words, name: of a variant
+    of a study, which may cross seeds, as study=variance does. Raises `UserError` if words do."""
     crossed = list(filter(is_seed, varied_keys(words)))
     if len(crossed) > 1:
         raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
-    all_words = [*own_words, *words]
-    axes = expand(all_words)
-    seeds = [axis for axis in axes if is_seed(key_of(axis[0]))]
-    choices = [axis for axis in axes if axis not in seeds]
-    compared_keys = set(varied_keys(all_words)) - {"data"}
-    for chosen in itertools.product(*choices):
-        compared = [word for word in chosen if key_of(word) in compared_keys]
-        configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seeds)]
+    axes = [(key_of(axis[0]), axis) for axis in expand([*own_words, *words])]
+    seed_axes = [axis for key, axis in axes if is_seed(key)]
+    other_axes = [axis for key, axis in axes if not is_seed(key)]
+    compared_keys = {key for key, axis in axes if len(axis) > 1 and key != "data"}
+    for chosen in itertools.product(*other_axes):
+        levels = {key_of(word): word for word in chosen if key_of(word) in compared_keys}
+        configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seed_axes)]
         try_to_build(configs[0])  # seeds alone make no other model
-        yield Variant(" ".join(compared), {key_of(word): word for word in compared}, configs)
+        label = " ".join(filter(None, [name, *levels.values()]))
+        yield Variant(label or default_label(to_dict(configs[0])), levels, configs)
 
 
-def _plan_jobs(planned: Iterable[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
+def _plan_jobs(planned: Sequence[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
     """Variants as `Sweep` has them, and their jobs. Raises `UserError` for duplicates."""
     variants = {}
-    jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    label_of: dict[str, str] = {}  # by all that acts in the first run of a variant
+    label_by_acting: dict[str, str] = {}  # by all that acts in the first run of a variant
     for variant in planned:
+        label = variant.label
         first = variant.configs[0]
-        label = variant.label or default_label(to_dict(first))
         # Variants may differ in what `settings` leaves out, such as seeds or files.
         acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
-        other = label_of.setdefault(acting, label)
+        other = label_by_acting.setdefault(acting, label)
         if other != label:
             raise UserError(f"'{other}' and '{label}' are the same run. Leave one of them out.")
         variants[label] = variant.levels if len(variant.levels) == 2 else {}
+    jobs: dict[str, Job] = {}  # by name, since a value may be given twice
+    for variant in planned:
         for config in variant.configs:
-            job = Job(config=config, label=label)
+            job = Job(config=config, label=variant.label)
             if jobs.setdefault(str(job), job).config != config:
                 raise UserError(f"Two data sets are called {config.data.title}. Use two sweeps.")
     return variants, list(jobs.values())

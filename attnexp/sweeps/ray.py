@@ -3,19 +3,18 @@
 import logging
 import os
 import signal
-from collections.abc import Sequence
 
 from attnexp.base.errors import require
 from attnexp.config.schema import ExecutorConfig
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Executor, Futures
-from attnexp.sweeps.plan import Job
+from attnexp.sweeps.plan import Jobs
 
 
 class RayTasks(Executor):
     """Executor with one Ray task for each run. Ray repeats once a task whose process is killed."""
 
-    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+    def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         super().__init__(config, jobs)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Nothing is reported to anybody.
         self.ray = require("ray", "executor=ray", "ray")
@@ -31,7 +30,7 @@ class RayTasks(Executor):
         )
         self.task = task(executors.train_job)
 
-    def submit(self, jobs: Sequence[Job]) -> Futures:
+    def submit(self, jobs: Jobs) -> Futures:
         """Start a task for each job."""
         return [self.task.remote(job, os.getcwd()).future() for job in jobs]
 

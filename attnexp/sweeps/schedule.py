@@ -1,13 +1,16 @@
-"""Execution of a sweep: loads finished runs, awaits those of another sweep, starts the others."""
+"""Execution of a sweep: finished runs are loaded, others started or awaited; and its answer."""
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from attnexp.analysis.answer import Answer, compare
+from attnexp.analysis.make_groups import make_groups
+from attnexp.analysis.rows import as_rows
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind, foreign_code, to_dict
@@ -18,7 +21,7 @@ from attnexp.runs.result import Run
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Executor, JobKilled, Outcome
 from attnexp.sweeps.folder import manifest_of, read_fingerprints
-from attnexp.sweeps.plan import Job, Sweep
+from attnexp.sweeps.plan import Job, Jobs, Sweep
 from attnexp.sweeps.ray import RayTasks
 from attnexp.sweeps.slurm import SlurmQueue
 
@@ -35,13 +38,12 @@ class SweepEntry:
     epochs_when_killed: int | None = None  # those done when its process was killed last
 
 
-Observer = Callable[[list[SweepEntry], str], None]
-"""It is called after every change with the entries and what is waited for."""
+Entries = list[SweepEntry]
+Running = dict[Future[Outcome], SweepEntry]
+Observer = Callable[[Entries, str], None]  # is called at every change; the text: what is awaited
 
 
-def scan(
-    sweep: Sweep, jobs: Sequence[Job] | None = None, *, any_code: bool = False
-) -> list[SweepEntry]:
+def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> Entries:
     """Identify runs and find those that have finished. jobs: those of the sweep that count, else
     all. any_code: where none has finished with the code of today, take the newest of other code."""
     entries = []
@@ -63,7 +65,7 @@ def scan(
     return entries
 
 
-def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence[Job]) -> Executor:
+def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
     """The executor for jobs, the missing ones of a plan: this process if there are none, or if they
     run one by one and the plan has no user code. Raises `UserError` if it is not here."""
     # Planning has imported user code into this process, where it may have changed torch: each run
@@ -81,11 +83,11 @@ def open_executor(config: ExecutorConfig, jobs: Sequence[Job], planned: Sequence
 
 def run_sweep(
     sweep: Sweep,
-    jobs: Sequence[Job] | None = None,
+    jobs: Jobs | None = None,
     *,
     any_code: bool = False,
     observe: Observer = lambda entries, status: None,
-) -> list[SweepEntry]:
+) -> Entries:
     """Run what has not finished; return the entries with their outcomes, in the order of the plan.
     jobs, any_code: as in `scan`."""
     entries = scan(sweep, jobs, any_code=any_code)
@@ -101,18 +103,18 @@ def run_sweep(
     return entries
 
 
-def _record(sweep: Sweep, entries: Sequence[SweepEntry], *, has_ended: bool) -> None:
+def _record(sweep: Sweep, entries: Entries, *, has_ended: bool) -> None:
     run_ids = [(entry.job, entry.path.name) for entry in entries]
     record_runs(sweep.directory, manifest_of(sweep, run_ids), has_ended=has_ended)
 
 
-def _run_entries(entries: list[SweepEntry], executor: Executor, observe: Observer) -> None:
+def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> None:
     """Load what has finished, and run the rest, first what no other sweep runs."""
     for entry in entries:
         if entry.finished_before:
             _load(entry)
     observe(entries, "")
-    running: dict[Future[Outcome], SweepEntry] = {}
+    running: Running = {}
     while any(entry.outcome is None for entry in entries):
         status = _start_runs(entries, running, executor)
         executor.wait(list(running))
@@ -127,12 +129,10 @@ def _load(entry: SweepEntry) -> None:
     entry.outcome = Run(path=entry.path, result=result, variant=entry.job.label)
 
 
-def _start_runs(
-    entries: Sequence[SweepEntry], running: dict[Future[Outcome], SweepEntry], executor: Executor
-) -> str:
+def _start_runs(entries: Entries, running: Running, executor: Executor) -> str:
     """Fill the free slots, load what other sweeps have done; return which runs are awaited."""
     num_free = executor.slots - len(running)
-    starting: list[SweepEntry] = []
+    starting: Entries = []
     awaited = []
     for entry in entries:
         if len(starting) == num_free:
@@ -183,3 +183,15 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
     if changed:
         return f"{changed} changed since the sweep began. Give the command again."
     return outcome
+
+
+def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
+    """The answer of these runs of a sweep; those that failed are missing."""
+    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
+    order = list(sweep.variants)
+    runs.sort(key=lambda run: order.index(run.variant))
+    rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
+    without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
+    manifest = manifest_of(sweep, without_ids)
+    groups = make_groups(rows, {"": manifest})
+    return compare(groups, sweep.metric)

@@ -1,41 +1,24 @@
 """Sweep that adds seeds until every variant is decided by an anytime-valid interval."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
-from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.endpoints import ENDPOINTS
-from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.metrics import ACCURACY
-from attnexp.analysis.rows import as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.config.schema import is_seed
+from attnexp.config.study import Words
 from attnexp.config.words import key_of
-from attnexp.runs.result import Run
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.executors import num_slots
-from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.plan import Sweep, plan, varied_keys
-from attnexp.sweeps.schedule import Observer, SweepEntry, run_sweep
+from attnexp.sweeps.schedule import Entries, Observer, answer_of_sweep, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
 
-def answer_of_sweep(sweep: Sweep, entries: Sequence[SweepEntry]) -> Answer:
-    """The answer of these runs of a sweep; those that failed are missing."""
-    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
-    order = list(sweep.variants)
-    runs.sort(key=lambda run: order.index(run.variant))
-    rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
-    without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
-    manifest = manifest_of(sweep, without_ids)
-    groups = make_groups(rows, {"": manifest})
-    return compare(groups, sweep.metric)
-
-
-def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Sweep:
+def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` may need. Raises `UserError` where nothing is compared."""
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
@@ -53,7 +36,7 @@ def plan_until_decided(words: Sequence[str], metric: MetricSpec = ACCURACY) -> S
 
 def run_until_decided(
     sweep: Sweep, *, any_code: bool = False, observe: Observer = lambda entries, status: None
-) -> list[SweepEntry]:
+) -> Entries:
     """Run the first seeds, then more, until all variants are decided or no seed is left; after each
     round the verdicts are printed. The baseline gets seeds while any variant is open, and a variant
     with a failed run gets no more. Later rounds have as many seeds as fit, at most as the first."""
@@ -64,9 +47,9 @@ def run_until_decided(
         fewest += 1
     num_seeds = fewest  # of the next round
     num_fitting = num_slots(sweep.executor, sweep.jobs) // len(sweep.variants)
-    entries: list[SweepEntry] = []
+    entries: Entries = []
 
-    def observe_all(of_this_round: list[SweepEntry], status: str) -> None:
+    def observe_all(of_this_round: Entries, status: str) -> None:
         observe(entries + of_this_round, status)
 
     while undecided and seeds:
@@ -85,7 +68,7 @@ def run_until_decided(
     return entries
 
 
-def _note_verdicts(sweep: Sweep, entries: Sequence[SweepEntry]) -> set[str]:
+def _note_verdicts(sweep: Sweep, entries: Entries) -> set[str]:
     """Print the verdicts at the protocol's first endpoint; return variants that are undecided."""
     protocol = sweep.jobs[0].config.train.protocol
     point, *_ = ENDPOINTS[protocol]

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -16,11 +15,12 @@ from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, on_one_line, require
+from attnexp.config.options import Tree
 from attnexp.config.schema import Device, ExecutorConfig
 from attnexp.runs.store import RUNS
 from attnexp.sweeps import executors
 from attnexp.sweeps.executors import Executor, Futures, JobKilled, Outcome
-from attnexp.sweeps.plan import Job
+from attnexp.sweeps.plan import Jobs
 
 SECONDS_BETWEEN_QUERIES = 12  # of the queue
 UNKNOWN = "UNKNOWN"  # state of a job that Slurm has forgotten, minutes after its end
@@ -29,11 +29,11 @@ UNKNOWN""".split()
 """States of jobs that come to nothing more."""
 
 
-def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job]) -> dict[str, Any]:
+def sbatch_options(config: ExecutorConfig, jobs: Jobs) -> Tree:
     """What is asked of `sbatch` for each run: the user's options win, null takes one away."""
     # Slurm refuses a job that asks for a GPU where it has none, so device=auto asks for none.
     wants_gpu = any(job.config.train.device is Device.cuda for job in jobs)
-    options: dict[str, Any] = {
+    options: Tree = {
         "time": 120,
         "cpus_per_task": executors.num_threads(jobs),
         "mem": "8GB",
@@ -50,7 +50,7 @@ def sbatch_options(config: ExecutorConfig, jobs: Sequence[Job]) -> dict[str, Any
 class SlurmQueue(Executor):
     """Executor with one queued job for each run; jobs that start together are one array."""
 
-    def __init__(self, config: ExecutorConfig, jobs: Sequence[Job]) -> None:
+    def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         super().__init__(config, jobs)
         submitit = require("submitit", "executor=slurm", "slurm")
         self.name = f"attnexp-{os.urandom(4).hex()}"  # cancels jobs that submitit does not know yet
@@ -67,7 +67,7 @@ class SlurmQueue(Executor):
         self.next_query = 0.0  # by the clock of `time.monotonic`
         self.has_failures = False
 
-    def submit(self, jobs: Sequence[Job]) -> Futures:
+    def submit(self, jobs: Jobs) -> Futures:
         """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
         submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
         try:

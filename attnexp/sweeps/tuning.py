@@ -7,20 +7,22 @@ are not judged, so neither the main sweep's seeds nor the test set choose anythi
 import itertools
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, is_seed
+from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
 from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Sweep, command_of, plan
-from attnexp.sweeps.schedule import SweepEntry
+from attnexp.sweeps.schedule import Entries
 
 Setting = tuple[str, ...]  # words of the grid, such as `train.lr=0.001`
+Choice = tuple[str, Setting]  # a variant of the main sweep, and what it is tried with
+NOT_TUNED = {"data", "data.path", "train"}  # keys of the data and the protocol
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,8 +32,8 @@ class Tuning:
     search: Sweep  # every variant at every setting of the grid, on held-out data
     main: Sweep  # every variant as it would be without a search
     settings: list[Setting]  # of the grid
-    labels: dict[tuple[str, Setting], str]  # of the search, by variant of `main` and setting
-    jobs: dict[tuple[str, Setting], list[Job]]  # of `main`, likewise
+    labels: dict[Choice, str]  # under which the search has this choice
+    jobs: dict[Choice, list[Job]]  # of the main sweep, should it be this choice
 
 
 def is_tuning(word: str) -> bool:
@@ -39,7 +41,7 @@ def is_tuning(word: str) -> bool:
     return word.startswith(("tune=", "tune."))
 
 
-def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
+def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and the main sweep. Raises `UserError` if any of the words is wrong."""
     run_words, grid_words, seed_words = _sort_words(words)
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
@@ -47,10 +49,11 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid_words, *held_out])
     settings = list(dict.fromkeys(itertools.product(*expand(grid_words))))
-    pairs = list(itertools.product(main.variants, settings))
-    if len(search.variants) != len(pairs):
+    choices = list(itertools.product(main.variants, settings))
+    keys = set(map(key_of, grid_words))
+    if keys & NOT_TUNED or any(map(is_seed, keys)) or len(search.variants) != len(choices):
         raise UserError("tune= takes settings other than the data, the protocol and seeds.")
-    labels = dict(zip(pairs, search.variants, strict=True))  # The last words vary fastest.
+    labels = dict(zip(choices, search.variants, strict=True))  # The last words vary fastest.
     jobs = {}
     for setting in settings:
         planned = plan([*run_words, *setting])
@@ -67,7 +70,7 @@ def plan_tuning(words: Sequence[str], metric: MetricSpec = ACCURACY) -> Tuning:
     return Tuning(search=search, main=main, settings=settings, labels=labels, jobs=jobs)
 
 
-def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+def _sort_words(words: Words) -> tuple[Words, Words, Words]:
     """Words of runs, of the grid, and of the search's seeds."""
     run_words = []
     grid_words = []
@@ -84,13 +87,17 @@ def _sort_words(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
     return run_words, grid_words, seed_words
 
 
-def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Sweep, list[str]]:
+def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
     """The main sweep, each variant at its best setting, which its label says; and a line on each
     setting tried. Best is the highest mean held-out accuracy, of the last epoch or, where the sweep
     chooses epochs, of the best one; the first of equals. Raises `RunFailed` where all runs fail."""
     main = tuning.main
     is_last = main.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, is_last=is_last)
+    lines = []
+    for search_label, mean in means.items():
+        outcome = "a run failed" if mean == -math.inf else f"held-out accuracy {mean:.2f} %"
+        lines.append(f"{search_label}: {outcome}")
     variants = {}
     jobs = []
     for variant, levels in main.variants.items():
@@ -101,14 +108,10 @@ def choose_settings(tuning: Tuning, entries: Sequence[SweepEntry]) -> tuple[Swee
         variants[label] = levels
         jobs += [replace(job, label=label) for job in tuning.jobs[variant, best]]
     jobs.sort(key=lambda job: job.config.seed)
-    lines = []
-    for search_label, mean in means.items():
-        outcome = "a run failed" if mean == -math.inf else f"held-out accuracy {mean:.2f} %"
-        lines.append(f"{search_label}: {outcome}")
     return replace(main, variants=variants, jobs=jobs), lines
 
 
-def _held_out_accuracies(entries: Iterable[SweepEntry], *, is_last: bool) -> dict[str, float]:
+def _held_out_accuracies(entries: Entries, *, is_last: bool) -> dict[str, float]:
     """Mean accuracy in % by label, of the last epoch or each run's best; -inf where one failed."""
     accuracies = defaultdict[str, list[float]](list)
     for entry in entries:

@@ -16,6 +16,7 @@ from torch import nn
 
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
+from attnexp.base.files import writing
 from attnexp.config.schema import PIECES, Protocol, RunConfig, flatten, to_dict
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
@@ -53,8 +54,9 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
         processor = device.prepare(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
+        place = store.run_dir(config.out, identity.run_id)
         # Wait a second: whoever asks `store.is_locked` holds the lock for a moment.
-        with store.lock(store.run_dir(config.out, identity.run_id), wait=1):
+        with store.lock(place, wait=1), writing(place):
             folder, change = store.choose_folder(config.out, identity.run_id)
             if store.has_finished(folder) and not again:
                 progress.note("This run has finished before. To do it once more: --again.")

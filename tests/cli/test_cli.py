@@ -63,11 +63,12 @@ OF_A_RUN = [
 
 @pytest.mark.parametrize("words", OF_A_RUN)
 def test_a_run_has_three_names(here: Command, tmp_path: Path, template: Run, words: str) -> None:
-    """Its id, its folder, and a folder that holds no other."""
+    """Its id, its folder, and a folder that holds no other, however it is called."""
     path = template.path
     (tmp_path / "outputs").symlink_to(path.parents[1])
+    (tmp_path / "out(1),a").symlink_to("outputs")
     printed = set()
-    for name in (path.name, str(path), "outputs/"):
+    for name in (path.name, str(path), "out(1),a/"):
         done = here(*words.replace("RUN", name).split())
         assert done.returncode == 0, done.stderr
         printed.add(done.stdout.partition("\nNext:")[0])
@@ -102,7 +103,7 @@ WRONG = {
     "sweep data=contrast --until decided": "--until decided compares variants",
     "sweep study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
     "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
-    "sweep study=blog tune=data=trec,cr": "tune= takes settings other than the data",
+    "sweep study=blog tune=data=trec": "tune= takes settings other than the data",
     "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",
     "sweep name=a/b": "a sweep's name has letters",
     "sweep data=imdb,files data.path=a/r.csv": "Two data sets are called r.csv",
@@ -113,7 +114,7 @@ WRONG = {
     "report STUDY --table across": "No two variants, data sets",
     "report STUDY --baseline none": "no variant none. There are no_pe, pe.",
     "report STUDY --metric loss": "smallest difference of loss that matters",
-    "report STUDY --show forest": "need a file to write: --figure FILE",
+    "report STUDY --html a.html --show forest": "need a file to write: --figure FILE",
     "report STUDY --figure a.svg --show positions": "Give one with --run RUN_DIR",
     "report STUDY --html nowhere/a.html": "file or directory: 'nowhere/a.html'",
     "judge nowhere.csv": "Error: [Errno 2] No such file or directory: 'nowhere.csv'",
@@ -121,7 +122,6 @@ WRONG = {
     "runs .": "There is no run",
     "claims C99": "C99",
 }
-"""A wrong input of each kind."""
 
 
 @pytest.mark.parametrize("words", WRONG)

@@ -61,7 +61,6 @@ def test_predictions_without_an_array_name_the_file_and_the_array(tmp_path: Path
 
 
 def acting(settings: dict[str, Any], data: str = "imdb") -> dict[str, Any]:
-    """The settings of a plan whose two variants have these, on one data set."""
     return {"settings": {name: {data: settings} for name in "ab"}}
 
 
@@ -72,7 +71,6 @@ OTHER_PLANS: list[dict[str, Any]] = [
     acting(ONE_EPOCH | {"train.epochs": 2}),
     acting({"train.epochs": 1}),
     acting(ONE_EPOCH, data="trec"),
-    {"seed_kind": "seeds.init"},
     {"variants": {"b": {}, "a": {}}},
     {"variants": {"a": {}, "b": {}, "c": {}}},
     {"metric": "macro_f1"},
@@ -122,9 +120,10 @@ def test_sweeps_under_way_lose_nothing_that_has_not_finished(tmp_path: Path) -> 
 def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
     write(tmp_path, "1-x")
     manifest.record_runs(tmp_path / "one", study_of(("a", 0, "1-x"), ("twin", 0, "1-x")))
-    manifest.record_runs(tmp_path / "two", study_of(("b", 0, "1-x")))
+    manifest.record_runs(tmp_path / "early", replace(study_of(("b", 0, "1-x")), sequential=True))
     assert [run.variant for run in find.load_runs(tmp_path / "one")] == ["a", "twin"]
-    assert [run.variant for run in find.load_runs(tmp_path / "two")] == ["b"]
+    assert [run.variant for run in find.load_runs(tmp_path / "early")] == ["b"]
+    assert [run.sequential for run in find.load_runs(tmp_path)] == [True]
     write_file(tmp_path / "damaged" / manifest.FILE, "{")  # It is not in the folder out.
     write(tmp_path / "out", "2-x")
     assert len(find.load_runs(tmp_path / "out", pytest.fail)) == 1
@@ -150,7 +149,6 @@ def test_an_id_holds_every_file_that_computes() -> None:
 
 
 def id_of(*words: str, fingerprint: str = "") -> str:
-    """The part of an id that stands for the settings."""
     return identity.identify(compose(words), fingerprint).settings
 
 

@@ -51,6 +51,8 @@ def test_a_name_holds_one_plan(tmp_path: Path) -> None:
     assert {entry.seed for entry in study.runs} == set("01234")
     with pytest.raises(UserError, match=r"mine holds another plan \(.*train\.lr=1\)"):
         assign_folder(small(tmp_path, *words, "seed=3,4", "train.lr=1"))
+    with pytest.raises(UserError, match=r"the kind of seeds: seed, here seeds\.init"):
+        assign_folder(small(tmp_path, *words, "seeds.init=5"))
 
 
 KINDS = {

@@ -16,9 +16,9 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
     assert [job.config.seed for job in planned.jobs[::2]] == [*range(10)]
     positions = {job.label: job.config.position.name for job in planned.jobs}
     assert positions == {"no_pe": "none", "pe": "sinusoidal"}
-    f1 = MetricSpec(name="macro_f1", margin=0.02)
+    f1 = MetricSpec(name="macro_f1", margin=0.0212345)
     command = plan(["study=blog", "seed=0,1"], f1).command
-    assert command == "attnexp sweep study=blog seed=0,1 --metric=macro_f1 --margin=2"
+    assert command == "attnexp sweep study=blog seed=0,1 --metric=macro_f1 --margin=2.12345"
 
 
 def test_axes_multiply_and_name_the_variants() -> None:
