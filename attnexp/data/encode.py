@@ -67,10 +67,10 @@ def load_once(config: DataConfig, resample: int | None = None) -> Dataset:
 def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     """The data set that a config asks for. resample: seed that draws train and test anew; the
     fingerprint stays as it is, and words that only the old test split had stay unknown."""
-    corpus = rank_words(read_tokenized(config))
+    corpus = read_tokenized(config).by_rank()
     fingerprint = compute_fingerprint(corpus)
     if resample is not None:
-        corpus = rank_words(corpus.redraw(resample))
+        corpus = corpus.redraw(resample).by_rank()
         drawn = f"{corpus.source} as seeds.resample={resample} draws it"
         replace(corpus, source=drawn).check_classes()
     ids = text.to_ids(corpus.rows.numbers, config)
@@ -135,13 +135,12 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     return test if limit is None else _limit(test, limit, "test")
 
 
-# Tokenized, with train and test as they were read or drawn.
 @dataclass(frozen=True, kw_only=True)
 class TokenizedCorpus(Corpus):
-    """Corpus whose rows have two more columns: numbers, an array of a text's words, each the place
-    in `words` from 1; and same, a number that texts of the same tokens share."""
+    """Corpus whose rows have two more columns: numbers, an array of a text's words, each as its
+    place in `words` from 1, or 0 for none; and same, one number for texts of the same tokens."""
 
-    words: list[str]  # in the order of their first appearance; by rank after `rank_words`
+    words: list[str]  # in the order of their first appearance, or by rank as from `by_rank`
 
     def renumber(self, order: "NDArray[np.integer]") -> Self:
         """The corpus with the words of these numbers numbered from 1 in this order, others 0."""
@@ -150,6 +149,16 @@ class TokenizedCorpus(Corpus):
         rows = self.rows.assign(numbers=[new_numbers[old] for old in self.rows.numbers])
         words = [self.words[old - 1] for old in order]
         return replace(self, rows=rows, words=words)
+
+    def by_rank(self) -> Self:
+        """The corpus with words numbered by their rank in train, most frequent first; 0 if train
+        lacks them. Of equally frequent words the lower number comes first, as in Keras."""
+        rows = self.rows
+        in_train = np.concatenate(list(rows.numbers[rows.split == "train"]))
+        counts = np.bincount(in_train, minlength=1)  # by number of the word
+        counts[0] = 0  # The unknown word has no rank.
+        by_frequency = np.argsort(-counts, kind="stable")
+        return self.renumber(by_frequency[: np.count_nonzero(counts)])
 
     def add_test(self, share: float) -> Self:
         """The corpus with a share of train drawn as test, and words numbered as they now appear."""
@@ -169,11 +178,11 @@ class TokenizedCorpus(Corpus):
         shares = is_test.groupby(rows.label).mean().to_dict()
         return self.draw_test(rows.drop_duplicates("same"), shares, seed)
 
-    def draw_test(self, shuffled: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
+    def draw_test(self, candidates: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
         """The corpus with train and test drawn anew, the same for one seed. Texts of the same
         tokens are drawn as one group, of its first text's label. Test gets of each class as nearly
-        its share of rows as such groups allow, and never all. shuffled: rows of train and test,
-        each group at least once; groups are drawn in the random order of these."""
+        its share of rows as such groups allow, and never all. candidates: rows of train and test,
+        at least one of each group; shuffled by the seed, they give the order of the draws."""
         is_val = self.rows.split == "val"
         groups = self.rows[~is_val].groupby("same")
         label_of_group = groups.label.first()
@@ -181,13 +190,13 @@ class TokenizedCorpus(Corpus):
         random = np.random.default_rng(seed)
         drawn: list[int] = []
         for label in np.unique(label_of_group):
-            of_label = shuffled.same[shuffled.label == label]
+            of_label = candidates.same[candidates.label == label]
             order = pd.unique(random.permutation(of_label))
-            order = order[label_of_group[order] == label]
-            num_up_to = np.cumsum([0, *rows_in_group[order]])
+            groups_of_label = order[label_of_group[order] == label]
+            num_up_to = np.cumsum([0, *rows_in_group[groups_of_label]])
             wanted = shares[label] * num_up_to[-1]
             distances = np.abs(num_up_to[:-1] - wanted)
-            drawn.extend(order[: distances.argmin()])
+            drawn.extend(groups_of_label[: distances.argmin()])
         split = np.where(self.rows.same.isin(drawn), "test", "train")
         split[is_val] = "val"
         rows = self.rows.assign(split=split)
@@ -208,18 +217,6 @@ def read_tokenized(config: DataConfig) -> TokenizedCorpus:
         tokenized = tokenized.add_test(config.test_share)
     tokenized.check_classes()
     return tokenized
-
-
-# Ranked by frequency in train, told apart by content, and checked.
-def rank_words(corpus: TokenizedCorpus) -> TokenizedCorpus:
-    """The corpus with its words numbered by their rank in train, most frequent first; words that
-    train lacks are 0. Of equally frequent words the lower number comes first, as in Keras."""
-    rows = corpus.rows
-    in_train = np.concatenate(list(rows.numbers[rows.split == "train"]))
-    counts = np.bincount(in_train, minlength=1)  # by number of the word
-    counts[0] = 0  # The unknown word has no rank.
-    by_frequency = np.argsort(-counts, kind="stable")
-    return corpus.renumber(by_frequency[: np.count_nonzero(counts)])
 
 
 def compute_fingerprint(corpus: TokenizedCorpus) -> str:

@@ -199,25 +199,25 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 
 def _list_folder(path: Path, data: DataConfig) -> Files:
-    """Files by each name that a user may give a split. A table has its path, stem without shard and
-    folder: new/train-0-of-2.csv, train and new. Texts such as train/pos/1.txt are in train."""
+    """Files by every name that a user may give a split: new/train-0-of-2.csv by that path, by train
+    and by new; train/pos/1.txt by train. A single table is train, unless texts have this name."""
     files = [*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")]  # none hidden, no __MACOSX
     tables: dict[str, Path] = {}
     for file in sorted(files):
         if TABLE.fullmatch(file.name):
             tables[file.relative_to(path).as_posix()] = file
-    if len(tables) == 1 and not data.test_split:
-        return {data.train_split: tables}
     splits: Files = defaultdict(dict)
+    for folder in [*path.glob("*"), *path.glob("aclImdb/*")]:
+        if any(folder.glob("*/*.txt")):
+            name = folder.relative_to(path).as_posix()
+            splits[folder.name][f"{name}/*/*.txt"] = folder
+    if len(tables) == 1 and not data.test_split and data.train_split not in splits:
+        return {data.train_split: tables}
     for name, file in tables.items():
         *folders, _ = name.split("/")
         stem = SHARD.sub("", file.name).split(".")[0]
         for split in (name, stem, *folders):
             splits[split][name] = file
-    for folder in [*path.glob("*"), *path.glob("aclImdb/*")]:
-        if any(folder.glob("*/*.txt")):
-            name = folder.relative_to(path).as_posix()
-            splits[folder.name][f"{name}/*/*.txt"] = folder
     return splits
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -55,8 +56,8 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
                 rows[row] = vector
                 in_file[row] = True
         if not (in_file.any() & rows.isfinite().all()):
-            raise ValueError(f"no finite numbers for any of {', '.join(words[:3])}, ...")
-    except (OSError, EOFError, ValueError, RuntimeError) as error:
+            raise ValueError(f"no word is {', '.join(words[:3])}, ..., or a number is not finite")
+    except (OSError, EOFError, zlib.error, ValueError, RuntimeError) as error:
         raise UserError(
             f"model.vectors={path} cannot be used: {error}. Give word vectors as text (GloVe, or "
             f"fastText's .vec; also as .gz) of model.d_model={d_model} numbers each, for words of "

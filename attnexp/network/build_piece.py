@@ -22,8 +22,8 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
     settings. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    shared = {f.name for f in fields(piece.base_spec)}  # settings of every piece in its place
-    settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in shared}
+    of_place = {f.name for f in fields(piece.base_spec)}  # as `freeze`: the classifier reads them
+    settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in of_place}
     for name, value in settings.items():
         if isinstance(value, pieces.Piece):  # A piece within it is given as a function.
             settings[name] = partial(build_piece, value, seed=seed)
@@ -38,8 +38,8 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
 
 
 def _build_users(kind: str, surroundings: Args, settings: Tree, seed: int) -> Any:
-    """A user's piece. Its constructor draws weights by the piece's own seed (ours get theirs by
-    `init_weights`), and whenever it is called it is given copies of ids, masks and positions."""
+    """A user's piece. The weights that its constructor draws depend on the seed and its own name
+    alone. Whenever it is called, it is given copies of ids, masks and positions."""
     own_seed = named_seed(seed, kind)
     with guard([kind]), kept_streams():
         torch.manual_seed(own_seed)
@@ -47,7 +47,7 @@ def _build_users(kind: str, surroundings: Args, settings: Tree, seed: int) -> An
         module = pieces.load(kind)(*surroundings, **settings)
         if torch.initial_seed() != own_seed:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
-    if not isinstance(module, nn.Module):  # A mask's positions are made for it alone.
+    if not isinstance(module, nn.Module):  # A mask has no weights, and shares no inputs.
         return module
     for name, value in module.named_parameters():
         if value.dtype not in (torch.float32, torch.float64):

@@ -69,7 +69,7 @@ def _describe_problem(logits: Tensor, again: Tensor, alone: list[Tensor], num_cl
         expected = (num_texts,) if num_classes == 2 else (num_texts, num_classes)
         if output.shape != expected:
             return f"returned {tuple(output.shape)}, wanted {expected}"
-        num_texts = 1  # of all that follow
+        num_texts = 1  # Each of the others is of one text.
     if not logits.isfinite().all():
         return "returned logits that are not finite"
     if differ(again, logits):
@@ -121,8 +121,8 @@ def _check_type(piece: Any, output: Any, dtype: torch.dtype) -> None:
 
 
 def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> None:
-    """Raise `UserError` where a piece, or one layer of a piece, has returned another type than its
-    seam asks for, or a wrong shape that torch might accept. A forward hook, once it has `piece`."""
+    """Forward hook of a piece, or of each of its layers, once `partial` has bound `piece`. Raises
+    `UserError` for a type other than its seam's, or a wrong shape that torch might accept."""
     _check_type(piece, output, torch.float32)
     shape = tuple(output.shape)
     has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.

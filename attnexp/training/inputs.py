@@ -40,27 +40,27 @@ def read_inputs(config: RunConfig) -> Inputs:
 
 
 @functools.lru_cache(maxsize=3)  # The runs of a sweep mostly share train, val and test.
-def on_device(encoded: encode.Encoded, processor: torch.device) -> Examples:
+def on_device(encoded: encode.Encoded, device: torch.device) -> Examples:
     """A whole split on a device: 25,000 texts of 80 ids are 8 MB."""
     ids = torch.from_numpy(encoded.ids)
     labels = torch.from_numpy(encoded.labels)
-    return Examples(ids.to(processor), labels.to(processor, torch.float32))
+    return Examples(ids.to(device), labels.to(device, torch.float32))
 
 
-def make_splits(config: RunConfig, dataset: encode.Dataset, processor: torch.device) -> Splits:
+def make_splits(config: RunConfig, dataset: encode.Dataset, device: torch.device) -> Splits:
     """The splits of a run on its device. Under `protocol: blog` the test set validates; under
     `holdout` the validation split that the data set is asked for, or else a part of train."""
-    train = on_device(dataset.train, processor)
-    test = on_device(dataset.test, processor)
+    train = on_device(dataset.train, device)
+    test = on_device(dataset.test, device)
     if config.train.protocol is Protocol.blog:
         return Splits(train, val=test, test=test)
     if dataset.val is not None:
-        return Splits(train, on_device(dataset.val, processor), test)
+        return Splits(train, on_device(dataset.val, device), test)
     num_val = round(len(train) * config.train.holdout)
     num_val = min(max(1, num_val), len(train) - 1)  # Each part has a text at least.
     seed = named_seed(config.seed_of("split"), "split")
     generator = torch.Generator().manual_seed(seed)
-    rows = torch.randperm(len(train), generator=generator).to(processor)
+    rows = torch.randperm(len(train), generator=generator).to(device)
     val_rows, train_rows = rows.tensor_split([num_val])
     return Splits(train[train_rows], train[val_rows], test)
 

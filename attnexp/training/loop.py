@@ -166,8 +166,8 @@ def predict(model: nn.Module, examples: Examples, precision: Precision) -> NDArr
 
 
 def batch_size_of(model: nn.Module, examples: Examples) -> int:
-    """Number of texts in a batch of evaluation: their attention maps fit 1 GB and, on the CPU, its
-    cache. There `pool_words` takes more texts, since it keeps the maps of one head at a time."""
+    """Number of texts in a batch of evaluation: one set of their attention maps fits 1 GB and, on
+    the CPU, its cache. There `pool_words` takes more, since it keeps maps of one head at a time."""
     largest = 1024
     if examples.ids.device.type == "cpu":
         largest = 64 if getattr(model, "fast_path", None) is FastPath.words else 32

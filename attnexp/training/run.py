@@ -97,7 +97,7 @@ def _train(
             test_logits = history.predicted[predictions.FINAL].numpy()
         if config.user_code:
             _check_trained(model, config, inputs, splits.test)
-            history.read_files |= reads.read_files(log.folder.parent)
+            history.read_files |= reads.read_files(left_out=log.folder.parent)
             provenance["commit_of_user"] = device.commit_of(Path.cwd())
     _write_files(model, inputs, splits, history, log.folder)
     return RunResult(
@@ -129,21 +129,21 @@ def _check_trained(model: nn.Module, config: RunConfig, inputs: Inputs, test: Ex
 
 
 def _note_named_files(config: RunConfig) -> None:
-    """Note the files that settings of pieces name, since Python sees none that C or Rust opens."""
+    """Note files that settings of pieces name, but not word vectors: the fingerprint has those."""
     for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
-            reads.count_file(value)
+            reads.count_file(value)  # C or Rust may open it, which Python does not see.
 
 
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     num_classes = len(inputs.dataset.classes)
-    # Dropout draws on where building leaves torch's stream. For it to be the same for any data, the
-    # stream is moved by a model of `data.vocab_size` words, which is built and not used.
     torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
     with torch.random.fork_rng(devices=[]):
         model = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
+    # Thrown away: it moves torch's stream, from which dropout draws, as far as a model of
+    # `data.vocab_size` words does, so that it is the same for any data.
     build_model(config, num_classes)
     vectors = inputs.vectors
     if vectors is not None:
@@ -160,6 +160,7 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: Run
     shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     history = resume(state, log)
+    checkpoint = str(state)
     try:
         while len(history.epochs) < options.epochs:
             # A run may have stopped between the checkpoint of an epoch and its measurement.
@@ -168,8 +169,9 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: Run
                 seed_beside_torch(named_seed(seed, f"user's code, epoch {state.epoch.number}"))
                 loop.train_epoch(state, splits.train, options)
                 if config.user_code:
-                    history.read_files |= reads.read_files(log.folder.parent)
+                    history.read_files |= reads.read_files(left_out=log.folder.parent)
                 save_checkpoint(state, history, log)
+                checkpoint = str(state)
             row, logits = loop.measure_epoch(model, state.epoch, splits.train, splits.val, options)
             history.add(row, logits, splits.val.truth, model)
             log.note_epoch(history.epochs)
@@ -177,7 +179,7 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: Run
             if options.patience and num_since_best >= options.patience:
                 break
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the same command goes on from {state}.") from None
+        raise KeyboardInterrupt(f"the same command goes on from {checkpoint}.") from None
     return history
 
 

@@ -124,8 +124,8 @@ def resume(state: State, log: RunLog) -> History:
         return History()
     with reading(file, "Delete it to start over."):
         saved = torch.load(file, weights_only=True, map_location="cpu")
-    history = History(**saved["history"])
-    history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
+        history = History(**saved["history"])
+        history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
     change = reads.change_since(history.read_files)
     if change:
         log.note(f"{change} since this run was stopped. Starts over.")

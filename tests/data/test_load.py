@@ -32,7 +32,7 @@ def write_imdb(home: Path) -> None:
         file = write_file(home / f"hub/plain_text/{split}-00000-of-00001.parquet", "")
         frame(rows).to_parquet(file)
     write_file(folder / "train/unsup/1_0.txt", "?")
-    write_file(folder / "README", "no review")
+    write_file(folder / "notes.json", '{"a": 1}')
 
 
 @pytest.mark.parametrize(

@@ -178,8 +178,7 @@ READ: dict[str, Any] = {
 @pytest.mark.parametrize("case", READ)
 def test_what_programs_write_is_read_as_it_was(tmp_path: Path, case: str) -> None:
     content, settings, expected = READ[case]
-    path = write_file(tmp_path / "a.csv", content)
-    config = on_disk(path, **settings)
+    config = on_disk(write_file(tmp_path / "a.csv", content), **settings)
     assert config.title == "a.csv"
     rows = rows_of(config)
     texts = [text for text, _ in rows["train"] + rows["test"]]

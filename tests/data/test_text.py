@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from attnexp.base.errors import UserError
 from attnexp.config.schema import DataConfig, Side
 from attnexp.data import text as t
-from attnexp.data.encode import TokenizedCorpus, rank_words
+from attnexp.data.encode import TokenizedCorpus
 from attnexp.data.vectors import load_vectors
 
 
@@ -65,7 +65,7 @@ def test_ranks_agree_with_a_counter(train: list[list[str]], test: list[list[str]
     splits = ["train"] * len(train) + ["test"] * len(test)
     rows = pd.DataFrame({"split": splits, "numbers": numbered})
     corpus = TokenizedCorpus(rows=rows, words=words, written=(), classes=(), source="", files={})
-    ranked = rank_words(corpus)
+    ranked = corpus.by_rank()
     again = t.rank_with(ranked.words, texts, str.split)
     assert ranked.words == expected_words
     for text, ranks, same_ranks in zip(train + test, ranked.rows.numbers, again, strict=True):
@@ -119,14 +119,15 @@ def test_rows_follow_the_vocabulary_and_missing_words_are_zeros(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"gut 1 2 3\n", "no finite numbers for any of good, unheard, the"),
-        (b"good 1 2 nan\n", "no finite numbers"),
-        (b"good 1 2\n", "set model.d_model=2, as wide as its vectors"),
+        (gzip.compress(b"gut 1 2 3\n"), "no word is good, unheard, the, ..., or a number"),
+        (gzip.compress(b"the 1 2 3\ngood 1 2 nan\n"), "or a number is not finite"),
+        (gzip.compress(b"good 1 2\n"), "set model.d_model=2, as wide as its vectors"),
+        (gzip.compress(GLOVE)[:10] + 9 * b"\xff", "Error -3"),
         (None, "No such file"),
     ],
 )
 def test_wrong_vectors_are_refused(tmp_path: Path, content: bytes | None, message: str) -> None:
-    file = tmp_path / "glove.txt"
+    file = tmp_path / "vec.gz"
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UserError, match=f"model.vectors={file} cannot be used: .*{message}"):

@@ -75,8 +75,7 @@ def test_a_loss_that_is_not_finite_is_named_by_epoch_and_step(late: int) -> None
             return right(ids)
         return right(ids) + torch.sqrt(0 * stub.weight) if late else right(ids) * math.inf
 
-    message = rf"epoch 2, by step {3 + late}\. A smaller train.lr \(now 0.2"
-    with pytest.raises(RunFailed, match=message):
+    with pytest.raises(RunFailed, match=rf"epoch 2, by step {3 + late}\. A smaller .* \(now 0.2"):
         fit_stub(answer, epochs=3, batch_size=1, lr=0.25)
 
 
@@ -108,8 +107,7 @@ def test_training_is_torch_written_out(schedule: str, shares: list[float]) -> No
     list(fit(ours, data, config))
     optimizer = torch.optim.AdamW(theirs.parameters(), lr=0.1, weight_decay=0.2, eps=1e-7)
     order = shuffle()
-    batches = [*torch.randperm(11, generator=order).split(4)]
-    batches += torch.randperm(11, generator=order).split(4)
+    batches = [rows for _ in range(2) for rows in torch.randperm(11, generator=order).split(4)]
     for share, rows in zip([0.5, 1.0, *shares], batches, strict=True):
         optimizer.param_groups[0]["lr"] = 0.1 * share
         optimizer.zero_grad()
@@ -184,7 +182,6 @@ def test_the_fast_path_trains_like_the_reference(words: str, path: str, monkeypa
     losses = []
     for model in (reference, fast):
         torch.manual_seed(0)
-        rows = fit(model, data, config.train)
-        losses.append([(row.train_loss, row.val_loss) for row in rows])
+        losses.append([(row.train_loss, row.val_loss) for row in fit(model, data, config.train)])
     np.testing.assert_allclose(losses[1], losses[0], rtol=0, atol=2e-6)
     torch.testing.assert_close(fast.state_dict(), reference.state_dict(), rtol=1e-4, atol=2e-6)

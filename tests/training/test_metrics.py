@@ -32,8 +32,7 @@ def test_every_figure_is_scikit_learns(num_classes: int) -> None:
     truth = np.eye(num_classes)[labels]
     brier = np.square(probability - truth).sum(axis=1).mean()
     assert found.brier == pytest.approx(brier / 2 if is_binary else brier)
-    f1 = metrics.f1_score(labels, predicted, average="macro")
-    assert found.macro_f1 == pytest.approx(f1)
+    assert found.macro_f1 == pytest.approx(metrics.f1_score(labels, predicted, average="macro"))
 
 
 @pytest.mark.parametrize("low", range(8, 15))
@@ -67,8 +66,7 @@ def test_it_is_the_usual_pipeline_on_the_same_words(num_classes: int) -> None:
     train = drawn_texts(seed=0)
     labels = train.sum(axis=1) % num_classes
     vectoriser = TfidfVectorizer(analyzer=lambda ids: ids[ids > 1])  # no padding and no start
-    regression = LogisticRegression(max_iter=10_000)
-    pipeline = make_pipeline(vectoriser, regression).fit(train, labels)
+    pipeline = make_pipeline(vectoriser, LogisticRegression(max_iter=10_000)).fit(train, labels)
     model = TfidfModel(VOCAB, num_classes).requires_grad_(False)
     model.fit(torch.from_numpy(train), torch.from_numpy(labels))
     for ids in (train, drawn_texts(seed=1)):

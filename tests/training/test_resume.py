@@ -23,12 +23,13 @@ from attnexp.training.run import train_run
 EVERYTHING = """position=sinusoidal train=holdout train.measure_train=true train.warmup=3
 train.schedule=cosine train.clip=0.5 model.dropout=0.3""".split()
 STOPS = [
-    ("train_epoch", 0, "the start"),
-    ("measure_epoch", 0, "the end of epoch 1"),
-    ("measure_epoch", 0, "the end of epoch 1"),
-    ("measure_epoch", 1, "the end of epoch 2"),
-    ("train_epoch", 0, "the end of epoch 2"),
-    ("measure_epoch", 1, "the end of epoch 3"),
+    (loop, "train_epoch", 0, "the start"),
+    (torch, "save", 0, "the start"),
+    (loop, "measure_epoch", 0, "the end of epoch 1"),
+    (loop, "measure_epoch", 0, "the end of epoch 1"),
+    (loop, "measure_epoch", 1, "the end of epoch 2"),
+    (loop, "train_epoch", 0, "the end of epoch 2"),
+    (loop, "measure_epoch", 1, "the end of epoch 3"),
 ]
 """What is interrupted, after how many calls of it, and from where the run goes on."""
 
@@ -44,16 +45,20 @@ def test_a_stopped_run_ends_the_same(optimizer: str, tmp_path: Path, monkeypatch
     words = [*EVERYTHING, f"train.optimizer={optimizer}"]
     undisturbed = outcome(*train_run(config_in(tmp_path / "undisturbed", *words)))
     config = config_in(tmp_path / "stopped", *words)
-    for name, num_calls, moment in STOPS:
+    for module, name, num_calls, moment in STOPS:
         calls = [*[DEFAULT] * num_calls, KeyboardInterrupt]
         with monkeypatch.context() as patch:
-            patch.setattr(loop, name, Mock(wraps=getattr(loop, name), side_effect=calls))
+            patch.setattr(module, name, Mock(wraps=getattr(module, name), side_effect=calls))
             with pytest.raises(KeyboardInterrupt, match=f"goes on from {moment}"):
                 train_run(config)
         torch.rand(7)  # what happens in between must not matter
         assert [*list_runs(tmp_path / "stopped")["state"]] == ["stopped"]
 
     (folder,) = (tmp_path / "stopped" / store.RUNS).glob("[!.]*")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "load", Mock(return_value={"history": {"another": "field"}}))
+        with pytest.raises(UserError, match="Delete it to start over"):
+            train_run(config)
     (folder / f".{store.CHECKPOINT}.1234").write_bytes(b"half")  # what a killed process may leave
     (folder / ".config.json.swp").write_bytes(b"of an editor")
     path, result = train_run(config)

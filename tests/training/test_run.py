@@ -70,8 +70,7 @@ def check_predictions(run: Run, endpoint: str) -> None:
         assert (measured.loss, measured.accuracy) == (row.val_loss, row.val_accuracy)
     for row in result.epochs:
         packed = zlib.decompress(arrays[f"correct.{row.epoch}"].tobytes())
-        is_right = predictions.unpack_bits(packed, result.data["n_val"])
-        assert is_right.mean() == row.val_accuracy
+        assert predictions.unpack_bits(packed, result.data["n_val"]).mean() == row.val_accuracy
     assert measure(*predictions.at_endpoint(run, endpoint)) == result.test
     assert measure_again(run.path).metrics == result.test
 
@@ -201,9 +200,8 @@ def test_other_texts_are_evaluated(finished: Run, tmp_path: Path, labels: list[s
     pd.DataFrame({"text": "a fine dish", "label": labels}).to_csv(file)
     again = measure_again(finished.path, [f"data.path={file}", "data.text=text"])
     assert again.run.result.test == finished.result.test
-    metrics = again.metrics
-    assert metrics.n == len(labels)
-    assert len(list_errors(again)) == round(metrics.n * (1 - metrics.accuracy))
+    assert again.metrics.n == len(labels)
+    assert len(list_errors(again)) == round(len(labels) * (1 - again.metrics.accuracy))
     with pytest.raises(UserError, match="evaluate takes only"):
         measure_again(finished.path, ["model.heads=2"])
 

@@ -16,6 +16,7 @@ from attnexp.config.schema import RunConfig
 from attnexp.data.encode import load_once
 from attnexp.inspect.evaluate import measure_again
 from attnexp.network.build import build_model
+from attnexp.network.cost import cost_of
 from attnexp.runs import find, store
 from attnexp.training import loop
 from attnexp.training.run import train_run
@@ -36,7 +37,7 @@ class Scaled(JoinedPosition):
         return x + self.scale * positions.mul_(2)[:, None]
 class Late(Scaled):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x * float(pathlib.Path("late.txt").read_text())
+        return x * x.new_tensor(float(pathlib.Path("late.txt").read_text())).item()
 class Counted(Scaled):
     steps = 0
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -114,6 +115,7 @@ def test_a_changed_file_makes_a_new_run(name: str, own: Make, capsys: Capture) -
         connection.execute("create table t as select 0.1 as rate")
     piece = "Late" if name == "late.txt" else f"Scaled position.table={name}"
     config = own(*f"position=own:{piece}".split())
+    assert cost_of(build_model(config), num_tokens=6)["flops_per_example"] > 0
     path, result = train_run(config)
     assert train_run(config) == (path, result)
     file = Path(name)
