@@ -104,7 +104,8 @@ def describe_study(
     shared: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row, run in zip(rows, runs, strict=True):
         entry = {"variant": row.label, "data": row.setup.facts, "config": row.setup.config}
-        entry |= {"code": row.setup.code, "parameters": run.result.parameters}
+        entry |= {"code": row.setup.code, "own_code": row.setup.own_code}
+        entry["parameters"] = run.result.parameters
         shared.setdefault(place_of(row), entry)
     versions: Counter[str] = Counter()
     for run in runs:

@@ -80,8 +80,10 @@ def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, sequential: bool) ->
     """The runs of the rows of a file. tree: its metadata, see `METADATA`."""
     setup_of = {}
     for entry in tree["shared"]:
-        setup = Setup(config=entry["config"], facts=entry["data"], code=entry["code"])
-        setup_of[entry["variant"], setup.facts["name"], setup.protocol] = setup
+        facts = entry["data"]
+        own_code = entry.get("own_code", {})  # Older files lack it.
+        setup = Setup(config=entry["config"], facts=facts, code=entry["code"], own_code=own_code)
+        setup_of[entry["variant"], facts["name"], setup.protocol] = setup
     made_by = [{key: made.get(key) for key in MADE_BY} for made in tree["made_by"]]
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
     largest_classes = tree.get("largest_class", {})  # Older files lack it.

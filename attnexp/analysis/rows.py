@@ -23,7 +23,8 @@ class Setup:
 
     config: Tree
     facts: Tree  # of the data, and of a run on disk the number of parameters
-    code: dict[str, str]
+    code: dict[str, str]  # digests of attnexp's files, by name
+    own_code: dict[str, str]  # of the user's Python files
 
     @cached_property
     def settings(self) -> Tree:
@@ -38,7 +39,8 @@ class Setup:
     @cached_property
     def key(self) -> str:
         """What the runs of a variant share: settings, code and word vectors."""
-        return json.dumps([self.settings, self.code, self.facts.get("vectors")], sort_keys=True)
+        shared = [self.settings, self.code, self.own_code, self.facts.get("vectors")]
+        return json.dumps(shared, sort_keys=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,8 @@ def as_rows(run: Run, study: str = "") -> RunRows:
         setup=Setup(
             config=result.config,
             facts=result.data | {"parameters": result.parameters},
-            code=result.code | python,
+            code=result.code,
+            own_code=python,
         ),
         epochs=epochs,
         largest_class=largest_class,

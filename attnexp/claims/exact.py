@@ -62,7 +62,7 @@ def attention_without_positions_is_equivariant() -> Finding:
 @claim("C06", "P", "√d before PE makes positions weigh more; a step has its own PE")
 def scaled_embeddings_make_positions_weigh_more() -> Finding:
     """Each part by itself: positions whose norm, as a multiple of that of words, is no larger with
-    √d than without it; two steps with the same PE."""
+    √d than without it (by arithmetic always so); two steps with the same PE."""
     embedding: Any = build_model(compose([])).embedding
     words = embedding.words.detach()
     d_model = words.shape[1]

@@ -1,11 +1,13 @@
 """A claim, what its check returns, and how numbers become a verdict."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from attnexp.analysis.metrics import ACCURACY
+from attnexp.report.cells import format_size
 from attnexp.statistics.intervals import Interval
 
 
@@ -83,3 +85,43 @@ def judge_above(interval: Interval, bound: float = 0.0) -> str:
 def join_verdicts(verdicts: Iterable[str]) -> str:
     """Not supported where any part of a claim is, supported where all parts are."""
     return min(verdicts, key=("not supported", "undecided", "supported").index)
+
+
+class Evidence(NamedTuple):
+    """A mean with its interval, and how it is judged."""
+
+    name: str
+    interval: Interval
+    decides: bool = True  # whether the verdict rests on it; else it is shown in brackets
+    within: float | None = None  # the mean should lie within ± this; None: above 0
+
+
+def judge_part(part: Evidence) -> str:
+    """The verdict on a part of a claim."""
+    if part.within is None:
+        return judge_above(part.interval)
+    low, high = part.interval.bounds
+    if -part.within < low and high < part.within:
+        return "supported"
+    is_outside = high < -part.within or low > part.within
+    return "not supported" if is_outside else "undecided"
+
+
+def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
+    """Finding on a claim that every part which decides must support. by_part: whether each part has
+    its own verdict, so that a claim may be supported in part."""
+    shown = []
+    verdicts = []
+    for part in parts:
+        interval = part.interval
+        text = f"{part.name} {format_size(interval.mean, interval.bounds, ACCURACY)}"
+        if not part.decides:
+            shown.append(f"({text})")
+            continue
+        verdicts.append(judge_part(part))
+        shown.append(f"{text} {verdicts[-1]}" if by_part else text)
+    verdict = join_verdicts(verdicts)
+    if by_part and "supported" in verdicts and verdict != "supported":
+        verdict = "supported in part"
+    num_seeds = min(part.interval.n for part in parts)
+    return Finding(verdict, "; ".join(shown), num_seeds)

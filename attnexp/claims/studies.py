@@ -7,7 +7,7 @@ are on the test set; docs/reproduction.md says at which endpoint a claim is judg
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,56 +19,15 @@ from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
-from attnexp.claims.finding import Finding, claim, join_verdicts, judge_above
+from attnexp.claims.finding import Evidence, Finding, claim, judge_above, judge_evidence
 from attnexp.inspect.probe import probe_studies
-from attnexp.report.cells import format_size
 from attnexp.statistics.defaults import ALPHA, MARGIN
-from attnexp.statistics.intervals import Interval, t_interval
+from attnexp.statistics.intervals import t_interval
 
 MIN_SEEDS = 6  # of a variant
-MIN_SEEDS_FOR_RANK = 19  # among which a rank can be in the lowest 5 %
+MIN_SEEDS_FOR_RANK = 19  # K's seed is one of n + 1, so that its lowest rank is 1/20
 CLOSE_SHARE = 0.25  # share of what PE gives up to which a difference counts as close
 ENDPOINTS = ("best", "final")  # in the order in which claims show them
-
-
-class Evidence(NamedTuple):
-    """A mean with its interval, and how it is judged."""
-
-    name: str
-    interval: Interval
-    decides: bool = True  # whether the verdict rests on it; else it is shown in brackets
-    within: float | None = None  # the mean should lie within ± this; None: above 0
-
-
-def judge_part(part: Evidence) -> str:
-    """The verdict on a part of a claim."""
-    if part.within is None:
-        return judge_above(part.interval)
-    low, high = part.interval.bounds
-    if -part.within < low and high < part.within:
-        return "supported"
-    is_outside = high < -part.within or low > part.within
-    return "not supported" if is_outside else "undecided"
-
-
-def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
-    """Finding on a claim that every part which decides must support. by_part: whether each part has
-    its own verdict, so that a claim may be supported in part."""
-    shown = []
-    verdicts = []
-    for part in parts:
-        interval = part.interval
-        text = f"{part.name} {format_size(interval.mean, interval.bounds, ACCURACY)}"
-        if not part.decides:
-            shown.append(f"({text})")
-            continue
-        verdicts.append(judge_part(part))
-        shown.append(f"{text} {verdicts[-1]}" if by_part else text)
-    verdict = join_verdicts(verdicts)
-    if by_part and "supported" in verdicts and verdict != "supported":
-        verdict = "supported in part"
-    num_seeds = min(part.interval.n for part in parts)
-    return Finding(verdict, "; ".join(shown), num_seeds)
 
 
 def find_group(
@@ -165,9 +124,9 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
     parts = weigh_differences(group, ["best", "final"])
     for epoch, rows in group.epochs.groupby("epoch"):
-        values = rows.pivot(index="seed", columns=["metric", "variant"], values="value").dropna()
+        values = rows.pivot(index="seed", columns=["metric", "variant"], values="value")
         gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
-        reductions = t_interval(gaps["no_pe"] - gaps["pe"])
+        reductions = t_interval((gaps["no_pe"] - gaps["pe"]).dropna())
         parts.append(Evidence(f"less gap, epoch {epoch}", reductions))
     return judge_evidence(parts, by_part=True)
 

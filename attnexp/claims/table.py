@@ -47,8 +47,9 @@ def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
         return [claim for claim in CLAIMS if everything or not claim.study]
     chosen_ids = {id.upper() for id in ids}
     chosen = [claim for claim in CLAIMS if claim.id in chosen_ids]
-    if len(chosen) < len(chosen_ids):
-        raise UserError(f"Not all of {', '.join(ids)} are claims: C01 to {CLAIMS[-1].id}.")
+    unknown = chosen_ids - {claim.id for claim in chosen}
+    if unknown:
+        raise UserError(f"{', '.join(sorted(unknown))}: claims are C01 to {CLAIMS[-1].id}.")
     return chosen
 
 
@@ -58,6 +59,8 @@ def check_claim(claim: Claim, out: Path) -> dict[str, Any]:
         with torch.random.fork_rng(devices=[]):
             finding = claim.check(out / claim.study) if claim.study else claim.check()
     except UserError as error:
+        if not claim.study:
+            raise
         command = f"attnexp sweep study={claim.study} out=DIR"
         finding = Finding(MISSING, f"{error} To make its runs: {command}, then use --out DIR.")
     return {

@@ -125,7 +125,7 @@ class TrainedModel:
         words = tokenizer_of(self.config.data)(text)
         kept = kept_part(self.config.data)
         tokens = [START, *words][kept]
-        num_words_kept = sum([0, *[1] * len(words)][kept])  # The start is no word.
+        is_word = [False, *[True] * len(words)]  # The start is no word.
         known = (batch[batch != PAD] != UNKNOWN).tolist()
         if is_real.shape[1] > batch.shape[1]:  # The model has put a summary token in front.
             tokens = [SUMMARY, *tokens]
@@ -142,7 +142,7 @@ class TrainedModel:
         return Reading(
             tokens=tokens,
             known=known,
-            num_cut=len(words) - num_words_kept,
+            num_cut=len(words) - sum(is_word[kept]),
             probabilities=dict(zip(self.classes, probabilities, strict=True)),
             layers=layers,
             table=None if rows is None else rows.detach().numpy(),

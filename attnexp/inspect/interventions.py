@@ -80,7 +80,7 @@ def no_positions(ids: Tensor, model: Module) -> Context:
 
 
 def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
-    """Positions counted from another number; a table begins again after its last row."""
+    """Positions counted from another number; of a table, the first follows the last token's."""
 
     def shift(part: Module, positions: Tensor) -> Tensor:
         shifted = positions + int(by)
@@ -199,7 +199,7 @@ def _position_pieces(model: Module) -> list[Module]:
 
 
 def _with_positions(model: Module, change: Callable[[Module, Tensor], Tensor]) -> Context:
-    """Other positions (T,) in every part of the model that takes any."""
+    """Other positions, (T,) or (B, T), in every part of the model that takes any."""
 
     def replace_last(part: Module, args: Args) -> Args:
         *x, positions = args

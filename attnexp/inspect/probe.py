@@ -56,12 +56,12 @@ class Probed:
     """What was measured on the texts of one data set. Every row has untouched (the variant of the
     untouched model), variant, seed and name: of the intervention, or `head 1` and so on."""
 
-    answers: list[Row] = field(default_factory=list)  # and what `_measure` says
-    heads: list[Row] = field(default_factory=list)  # and entropy
+    answers: list[Row] = field(default_factory=list)  # of models, with the fields of `_measure`
+    heads: list[Row] = field(default_factory=list)  # of heads, with their entropy
     notes: list[str] = field(default_factory=list)  # on what cannot be done
 
 
-Tests = defaultdict[tuple[str, int], Probed]  # by data set, and number of its texts that were read
+ByTexts = defaultdict[tuple[str, int], Probed]  # by data set, and how many of its texts were read
 
 
 def probe_studies(
@@ -72,21 +72,21 @@ def probe_studies(
     the defaults. limit: texts of the test set. trust: options of `load_trained`. Raises `UserError`
     for a wrong word, a function that fails, and a run that cannot be evaluated."""
     words = words or DEFAULT
-    tests: Tests = defaultdict(Probed)
+    by_texts: ByTexts = defaultdict(Probed)
     folders = []
     for path in paths:  # as `blog`, `blog.parquet` or `blog.probe.parquet`
         name = str(path).removesuffix(".parquet").removesuffix(".probe")
         file = Path(f"{name}.probe.parquet")
         if file.exists():
-            _add_published(file, words, tests)
+            _add_published(file, words, by_texts)
         else:
             folders.append(path)
     for group in load_groups(folders) if folders else []:
-        _add_runs(group, words, limit, tests, **trust)
-    return [_make_group(*test, probed) for test, probed in tests.items()]
+        _add_runs(group, words, limit, by_texts, **trust)
+    return [_make_group(*texts, probed) for texts, probed in by_texts.items()]
 
 
-def _add_published(file: Path, words: Sequence[str], tests: Tests) -> None:
+def _add_published(file: Path, words: Sequence[str], by_texts: ByTexts) -> None:
     """Add the rows of the untouched models and of the interventions that words ask for, `no_head`
     for each `no_head=NUMBER`. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
@@ -98,13 +98,13 @@ def _add_published(file: Path, words: Sequence[str], tests: Tests) -> None:
         if wanted["intervention"].eq(UNTOUCHED).all():
             raise UserError(f"{file} has none of {', '.join(words)}.")
         for row in wanted.to_dict("records"):
-            probed = tests[row["data"], row["num_texts"]]
+            probed = by_texts[row["data"], row["num_texts"]]
             rows = probed.heads if row["intervention"] == ATTENTION else probed.answers
             rows.append(row | _describe(row["variant"], row["seed"], row["name"]))
 
 
 def _add_runs(
-    group: Group, words: Sequence[str], limit: int | None, tests: Tests, **trust: bool
+    group: Group, words: Sequence[str], limit: int | None, by_texts: ByTexts, **trust: bool
 ) -> None:
     """Add the rows of a group's runs, and notes on what cannot be done. Raises `UserError`."""
     for row in group.runs.itertuples():
@@ -114,7 +114,7 @@ def _add_runs(
         num_test = run.result.data["n_test"]
         num_texts = min(limit or num_test, num_test)
         measured, reasons = probe_run(run, words, num_texts, **trust)
-        probed = tests[group.data, num_texts]
+        probed = by_texts[group.data, num_texts]
         probed.notes.extend(f"{row.variant}, {reason}" for reason in reasons)
         for number, entropy in enumerate(measured.pop(ATTENTION, []), 1):
             about = _describe(row.variant, row.seed, f"head {number}")

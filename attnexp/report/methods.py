@@ -1,22 +1,17 @@
 """What a methods section needs: how runs were made, by field and in sentences."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
-import attnexp
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
-from attnexp.config.schema import ADAM_BETAS, foreign_code
+from attnexp.config.schema import ADAM_BETAS
 from attnexp.report import Record
 from attnexp.report.cells import format_span
 from attnexp.report.titles import PROTOCOLS
 from attnexp.runs.labels import as_word
 from attnexp.statistics.defaults import ALPHA
 from attnexp.statistics.verdict import MetricSpec
-
-PACKAGE = Path(attnexp.__file__).parent
-COUNTED = ("data/", "model/", "network/", "training/")  # folders of attnexp that runs list
 
 
 def shared_settings(groups: Iterable[Group]) -> Record:
@@ -80,7 +75,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
         "margins": [f"±{metric.margin_text}{unit}"],
-        "code": _list_own_code(group),
+        "code": _merge_own_code(group),
         "alpha": ALPHA,
         "m": max((row.m for row in comparison.differences), default=0),
         "sequential": any(row.sequential for row in comparison.differences),
@@ -89,15 +84,12 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
     }
 
 
-def _list_own_code(group: Group) -> dict[str, str]:
-    """Digests of the Python files that variants have read beside attnexp's own, by name."""
-    own = {}
+def _merge_own_code(group: Group) -> dict[str, str]:
+    """Digests of the user's Python files that variants have read, by name."""
+    own_code: dict[str, str] = {}
     for setup in group.setups.values():
-        code = setup.code if foreign_code(setup.config) else {}
-        for file, digest in code.items():
-            if not (file.startswith(COUNTED) and (PACKAGE / file).is_file()):
-                own[file] = digest
-    return own
+        own_code |= setup.own_code
+    return own_code
 
 
 def describe_in_words(study: Record) -> list[str]:

@@ -11,8 +11,8 @@ MOST_CLASSES = 5
 
 
 def as_record(reading: Reading, head: int | None) -> Record:
-    """The reading as plain containers; attention is what each token receives from all queries,
-    padding the share that tokens do not receive, and maps the weights of each layer, (H, T, T)."""
+    """The reading as plain containers. attention, padding: what tokens of the first layer receive,
+    mean over queries and heads or of this head, and the rest. maps: (H, T, T) of each layer."""
     attention = _attention_of(reading, head)
     return {
         "label": reading.label,

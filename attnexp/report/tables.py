@@ -48,11 +48,10 @@ def tabulate_means(answer: Answer) -> Table:
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
-    rows["heading"] = rows["at"]
-    if {*rows["metric"], answer.metric.name} != {ACCURACY.name}:
-        rows["heading"] += " " + rows["metric"]
+    is_accuracy_alone = {*rows["metric"], answer.metric.name} == {ACCURACY.name}
+    endpoints = rows["at"] if is_accuracy_alone else rows["at"] + " " + rows["metric"]
     # Results of other trainers, and of `probe`, have this one endpoint, which is not named.
-    rows.loc[rows["at"] == RESULT.label, "heading"] = rows["metric"]
+    rows["heading"] = endpoints.mask(rows["at"] == RESULT.label, rows["metric"])
     title = titles.title_of_means(answer, rows["n"], "mean ± sd")
     return _pivot(title, rows, [*VARIANT, "n"], _metrics_by_name(answer), "heading")
 

@@ -11,8 +11,7 @@ import torch
 from conftest import PUBLISHED, ROOT, Command, Patch
 from torch import Tensor
 
-from attnexp.analysis.families import difference
-from attnexp.claims import exact, finding, studies
+from attnexp.claims import exact, finding
 from attnexp.claims.table import CLAIMS, DEFINED, check_claim
 from attnexp.model import attention, positions
 from attnexp.model.mixers import Convolution
@@ -92,13 +91,15 @@ def test_a_study_that_lacks_what_a_claim_judges_counts_as_missing_runs() -> None
     for name in ("C30", "C31"):
         claim = BY_ID[name]._replace(study="position")
         assert check_claim(claim, PUBLISHED)["verdict"] == "missing runs"
+    check = BY_ID["C22"].check
+    without_study = claim._replace(check=lambda: check(PUBLISHED / "blog_holdout"), study="")
     with pytest.raises(ValueError, match="lacks 6 seeds of pe, no_pe on IMDB, protocol blog"):
-        studies.find_group(PUBLISHED / "blog_holdout", [difference("pe", "no_pe")])
+        check_claim(without_study, PUBLISHED)
 
 
-def evidence(low: float, high: float, **more: Any) -> studies.Evidence:
+def evidence(low: float, high: float, **more: Any) -> finding.Evidence:
     interval = Interval(n=6, mean=low, sd=0.01, low=low, high=high)
-    return studies.Evidence("final", interval, **more)
+    return finding.Evidence("final", interval, **more)
 
 
 UP = evidence(0.001, 0.02)
@@ -118,9 +119,9 @@ DOWN = evidence(-0.02, -0.001)
         ([evidence(-0.001, 0.01, within=0.0025)], "undecided", "undecided"),
     ],
 )
-def test_intervals_decide(parts: list[studies.Evidence], verdict: str, by_part: str) -> None:
-    assert studies.judge_evidence(parts).verdict == verdict
-    assert studies.judge_evidence(parts, by_part=True).verdict == by_part
+def test_intervals_decide(parts: list[finding.Evidence], verdict: str, by_part: str) -> None:
+    assert finding.judge_evidence(parts).verdict == verdict
+    assert finding.judge_evidence(parts, by_part=True).verdict == by_part
 
 
 def test_the_command_exits_1_where_a_claim_fails(here: Command, monkeypatch: Patch) -> None:

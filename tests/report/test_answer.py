@@ -102,11 +102,10 @@ def test_of_a_unit_of_its_own_are_four_digits_and_per_cent_has_two_decimals() ->
 def test_code_of_the_users_is_told_from_ours_whatever_its_name() -> None:
     (comparison,) = published("blog").comparisons
     setup = comparison.group.setups["pe"]
-    config = setup.config | {"train": setup.config["train"] | {"loss": "mine:loss"}}
-    code = dict.fromkeys(("api.py", "decay.py", "model/init.py", "model/mine.py"), "digest")
-    group = replace(comparison.group, setups={"pe": replace(setup, config=config, code=code)})
+    code = dict.fromkeys(("api.py", "model/init.py", "model/mine.py"), "digest")
+    group = replace(comparison.group, setups={"pe": replace(setup, own_code=code)})
     study = methods.describe_study(replace(comparison, group=group), MetricSpec())
-    assert [*study["code"]] == ["api.py", "decay.py", "model/mine.py"]
+    assert [*study["code"]] == [*code]
 
 
 def save_predictions(folder: Path, logit: int, labels: Any) -> None:
