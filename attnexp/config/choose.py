@@ -78,7 +78,8 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
         inner_default = f.metadata["default_kind"]
         fitting = {seam: Piece} if inner_default else {seam: Piece, NoneType: Piece}
         inner = settings.get(f.name)
-        settings[f.name] = choose_piece(inner, f"{key}.{f.name}", fitting, inner_default)
+        inner_key = f"{key}.{f.name}"
+        settings[f.name] = choose_piece(inner, inner_key, fitting, inner_default)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 

@@ -95,8 +95,7 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
 
 
 def _override(settings: Tree, later: Tree) -> Tree:
-    """Settings of a file with later ones over them. Where its choice is made again, its settings of
-    what it chose go: `position.layout` with `position=alibi`."""
+    """A file's settings with later ones over them; those of a choice that is made again go."""
     chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
     kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
     return kept | later
