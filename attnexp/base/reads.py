@@ -23,7 +23,7 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
-"""Folders whose files, as those of what is installed, count only by `_counted_prefixes`."""
+"""No file in these counts, nor an installed one, but for code that a config names."""
 
 
 @dataclass
@@ -124,9 +124,9 @@ def count_modules() -> None:
 def is_users_file(path: str) -> bool:
     """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
     package that the user names."""
+    is_named = path.startswith(tuple(_counted_prefixes))
     is_installed = path.startswith(SYSTEM) or not INSTALLED.isdisjoint(path.split(os.sep))
-    counts = not is_installed or path.startswith(tuple(_counted_prefixes))
-    return counts and isfile(path)
+    return (is_named or not is_installed) and isfile(path)
 
 
 def read_files(left_out: str | Path) -> dict[str, str]:

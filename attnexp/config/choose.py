@@ -74,28 +74,29 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     for f in fields(piece_spec):
         if "seam" not in f.metadata:
             continue
+        seam = f.metadata["seam"]()
         inner_default = f.metadata["default_kind"]
-        inner_allowed = {f.metadata["seam"](): Piece}
-        if inner_default is None:
-            inner_allowed[NoneType] = Piece
+        fitting = {seam: Piece} if inner_default else {seam: Piece, NoneType: Piece}
         inner = settings.get(f.name)
-        settings[f.name] = choose_piece(inner, f"{key}.{f.name}", inner_allowed, inner_default)
+        inner_key = f"{key}.{f.name}"
+        settings[f.name] = choose_piece(inner, inner_key, fitting, inner_default)
     piece: Piece = validate(piece_spec, settings, f"{key}.")
     return piece
 
 
 def _choose_loss(choice: Any) -> Piece | None:
-    """The loss of a choice: a function, or a class with settings."""
+    """The loss of a choice: a function, or a class with settings. Settings alone are an error."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
     takes_settings = kind is not None and isinstance(load(str(kind)), type)  # a function takes none
-    loss: Piece = validate(spec(kind) if takes_settings else Piece, settings, "train.loss.")
-    return loss if kind else None  # Validated all the same: `train.loss.x=1` alone is an error.
+    loss_spec = spec(kind) if takes_settings else Piece
+    loss: Piece = validate(loss_spec, settings, "train.loss.")
+    return loss if kind else None
 
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
-    cls = NoneType if kind is None else load(kind)
+    cls = NoneType if kind is None else load(str(kind))  # `kind: 1` is YAML.
     for seam, base_spec in allowed.items():
         if isinstance(cls, type) and issubclass(cls, seam):
             return spec(kind, base_spec)
@@ -104,8 +105,7 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
 
 
 def validate(section: Any, values: Tree, prefix: str = "") -> Any:
-    """A section of a config, whose keys have a prefix such as `model.`, with these values. Raises
-    `UserError` for the first that is wrong."""
+    """A section with these values, whose keys have a prefix such as `model.`, or a `UserError`."""
     try:
         return section(**{str(key): value for key, value in values.items()})  # `1: x` is YAML.
     except ValidationError as validation:
@@ -129,6 +129,8 @@ def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
     if choices.get(key):
         return f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen."
     keys = [f"{prefix}{f.name}" for f in fields(section)]
+    if key in ("executor", "experiment", "study"):  # in an experiment's file
+        return f"'{key}' is no key of a run, but a word of the command line."
     if prefix:
         lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
     else:
@@ -142,14 +144,14 @@ def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
 
 def _choices_by_key() -> dict[str, list[str]]:
     """Every key there is, with the options whose class has it; none for a key of no piece."""
-    keys = [key for key, _, _ in walk(RunConfig())]
-    choices: dict[str, list[str]] = {key: [] for key in [*groups(), *keys]}
+    choices: dict[str, list[str]] = {group: [] for group in groups()}
+    choices |= {key: [] for key, _, _ in walk(RunConfig())}
     for group, options in groups().items():
         if not group.startswith(PIECES):
             continue
         allowed = PLACES.get(group, {object: Piece})  # within the model, nothing is common
         for option in options:
-            with suppress(UserError, AttributeError):  # A user's may name no class.
+            with suppress(UserError):  # A user's may name no class.
                 kind = read(group, option).get("kind")
                 for f in fields(_spec_in_place(kind, group, allowed)):
                     key = f"{group}.{f.name}"

@@ -29,8 +29,7 @@ from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle
 from attnexp.config.words import group_of, setting_of
 
-LISTED = ("data", "model", "position", "mask", "train")
-"""Groups in the defaults list of `conf/config.yaml`."""
+LISTED = ("data", "model", "position", "mask", "train")  # in the defaults of `conf/config.yaml`
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")  # words that no single run takes
 
 
@@ -53,8 +52,8 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             pairs.append((key, value))
     settings = _by_key(pairs)
-    # Last file first. Of [position: rotary, position.layout: split], [position.shuffled: true] and
-    # [position: alibi], layout goes with rotary, and shuffled stays.
+    # The last file first: position=alibi over [position: rotary, position.layout: split] drops that
+    # file's layout, but not what an earlier file says of any position: [position.shuffled: true].
     for path in filter(is_file, reversed(experiments)):
         settings = _override(_by_key(read("experiment", path).items()), settings)
     tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
@@ -76,9 +75,9 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
 
 def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> RunConfig:
-    """A config that `to_dict` gave, with some keys set anew; of choices only pieces, since data and
-    train are spelt out. Checking it imports the code that it names, and a run's folder may come
-    from anyone: without `trust_code`, code that is not attnexp's raises `UserError`."""
+    """A config that `to_dict` gave, with some settings changed. Words may choose another piece, but
+    no other data or train, which the tree spells out. Checking it imports the code that it names,
+    and a run may come from anyone: without `trust_code`, foreign code raises `UserError`."""
     from attnexp.config.choose import check_run
 
     laid = _set_values(tree, _by_key(map(setting_of, words)))
@@ -96,8 +95,7 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
 
 
 def _override(settings: Tree, later: Tree) -> Tree:
-    """Settings with later ones over them. Where a choice is made again, the settings of what was
-    chosen before go: `position.layout` with `position=alibi`."""
+    """A file's settings with later ones over them; those of a choice that is made again go."""
     chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
     kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
     return kept | later
@@ -106,20 +104,20 @@ def _override(settings: Tree, later: Tree) -> Tree:
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, and of experiments by name."""
     options = groups()
+    values = dict(settings)  # below, without the choices
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values: Tree = {}
-    for key, value in settings.items():
-        option = "none" if value is None else str(value)
-        if key not in options:  # no choice
-            values[key] = value
-        elif key in LISTED and option in options[key]:  # Hydra reads it, in the order of defaults.
-            hydra_words.append(f"{key}={option}")
-        elif key.startswith(PIECES):  # a class, or an option within the model: `choose` reads it.
-            values[f"{key}.kind"] = option
-            if key in LISTED:
-                hydra_words.append(f"~{key}")  # A class takes the place of Hydra's default.
+    chosen = [key for key in settings if key in options and key.startswith(LISTED)]
+    for group in chosen:
+        choice = values.pop(group)
+        option = "none" if choice is None else str(choice)
+        if group in LISTED and option in options[group]:  # Hydra reads it, in its order.
+            hydra_words.append(f"{group}={option}")
+        elif group.startswith(PIECES):  # a class, or an option within the model: `choose` reads it.
+            values[f"{group}.kind"] = option
+            if group in LISTED:
+                hydra_words.append(f"~{group}")  # A class takes the place of Hydra's default.
         else:
-            raise no_such(key, option)
+            raise no_such(group, option)
     users_folders = tuple(folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return _set_values(call(tuple(hydra_words), users_folders), values)

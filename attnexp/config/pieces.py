@@ -40,7 +40,7 @@ _refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False
 
 @dataclass(kw_only=True, config=CHECKED)
 class Piece:
-    """Class chosen for a seam, with its settings as further fields. Without `kind`, no piece."""
+    """Class chosen for a seam; `spec` adds its settings as fields. Without `kind`, no piece."""
 
     kind: str | None = None
     cls: ClassVar[type | None] = None  # that `kind` names
@@ -104,8 +104,8 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
             hint = hints.get(name, Any)
             annotations[name], settings[name] = _type_and_field(argument, hint)
         body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
-        section = type(cls.__name__, (base_spec,), body)
-        return dataclass(section, kw_only=True, config=CHECKED)
+        plain_class = type(cls.__name__, (base_spec,), body)
+        return dataclass(plain_class, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
         raise UserError(f"{kind}: its constructor does not fit: {message}.") from error

@@ -179,8 +179,7 @@ def test_a_runs_stored_config_is_an_experiment(
     words = "model=lstm_attention position=learned data=trec train=holdout".split()
     write_file(folder / file, dump(to_dict(compose(words))))
     for change in CHANGES:
-        config = compose(f"experiment={file}", change.split())
-        assert asdict(config) == asdict(compose(words, change.split()))
+        assert compose(f"experiment={file}", change.split()) == compose(words, change.split())
 
 
 WRONG_FILES = [
@@ -188,6 +187,7 @@ WRONG_FILES = [
     ("mine.yaml", "model: [", "cannot be read: .*line 1"),
     ("mine.yaml", "defaults: [override /model: lstm]", "no key 'defaults'"),
     ("mine.yaml", "1: 2", "no key '1'"),
+    ("mine.yaml", "executor: ray", "'executor' is no key of a run"),
     ("mine", "# @package _global_\n1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
