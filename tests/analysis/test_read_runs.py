@@ -135,13 +135,14 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
 
 
 def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() -> None:
+    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", settings={"a": {}})
+    other = replace(plan, seed_kind="seeds.init")
     rows = []
     for label in "ab":
         usual = run(label)
-        rows += [as_rows(usual, "s"), as_rows(usual, "t")]
-        rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t"))
-    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", settings={"a": {}})
-    (group,) = make_groups(rows, {"s": plan, "t": replace(plan, seed_kind="seeds.init")})
+        rows += [as_rows(usual, "s", plan), as_rows(usual, "t", other)]
+        rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t", other))
+    (group,) = make_groups(rows, {"s": plan, "t": other})
     assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
 
 
