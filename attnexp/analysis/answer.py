@@ -83,7 +83,7 @@ class Answer:
         for comparison in self.comparisons:
             for contrast, _ in contrasts_with_m(comparison.group.families):
                 rows = [row for row in comparison.differences if row.contrast == contrast]
-                if not rows or not all(row.is_decided for row in rows):
+                if not rows or not all(row.verdict.is_decided for row in rows):
                     names[contrast.name] = None
         return list(names)
 

@@ -42,7 +42,7 @@ def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
         words = [row.label] if row.label else []
         for key, value in own.items():
             # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
-            if any(key in other and other[key] != value for other in namesakes):
+            if any(other.get(key, value) != value for other in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(words) or row.run.default_label
         if name in names.values() and row.seed_kind != "seed":
