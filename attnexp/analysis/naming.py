@@ -6,8 +6,8 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries with a column variant, in the order of the variants. entries: `RunRows.entry`, a
-    row for each run and study that has it.
+    """The entries with a column variant, in which variants first appear in their order. entries:
+    `RunRows.entry`, a row for each run and study that has it.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
@@ -26,7 +26,6 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     runs["own_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
     runs["number"] = runs.groupby([*same, "own_id"], sort=False).ngroup()
     runs["variant"] = runs["number"].map(_names_by_number(runs.drop_duplicates("number")))
-    runs = runs.sort_values("number", kind="stable")
     return runs[["run_id", "variant"]].merge(entries, on="run_id")
 
 

@@ -58,11 +58,10 @@ def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> lis
 def _load_folder(folder: Path, left_out: LeftOut) -> Loaded:
     """The finished runs of a folder, and its study if it has one. Raises `UserError`."""
     study = load_manifest(folder)
-    key = str(folder) if study else ""
     runs = []
     for run in find.load_runs(folder, left_out):
         with store.leaving_out(run.path, left_out):
-            runs.append(as_rows(run, key, study))
+            runs.append(as_rows(run, str(folder) if study else "", study))
     return runs, study
 
 
