@@ -40,7 +40,7 @@ def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
 
 def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
     """The data set of these runs, with its fingerprint if it has a namesake of other contents, and
-    with its size, as in ` (2,000 + 500 texts)`, if it is a cut that all variants share."""
+    with its size, as in ` (2,000 + 500 texts)`, or its test set's, if all variants share it."""
     facts = setups[0].facts
     name = str(facts["name"])
     if has_namesake:
@@ -49,6 +49,8 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
     limits = {tuple(map(setup.settings.get, keys)) for setup in setups}
     if len(limits) == 1 and limits != {(None, None)}:
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
+    elif all(limit_test is not None for _, limit_test in limits):
+        name += f" ({facts['n_test']:,} test texts)"
     return name
 
 

@@ -139,8 +139,7 @@ def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() ->
     other = replace(plan, seed_kind="seeds.init")
     rows = []
     for label in "ab":
-        usual = run(label)
-        rows += [as_rows(usual, "s", plan), as_rows(usual, "t", other)]
+        rows += [as_rows(run(label), "s", plan), as_rows(run(label), "t", other)]
         rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t", other))
     (group,) = make_groups(rows, {"s": plan, "t": other})
     assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
@@ -162,6 +161,8 @@ def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     few = run("a", "data.limit_train=100")
     assert one(few).data == "imdb (25,000 + 25,000 texts)"
     assert one(few, run("b")).data == "imdb"
+    cut = run("a", "data.limit_test=100"), run("b", "data.limit_test=100", "data.limit_train=9")
+    assert one(*cut).data == "imdb (25,000 test texts)"
 
 
 def test_planned_seeds_that_are_not_there_are_missing() -> None:
