@@ -56,8 +56,7 @@ def test_best_is_the_best_epoch_on_average(
 ) -> None:
     runs = [result("a", seed, values, "train.epochs=3") for seed, values in enumerate(seeds)]
     group = one(*runs)
-    rows = group.endpoints
-    assert {*rows.loc[rows["point"] == "best", "epoch"]} == {epoch}
+    assert {*group.endpoints.query("point == 'best'")["epoch"]} == {epoch}
     assert [*group.values("best", "accuracy")["a"]] == best
     assert [*group.values("final", "accuracy")["a"]] == [values[-1] for values in seeds]
 
@@ -124,8 +123,7 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
     runs = []
     for position in ("position=none", "position=rotary"):
         runs.append(run("", position))
-        runs.append(run("", position, "seeds.init=3", seed=1))
-        runs.append(run("", position, "seeds.init=4", seed=1))
+        runs += [run("", position, f"seeds.init={i}", seed=1) for i in (3, 4)]
     group = one(*runs, study="")
     assert group.values("final", "accuracy").count().tolist() == [1, 2, 1, 2]
     assert families(group) == [
