@@ -48,9 +48,10 @@ class Answer:
     def notes(self) -> list[str]:
         """Sentences that a reader of the numbers must know."""
         notes = [note for comparison in self.comparisons for note in comparison.notes]
+        averaged = {_subject(row) for row in self.means}
         left_out: defaultdict[str, dict[str, None]] = defaultdict(dict)
         for row in self.measured:
-            if self.means and not row.has_verdict:
+            if _subject(row) in averaged and not row.has_verdict:
                 left_out[f"{row.data} ({row.words})"][row.endpoint.label] = None
         for name, labels in left_out.items():
             notes.append(f"Not in the mean over data sets at {' and '.join(labels)}: {name}.")
@@ -83,7 +84,7 @@ class Answer:
         for comparison in self.comparisons:
             for contrast, _ in contrasts_with_m(comparison.group.families):
                 rows = [row for row in comparison.differences if row.contrast == contrast]
-                if not rows or not all(row.is_decided for row in rows):
+                if not rows or not all(row.verdict.is_decided for row in rows):
                     names[contrast.name] = None
         return list(names)
 
@@ -152,13 +153,17 @@ def mean_over_seeds(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
     return values.agg(n="count", mean="mean", sd="std").reset_index()
 
 
+def _subject(row: Difference) -> tuple[str, ...]:
+    """What the differences of a mean over data sets have in common."""
+    return row.protocol, row.endpoint.name, row.contrast.variant, row.contrast.baseline
+
+
 def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
     """Means of differences that have a verdict, over data sets, each by its first cut alone."""
     by_contrast: defaultdict[tuple[str, ...], dict[str, Difference]] = defaultdict(dict)
     for row in differences:
         if row.has_verdict:
-            key = (row.protocol, row.endpoint.name, row.contrast.variant, row.contrast.baseline)
-            by_contrast[key].setdefault(row.source, row)
+            by_contrast[_subject(row)].setdefault(row.source, row)
     by_data = [list(rows.values()) for rows in by_contrast.values()]
     return [average_differences(rows) for rows in by_data if len(rows) > 1]
 

@@ -30,8 +30,7 @@ reason""".split()  # keys of the record of a difference in the JSON document
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A weighted sum of variants, one number for each seed that they share. Where `reason` says why
-    there is no verdict, none is given, whatever the intervals are; `words` is what tables show."""
+    """A weighted sum of variants, one number for each seed that they share."""
 
     data: str
     source: str  # data set of which `data` may be a cut
@@ -46,8 +45,8 @@ class Difference:
     m: int  # contrasts that are judged together
     sequential: bool = False  # whether seeds were added because of results
     p: float = math.nan  # of the paired t test, times m; NaN where there is none
-    interval_verdict: Verdict  # that the intervals alone allow
-    reason: str = ""  # why there is no verdict
+    verdict: Verdict  # of no kind and name, but with these words, where there is a `reason`
+    reason: str = ""  # why there is no verdict, whatever the intervals are
     seeds_if_as_measured: int | None = None  # enough in four of five cases if it is as measured
     seeds_at_most: int | None = None  # enough whatever it is
     next: Bounds | None = None  # where the next data set's would lie; of a mean over data sets only
@@ -58,57 +57,42 @@ class Difference:
         return self.next is not None
 
     @property
-    def verdict(self) -> str:
-        """The verdict without its size, be it `too few seeds`; empty where there is a reason."""
-        return "" if self.reason else self.interval_verdict.name
-
-    @property
     def has_verdict(self) -> bool:
         """Whether there is a verdict, be it undecided: seeds are enough, and no reason forbids."""
-        return not self.reason and self.interval_verdict.kind != TOO_FEW
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether it helps, hurts or is equivalent."""
-        return not self.reason and self.interval_verdict.is_decided
+        return self.verdict.kind not in ("", TOO_FEW)
 
     @property
     def words(self) -> str:
         """The verdict as tables show it, with its size or the seeds it takes; or the reason."""
-        if self.reason:
-            return self.reason
-        if self.verdict != UNDECIDED or self.is_mean:
-            return self.interval_verdict.words
+        if self.verdict.kind != UNDECIDED or self.is_mean:
+            return self.verdict.words
         seeds = describe_seeds(self.interval.n, self.seeds_if_as_measured, self.seeds_at_most)
         return f"{UNDECIDED}, needs {seeds}" if seeds else UNDECIDED
 
     @property
     def record(self) -> dict[str, Any]:
         """The flat record of the JSON document."""
-        texts_low, texts_high = self.texts or NO_BOUNDS
-        next_low, next_high = self.next or NO_BOUNDS
-        return {
-            "data": self.data,
-            "protocol": self.protocol,
-            "variant": self.contrast.variant,
-            "baseline": self.contrast.baseline,
-            "within": self.contrast.within,
-            "point": self.endpoint.name,
-            "metric": self.metric.name,
-            **self.interval._asdict(),
-            "texts_low": texts_low,
-            "texts_high": texts_high,
-            "texts_n": self.texts_n,
-            "next_low": next_low,
-            "next_high": next_high,
-            "m": self.m,
-            "sequential": self.sequential,
-            "p": self.p,
-            "verdict": self.verdict,
-            "seeds_if_as_measured": self.seeds_if_as_measured,
-            "seeds_at_most": self.seeds_at_most,
-            "reason": self.reason,
-        }
+        values = [
+            self.data,
+            self.protocol,
+            self.contrast.variant,
+            self.contrast.baseline,
+            self.contrast.within,
+            self.endpoint.name,
+            self.metric.name,
+            *self.interval,
+            *(self.texts or NO_BOUNDS),
+            self.texts_n,
+            *(self.next or NO_BOUNDS),
+            self.m,
+            self.sequential,
+            self.p,
+            self.verdict.name,
+            self.seeds_if_as_measured,
+            self.seeds_at_most,
+            self.reason,
+        ]
+        return dict(zip(FIELDS, values, strict=True))
 
 
 def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
@@ -159,16 +143,11 @@ def _judge_contrast(
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
     answers = _weigh_answers(group, contrast.weights, endpoint, d.index)
-    texts = None
-    texts_n = 0
-    error = sd / math.sqrt(interval.n)
-    if len(answers) >= FEWEST_SEEDS and not sequential:
-        crossing = crossed(answers, m=m)
-        if crossing is not None:
-            texts = widen(crossing, interval)
-            texts_n = len(answers)
-            error = crossing.se
+    has_answers = len(answers) >= FEWEST_SEEDS and not sequential
+    crossing = crossed(answers, m=m) if has_answers else None
+    texts = widen(crossing, interval) if crossing else None
     reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
+    verdict = Verdict("", "", reason) if reason else judge_interval(interval, metric, texts)
     if_as_measured = at_most = None
     if reason != NOT_ABOVE_CHANCE:  # More seeds would show nothing there.
         if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
@@ -182,12 +161,12 @@ def _judge_contrast(
         metric=metric,
         interval=interval,
         texts=texts,
-        texts_n=texts_n,
-        error=error,
+        texts_n=len(answers) if crossing else 0,
+        error=crossing.se if crossing else sd / math.sqrt(interval.n),
         m=m,
         sequential=sequential,
         p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
-        interval_verdict=judge_interval(interval, metric, texts),
+        verdict=verdict,
         reason=reason,
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
@@ -234,7 +213,7 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
         interval=interval,
         next=next_bounds,
         m=m,
-        interval_verdict=verdict,
+        verdict=verdict,
     )
 
 

@@ -62,18 +62,16 @@ def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
-
-    def is_like(k_own: Tree) -> bool:
-        """Whether each setting is free, K's own, or our default where K's differs."""
-        allowed = [*k_own.items(), *OUR_DEFAULTS.items()]
-        return all(key in FREE or (key, value) in allowed for key, value in settings.items())
-
-    positions = [position for position, k_own in k_settings.items() if is_like(k_own)]
+    positions = []
+    for position, k_own in k_settings.items():
+        unlike_k = {key for key in settings if (key, settings[key]) not in k_own.items()} - FREE
+        if all((key, settings[key]) in OUR_DEFAULTS.items() for key in unlike_k):
+            positions.append(position)
     return table[table["position"].isin(positions)]
 
 
 def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
-    """Settings that are ours by default and differ from K's, as `key=value`."""
+    """Settings in which a run that `k_rows_like` has rows for differs from K's, as `key=value`."""
     keys = [key for key, value in OUR_DEFAULTS.items() if setup.settings[key] == value]
     return tuple(as_word(key, OUR_DEFAULTS[key]) for key in keys)
 
@@ -94,18 +92,18 @@ def agreements_with_k(group: Group) -> list[Agreement]:
         variants_unlike[unlike].append(variant)
     agreements = []
     for unlike, variants in variants_unlike.items():
-        values = k_values[k_values.index.isin(variants, level="variant")]
-        seeds = ours[values.index].dropna().to_numpy()  # (seeds, values)
-        n = len(seeds)
+        k_own = k_values[k_values.index.isin(variants, level="variant")]
+        our_values = ours[k_own.index].dropna().to_numpy()  # (seeds, values)
+        n = len(our_values)
         if n < FEWEST_SEEDS:
             continue
         left_out = range(n) if n > FEWEST_SEEDS else []  # each seed once
         agreement = Agreement(
             n=n,
             unlike=unlike,
-            num_inside=count_inside(values.to_numpy(), seeds),
-            num_values=len(values),
-            ours=[count_inside(seeds[i], np.delete(seeds, i, axis=0)) for i in left_out],
+            num_inside=count_inside(k_own.to_numpy(), our_values),
+            num_values=len(k_own),
+            ours=[count_inside(our_values[i], np.delete(our_values, i, axis=0)) for i in left_out],
         )
         agreements.append(agreement)
     return agreements

@@ -25,10 +25,6 @@ def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
     that several studies have is among them once for each."""
     all_entries = pd.DataFrame([run.entry for run in runs])
     all_entries = all_entries.drop_duplicates(["run_id", "study", "label"])
-    for key, study in studies.items():
-        # A config with `seeds.init=0` does not say which seeds differ between runs; a study does.
-        if study.settings:
-            all_entries.loc[all_entries["study"] == key, "seed_kind"] = study.seed_kind
     finished = set(all_entries["run_id"])
     num_contents = all_entries.groupby("source")["fingerprint"].nunique()
     groups = []
@@ -44,7 +40,7 @@ def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
 
 def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
     """The data set of these runs, with its fingerprint if it has a namesake of other contents, and
-    with its size, as in ` (2,000 + 500 texts)`, if it is a cut that all variants share."""
+    with its size, as in ` (2,000 + 500 texts)`, or its test set's, if all variants share it."""
     facts = setups[0].facts
     name = str(facts["name"])
     if has_namesake:
@@ -53,6 +49,8 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
     limits = {tuple(map(setup.settings.get, keys)) for setup in setups}
     if len(limits) == 1 and limits != {(None, None)}:
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
+    elif all(limit_test is not None for _, limit_test in limits):
+        name += f" ({facts['n_test']:,} test texts)"
     return name
 
 
@@ -73,9 +71,9 @@ def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) 
     right, guess = _unpack_answers(measured, points, runs)
     versions = {str(made): made for run in runs for made in run.made_by}
     seeds_planned = planned.groupby("variant", sort=False)["seed"].unique().map(list)
-    published = []
-    for variant, setup in setups.items():
-        published.append(k_rows_like(setup.settings, facts).assign(variant=variant))
+    published = [
+        k_rows_like(setup.settings, facts).assign(variant=name) for name, setup in setups.items()
+    ]
     return Group(
         data=by_run["data"].iloc[0],
         source=facts["name"],
@@ -109,7 +107,8 @@ def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -
     """The runs that the studies of these entries planned for their group, finished or not, with the
     levels of two crossed factors, if any; baselines first. finished: run ids of all groups."""
     source = entries["source"].iloc[0]
-    # A run of two studies is of the first's variant. The second omits it if it varies other seeds.
+    # A run of two studies is one of the first's. Where study B varies `seeds.init`, and shares the
+    # run of seed 0 with A, which varies `seed`, it is no run of B's variants.
     kinds = entries.groupby("variant")["seed_kind"].transform("first")
     entries = entries[entries["seed_kind"] == kinds]
     planned = []
@@ -117,16 +116,14 @@ def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -
         if key not in studies:
             continue
         study = studies[key]
-        variant_of_run = in_study.set_index("run_id")["variant"].to_dict()
-        variant_of_label = in_study.set_index("label")["variant"].to_dict()
+        by_id = dict(zip(in_study["run_id"], in_study["variant"], strict=True))
+        by_label = dict(zip(in_study["label"], in_study["variant"], strict=True))
+        elsewhere = finished - by_id.keys()  # in groups of other data
         for run in study.runs:
             data_sets = study.settings.get(run.variant) or [source]  # Older studies do not say.
-            is_elsewhere = run.run_id in finished and run.run_id not in variant_of_run
-            if source not in data_sets or is_elsewhere:
-                continue
-            variant = variant_of_run.get(run.run_id)
-            variant = variant or variant_of_label.get(run.variant, run.variant)
-            planned.append((key, variant, run.seed, study.variants[run.variant]))
+            if source in data_sets and run.run_id not in elsewhere:
+                variant = by_id.get(run.run_id) or by_label.get(run.variant, run.variant)
+                planned.append((key, variant, run.seed, study.variants[run.variant]))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])
 
 

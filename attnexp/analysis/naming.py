@@ -6,8 +6,8 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries with a column variant, in the order of the variants. entries: `RunRows.entry`, a
-    row for each run and study that has it.
+    """The entries with a column variant, in which variants first appear in their order. entries:
+    `RunRows.entry`, a row for each run and study that has it.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
@@ -15,32 +15,33 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     A variant has the name and the place that its study gives it, also where it has more runs in a
     folder without a study. Variants without a study come last, those closest to the defaults first.
     """
+    distance = entries["num_departures"].where(entries["label"] == "", -1)  # from the defaults
     # A run takes its label from the first study that has it.
-    place = entries["num_departures"].where(entries["label"] == "", -1)
-    runs = entries.loc[place.sort_values(kind="stable").index].drop_duplicates("run_id")
+    runs = entries.loc[distance.sort_values(kind="stable").index].drop_duplicates("run_id")
     same = ["key", "seed_kind"]
     num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
-    runs["own_label"] = runs["label"].where(num_labels > 1, "")
-    num_runs = runs.groupby([*same, "own_label", "seed"])["run_id"].transform("nunique")
-    runs["own_id"] = runs["run_id"].where(num_runs > 1, "")
-    runs["number"] = runs.groupby([*same, "own_label", "own_id"], sort=False).ngroup()
-    names = _name_variants(runs.drop_duplicates("number"))
-    runs["variant"] = runs["number"].map(names)
+    runs["own_label"] = runs["label"].where(num_labels > 1, "")  # rule 1
+    same.append("own_label")
+    num_runs = runs.groupby([*same, "seed"])["run_id"].transform("size")
+    runs["own_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
+    runs["number"] = runs.groupby([*same, "own_id"], sort=False).ngroup()
+    runs["variant"] = runs["number"].map(_names_by_number(runs.drop_duplicates("number")))
     return runs[["run_id", "variant"]].merge(entries, on="run_id")
 
 
-def _name_variants(variants: pd.DataFrame) -> dict[int, str]:
+def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
     """Names by number, such as `pe`; where variants have equal names `pe model.heads=4`, or
-    `pe (seeds.init)`, or `pe (run ID)`. variants: the first run of each."""
+    `pe (seeds.init)`, or `pe (run ID)`. variants: the first run of each; in `run` a `RunRows`."""
     names: dict[int, str] = {}
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")
     for row in rows:
+        own = row.run.setup.settings
         namesakes = [other.run.setup.settings for other in rows if other.label == row.label]
         words = [row.label] if row.label else []
-        for key, value in row.run.setup.settings.items():
+        for key, value in own.items():
             # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
-            if any(settings.get(key, value) != value for settings in namesakes):
+            if any(other.get(key, value) != value for other in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(words) or row.run.default_label
         if name in names.values() and row.seed_kind != "seed":

@@ -50,11 +50,11 @@ def read_results(
     else:
         columns["value"] = metric
     rows = _choose_columns(cells, columns)
-    unused = cells.loc[rows.index].drop(columns=list(columns.values()))
+    other_cells = cells.loc[rows.index].drop(columns=list(columns.values()))
     keys = rows.drop(columns="value")
     is_repeated = keys.duplicated()
     if is_repeated.any():
-        in_run = _list_differing(unused, keys)
+        in_run = _list_differing(other_cells, keys)
         hint = f"; rows of one run differ in: {in_run}" if in_run else ""
         _refuse_rows(rows[is_repeated], f"repeats a run{hint}")
     rows, spec = _as_shares(rows, metric, lower)
@@ -62,7 +62,7 @@ def read_results(
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)
     groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
-    notes = _list_notes(unused, rows, spec, num_left_out=len(cells) - len(rows))
+    notes = _list_notes(other_cells, rows, spec, num_left_out=len(cells) - len(rows))
     groups[0] = replace(groups[0], notes=[*groups[0].notes, *notes])
     return groups, spec
 
@@ -116,11 +116,11 @@ def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
 
 
 def _list_notes(
-    unused: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec, num_left_out: int
+    other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec, num_left_out: int
 ) -> list[str]:
     """Notes on what is not used of a table, and on a direction that nobody gave."""
     notes = []
-    in_variant = _list_differing(unused, rows[["data", "variant"]])
+    in_variant = _list_differing(other_cells, rows[["data", "variant"]])
     if in_variant:
         notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
     if num_left_out:
@@ -168,6 +168,8 @@ def _make_group(
     if baseline not in wide:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
     others = list(wide.columns.drop(baseline))
+    if not others:
+        raise UserError(f"{data}: there is no variant besides {baseline}.")
     num_pairs = wide.dropna(subset=baseline).count()
     alone = [name for name in others if not num_pairs[name]]
     if alone == others:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.make_groups import make_groups
-from attnexp.analysis.rows import MADE_BY, RunRows, Setup, as_rows
+from attnexp.analysis.rows import MADE_BY, RunRows, Setup, as_rows, name_seed_kind
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
@@ -61,7 +61,7 @@ def _load_folder(folder: Path, left_out: LeftOut) -> Loaded:
     runs = []
     for run in find.load_runs(folder, left_out):
         with store.leaving_out(run.path, left_out):
-            runs.append(as_rows(run, str(folder)))
+            runs.append(as_rows(run, str(folder) if study else "", study))
     return runs, study
 
 
@@ -73,10 +73,10 @@ def _load_published(file: Path, study: str) -> Loaded:
         tree = json.loads(metadata[METADATA])
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
         manifest = parse_manifest({**tree, "runs": planned})
-        return _read_runs(table.to_pandas(), tree, study, manifest.sequential), manifest
+        return _read_runs(table.to_pandas(), tree, study, manifest), manifest
 
 
-def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, sequential: bool) -> list[RunRows]:
+def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest) -> list[RunRows]:
     """The runs of the rows of a file. tree: its metadata, see `METADATA`."""
     setup_of = {}
     for entry in tree["shared"]:
@@ -90,17 +90,18 @@ def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, sequential: bool) ->
     keys = ["run_id", "seed", "variant", "data", "protocol"]
     runs = []
     for (run_id, seed, label, data, protocol), epochs in frame.groupby(keys, sort=False):
-        largest_class = largest_classes.get(data, "")
+        setup = setup_of[label, data, protocol]
         run = RunRows(
             run_id=run_id,
-            label=label,
             study=study,
+            label=label,
+            setup=setup,
             seed=seed,
-            setup=setup_of[label, data, protocol],
+            seed_kind=name_seed_kind(setup.config, manifest),
             epochs=epochs[["epoch", "correct", *metrics]],
-            largest_class=base64.b64decode(largest_class),
+            largest_class=base64.b64decode(largest_classes.get(data, "")),
             made_by=made_by,
-            sequential=sequential,
+            sequential=manifest.sequential,
         )
         runs.append(run)
     return runs

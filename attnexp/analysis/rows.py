@@ -11,10 +11,11 @@ import pandas as pd
 from attnexp.config.options import Tree
 from attnexp.runs import predictions
 from attnexp.runs.labels import replicate, settings
+from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
 MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
-"""What made a run."""
+"""Keys of the provenance of a run that reports show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,14 +49,16 @@ class RunRows:
     """A run: what it is, and a row for each epoch."""
 
     run_id: str
-    label: str = ""  # of its variant, in the study that planned it
-    study: str = ""  # key of that study's manifest
-    seed: str
+    study: str = ""  # key of the manifest that planned it
+    label: str = ""  # of its variant, in this study
     setup: Setup
+    seed: str
+    seed_kind: str  # from `name_seed_kind`
     epochs: pd.DataFrame  # epoch, metrics, and correct: bits of the test texts that are right
     largest_class: bytes = b""  # bits of the test texts of the largest class, if known
     made_by: list[Tree]  # values by `MADE_BY`
     sequential: bool = False  # whether its study adds seeds because of results
+    # What follows only runs on disk have.
     default_label: str = ""
     num_departures: int = 0  # settings that are not the default ones
     folder: Path | None = None
@@ -63,10 +66,8 @@ class RunRows:
 
     @property
     def entry(self) -> Tree:
-        """Its row in the frame of entries, which tells groups and variants apart. seed_kind:
-        `seed`, or the sources of chance that have seeds of their own, such as `seeds.init`."""
-        seeds = self.setup.config["seeds"]
-        own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]
+        """Its row in the frame of entries, which tells groups and variants apart. key: equal in
+        runs of one variant. fingerprint: of the data set, whose name is source."""
         return {
             "run": self,
             "run_id": self.run_id,
@@ -74,7 +75,7 @@ class RunRows:
             "label": self.label,
             "num_departures": self.num_departures,
             "seed": self.seed,
-            "seed_kind": " ".join(own_seeds) or "seed",
+            "seed_kind": self.seed_kind,
             "key": self.setup.key,
             "sequential": self.sequential,
             "protocol": self.setup.protocol,
@@ -86,11 +87,21 @@ class RunRows:
         }
 
 
-def as_rows(run: Run, study: str = "") -> RunRows:
-    """A finished run on disk. study: key of the manifest that planned it, or empty. Raises
+def name_seed_kind(config: Tree, manifest: Manifest | None) -> str:
+    """The seeds that differ between runs: the study's, or what a run without one tells, `seed` or
+    the sources of chance that have seeds of their own, joined as those of a study."""
+    # A config with `seeds.init=0` does not say which seeds differ between runs; a study does.
+    if manifest and manifest.settings:  # Older studies do not say.
+        return manifest.seed_kind
+    seeds = config["seeds"]
+    return " x ".join(sorted(f"seeds.{key}" for key in seeds if seeds[key] is not None)) or "seed"
+
+
+def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunRows:
+    """A finished run on disk. study, manifest: that planned it, by its key, if one did. Raises
     `UserError` where its predictions cannot be read."""
     result = run.result
-    rows = {row.epoch: vars(row) for row in result.epochs}
+    rows = {row.epoch: asdict(row) for row in result.epochs}
     if result.config["train"]["protocol"] == "holdout":
         tested = {f"test_{name}": value for name, value in asdict(result.test).items()}
         rows[result.own_best.epoch] |= tested
@@ -100,15 +111,16 @@ def as_rows(run: Run, study: str = "") -> RunRows:
     epochs["correct"] = epochs["epoch"].map(correct).astype(object)
     return RunRows(
         run_id=result.run_id,
-        label=run.variant,
         study=study,
-        seed=replicate(result.config),
+        label=run.variant,
         setup=Setup(
             config=result.config,
             facts=result.data | {"parameters": result.parameters},
             code=result.code,
             own_code=python,
         ),
+        seed=replicate(result.config),
+        seed_kind=name_seed_kind(result.config, manifest),
         epochs=epochs,
         largest_class=largest_class,
         made_by=[{key: result.provenance.get(key) for key in MADE_BY}],

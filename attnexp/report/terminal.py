@@ -50,7 +50,7 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
         return rows + means
     print_table(tables.tabulate_by_data(answer), console)
     _show_differences(means, console)
-    decided = [row for row in rows if row.is_decided]
+    decided = [row for row in rows if row.verdict.is_decided]
     _show_differences(decided, console)
     num_open = len(rows) - len(decided)
     console.print(

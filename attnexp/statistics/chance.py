@@ -18,8 +18,8 @@ def bound_by_answers(d: Floats) -> float:
     classifier is right, -1 where only the guess is, else 0."""
     mean = float(d.mean())
     crossing = crossed(d)
-    if crossing is None:  # Nothing varies.
-        return mean
+    if crossing is None:  # Nothing varies, or there is one text, which says nothing of others.
+        return mean if d.shape[1] > 1 else -math.inf
     return mean - float(stdtrit(crossing.df, 1 - ALPHA)) * crossing.se
 
 

@@ -76,6 +76,6 @@ def _note_verdicts(sweep: Sweep, entries: Entries) -> set[str]:
     for row in answer_of_sweep(sweep, entries).differences:
         if row.endpoint.name == point.name:
             progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-            if not row.is_decided:
+            if not row.verdict.is_decided:
                 undecided.update(row.contrast.weights)
     return undecided

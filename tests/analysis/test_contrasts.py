@@ -90,19 +90,19 @@ def test_other_texts_are_judged_by_the_seeds_whose_answers_are_stored() -> None:
         assert row.error == pytest.approx(texts.se)
         del whole.right["a", str(num_lost), "result"]
     row = differences(whole)["b"]
-    assert (row.texts, row.texts_n, row.verdict) == (None, 0, "helps on these texts")
+    assert (row.texts, row.texts_n, row.verdict.name) == (None, 0, "helps on these texts")
 
 
 def test_two_variants_with_the_same_texts_right_have_no_verdict_on_accuracy() -> None:
     right, better = random_answers(4)
     same = answered(a=right, b=right)
     row = differences(same)["b"]
-    assert (row.words, row.verdict) == ("the same texts are right", "")
+    assert (row.words, row.verdict.name) == ("the same texts are right", "")
     f1 = replace(same, endpoints=same.endpoints.assign(metric="macro_f1"))
-    assert differences(f1, BY_NAME["macro_f1"])["b"].verdict
+    assert differences(f1, BY_NAME["macro_f1"])["b"].verdict.name
     four = answered(none_raw=right, none_big=right, pe_raw=better, pe_big=better)
     rows = differences(replace(four, families=[family_of_study(FACTORS)]))
-    assert rows["pe_big − none_big"].verdict  # Its weighted sums are 0 all the same.
+    assert rows["pe_big − none_big"].verdict.name  # Its weighted sums are 0 all the same.
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_less_than_half_a_study_has_no_verdict(planned: str, reason: str, verdic
     whole = group(none=NONE, pe=PE)
     whole.planned.update(none=[*planned], pe=[*planned])
     row = differences(whole)["pe"]
-    assert (row.reason, row.verdict) == (reason, verdict)
+    assert (row.reason, row.verdict.name) == (reason, verdict)
 
 
 def test_chance_is_asked_of_each_pair() -> None:
@@ -128,9 +128,9 @@ def test_chance_is_asked_of_each_pair() -> None:
         whole.right["b", seed, "result"] = answers
     rows = differences(replace(whole, guess=~answers), metric)
     row = rows["b"]
-    assert (row.words, row.verdict) == (BY_CHANCE, "")
+    assert (row.words, row.verdict.name) == (BY_CHANCE, "")
     assert (row.seeds_if_as_measured, row.seeds_at_most) == (None, None)
-    assert rows["learnt"].verdict == "helps on these texts"
+    assert rows["learnt"].verdict.name == "helps on these texts"
 
 
 def test_chance_is_paired_by_text_where_answers_are_stored() -> None:
@@ -141,7 +141,7 @@ def test_chance_is_paired_by_text_where_answers_are_stored() -> None:
     better[139::20] = True
     whole = answered(a=np.tile(guess, (4, 1)), b=np.tile(better, (4, 1)))
     whole.chance["accuracy"] = 0.6
-    assert differences(replace(whole, guess=guess))["b"].verdict == "helps"
+    assert differences(replace(whole, guess=guess))["b"].verdict.name == "helps"
     whole.right.clear()
     assert differences(replace(whole, guess=guess))["b"].reason == BY_CHANCE
 
@@ -211,5 +211,5 @@ def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() ->
     for left_out, reason in ((at_chance, BY_CHANCE), (few, FEW), (early, FEW)):
         answer = compare([*two, left_out], ACCURACY)
         row = answer.means[0]
-        assert (row.interval.n, row.verdict) == (2, "too few data sets")
+        assert (row.interval.n, row.verdict.name) == (2, "too few data sets")
         assert f"Not in the mean over data sets at result: third ({reason})." in answer.notes

@@ -56,8 +56,7 @@ def test_best_is_the_best_epoch_on_average(
 ) -> None:
     runs = [result("a", seed, values, "train.epochs=3") for seed, values in enumerate(seeds)]
     group = one(*runs)
-    rows = group.endpoints
-    assert {*rows.loc[rows["point"] == "best", "epoch"]} == {epoch}
+    assert {*group.endpoints.query("point == 'best'")["epoch"]} == {epoch}
     assert [*group.values("best", "accuracy")["a"]] == best
     assert [*group.values("final", "accuracy")["a"]] == [values[-1] for values in seeds]
 
@@ -124,8 +123,7 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
     runs = []
     for position in ("position=none", "position=rotary"):
         runs.append(run("", position))
-        runs.append(run("", position, "seeds.init=3", seed=1))
-        runs.append(run("", position, "seeds.init=4", seed=1))
+        runs += [run("", position, f"seeds.init={i}", seed=1) for i in (3, 4)]
     group = one(*runs, study="")
     assert group.values("final", "accuracy").count().tolist() == [1, 2, 1, 2]
     assert families(group) == [
@@ -135,13 +133,13 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
 
 
 def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() -> None:
+    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", settings={"a": {}})
+    other = replace(plan, seed_kind="seeds.init")
     rows = []
     for label in "ab":
-        usual = run(label)
-        rows += [as_rows(usual, "s"), as_rows(usual, "t")]
-        rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t"))
-    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", settings={"a": {}})
-    (group,) = make_groups(rows, {"s": plan, "t": replace(plan, seed_kind="seeds.init")})
+        rows += [as_rows(run(label), "s", plan), as_rows(run(label), "t", other)]
+        rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t", other))
+    (group,) = make_groups(rows, {"s": plan, "t": other})
     assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
 
 
@@ -161,6 +159,8 @@ def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
     few = run("a", "data.limit_train=100")
     assert one(few).data == "imdb (25,000 + 25,000 texts)"
     assert one(few, run("b")).data == "imdb"
+    cut = run("a", "data.limit_test=100"), run("b", "data.limit_test=100", "data.limit_train=9")
+    assert one(*cut).data == "imdb (25,000 test texts)"
 
 
 def test_planned_seeds_that_are_not_there_are_missing() -> None:
