@@ -1,4 +1,4 @@
-"""The application: errors as one message and an exit code, the console script, and output."""
+"""The application: errors as a message and an exit code, `main`, output, and shared options."""
 
 import io
 import json

@@ -8,8 +8,7 @@ from attnexp.cli.app import AsJson, app, console, emit, stop, studies_argument
 
 @app.command()
 def runs(
-    folder: Annotated[Path, studies_argument] = Path("outputs"),
-    as_json: AsJson = False,
+    folder: Annotated[Path, studies_argument] = Path("outputs"), as_json: AsJson = False
 ) -> None:
     """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
 

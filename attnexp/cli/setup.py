@@ -94,7 +94,8 @@ def data(
             words[:1] = ["data=files", f"data.path={path}"]
     elif not words:
         words = [f"data={','.join(['imdb', *PRESETS])}"]
-    configs = [compose(point).data for point in itertools.product(*expand(words))]
+    axes = [axis for _, axis in expand(words)]
+    configs = [compose(point).data for point in itertools.product(*axes)]
     shown = {"sets": [_describe(config) for config in configs]} if prepare else _locate(configs)
     _emit_tree(shown, as_json)
 

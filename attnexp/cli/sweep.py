@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def sweep_command(
     overrides: Overrides = None,
     config_dir: ConfigDir = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List runs, train none.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count runs, train none.")] = False,
     any_code: AnyCode = False,
     margin: Margin = None,
     metric: Annotated[str, typer.Option(metavar="NAME", help="What is judged.")] = "accuracy",
@@ -83,10 +83,9 @@ def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
     """Print the answer of the runs that have finished, if any has."""
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps
-    from attnexp.runs.result import Run
     from attnexp.sweeps.schedule import answer_of_sweep
 
-    results = [entry.outcome.result for entry in entries if isinstance(entry.outcome, Run)]
+    results = [entry.run.result for entry in entries if entry.run]
     note_few_steps(results)
     if results:
         answer = answer_of_sweep(sweep, entries)
@@ -97,7 +96,7 @@ def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
 
 
 def _stop_at_failures(entries: "list[SweepEntry]") -> None:
-    failed = [entry for entry in entries if isinstance(entry.outcome, str)]
+    failed = [entry for entry in entries if entry.failure is not None]
     if failed:
-        lines = [f"{entry.job}: {entry.outcome}" for entry in failed]
+        lines = [f"{entry.job}: {entry.failure}" for entry in failed]
         stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *lines]), code=1)

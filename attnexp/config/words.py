@@ -15,6 +15,7 @@ from attnexp.base.errors import UserError
 MAX_VALUES = 10_000  # of one axis of a sweep
 CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold the choice of a group; in other groups it is `kind`."""
+Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its values
 
 
 @lru_cache(maxsize=MAX_VALUES)
@@ -44,8 +45,7 @@ def group_of(key: str) -> str:
 
 def key_of(word: str) -> str:
     """Key of a word as `attnexp config` has it: see `parse`."""
-    key, _ = parse(word)
-    return key
+    return parse(word)[0]
 
 
 def setting_of(word: str) -> tuple[str, Any]:
@@ -62,15 +62,15 @@ def setting_of(word: str) -> tuple[str, Any]:
     return key, value
 
 
-def expand(words: Sequence[str]) -> list[list[str]]:
-    """Axes of a sweep, one a word: words `key=value`, one for each of its values. Of words with one
-    key the last counts, but all experiments do, since they compose."""
-    axes: dict[str, list[str]] = {}
+def expand(words: Sequence[str]) -> list[Axis]:
+    """Axes of a sweep, one a word. Of words with one key the last counts, but all experiments do,
+    since they compose."""
+    axes: dict[str, Axis] = {}
     for word in words:
         key = key_of(word)
         name = word if key == "experiment" else key
         axes.pop(name, None)  # The last word stands in its own place.
-        axes[name] = [f"{key}={value}" for value in _values(word)]
+        axes[name] = key, [f"{key}={value}" for value in _values(word)]
     return list(axes.values())
 
 

@@ -2,6 +2,7 @@
 
 import glob
 import os
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,14 +20,14 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     folder = check_folder(folder)
     if manifest := load_manifest(folder):
         sequential = {run.run_id: manifest.sequential for run in manifest.runs}
-        planned = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
+        found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
     else:
-        sequential = _planned_runs(folder, left_out)
-        order = {run_id: index for index, run_id in enumerate(sequential)}
+        sequential = _sequential_by_id(folder, left_out)
+        order = {run_id: index for index, run_id in enumerate(sequential)}  # that of the studies
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
-        planned = [(path, "") for path in paths]
+        found = [(path, "") for path in paths]
     runs = []
-    for path, variant in planned:
+    for path, variant in found:
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
@@ -35,9 +36,9 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     return runs
 
 
-def _planned_runs(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Whether any study in OUT that has a run is sequential, by id in the order of the studies."""
-    sequential: dict[str, bool] = {}
+def _sequential_by_id(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Whether any study in OUT that planned a run adds seeds, by id in the order of the studies."""
+    sequential = defaultdict[str, bool](bool)
     folder = folder.absolute()
     outs = [folder.parent, folder] if folder.name == store.RUNS else [folder]  # or OUT is "runs"
     files = [file for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
@@ -45,8 +46,7 @@ def _planned_runs(folder: Path, left_out: Callable[[str], object]) -> dict[str, 
         with store.leaving_out(file, left_out):
             if manifest := load_manifest(file.parent):
                 for run in manifest.runs:
-                    adds_seeds = manifest.sequential or sequential.get(run.run_id, False)
-                    sequential[run.run_id] = adds_seeds
+                    sequential[run.run_id] |= manifest.sequential
     return sequential
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from attnexp.config.options import Tree, name_of
 from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
 
-NOT_OF_A_PLAN = "out train.device train.threads train.fast".split()
-"""Settings of no plan: the output, the machine, and the fast path, which changes rounding alone."""
+NOT_COMPARED = "out train.device train.threads train.fast".split()
+"""Settings of no variant or plan: output, machine, fast path, which changes rounding alone."""
 SOURCE_OF_DATA = """data.path data.hub data.config data.header data.quotes data.text data.label
 data.train_split data.test_split data.val_split data.test_share""".split()
 """Settings that stand in the id as the fingerprint of the data."""
@@ -16,7 +16,7 @@ data.train_split data.test_split data.val_split data.test_share""".split()
 
 def settings(config: Tree) -> Tree:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
-    left_out = {*NOT_OF_A_PLAN, *SOURCE_OF_DATA}
+    left_out = {*NOT_COMPARED, *SOURCE_OF_DATA}
     flat = flatten(config)
     return {key: flat[key] for key in flat if key not in left_out and not is_seed(key)}
 
@@ -50,16 +50,12 @@ def departures(config: Tree) -> list[str]:
     values = settings(config)
     words = [f"data={data.name}"]
     if data.path:
-        words.append("data.path=any")
+        words.append("data.path=any")  # Defaults depend on whether there is a path, not on which.
     usual = default_settings(*words)
-    foreign = foreign_code(config)  # It is not imported here.
-    chosen = []
-    for key, value in values.items():
-        is_choice = key.endswith(".kind") or key == "train.protocol"
-        if is_choice and value != usual.get(key):
-            chosen.append(key)
-            if value not in foreign:
-                words.append(as_word(key, value))
+    choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
+    chosen = [key for key in choices if values[key] != usual.get(key)]
+    foreign = foreign_code(config)  # `compose` would import it, so it is not among the words.
+    words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
     defaults = default_settings(*words).items()
     return [key for key in values if key in chosen or (key, values[key]) not in defaults]
 

@@ -1,7 +1,7 @@
 """Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds of its kind may
-join it, other settings, data or kinds of seeds may not. `folder._varied_seeds` says what kind.
+The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds of its kind (the
+one that differs between its runs) may join it, other settings, data or kinds of seeds may not.
 """
 
 import json
@@ -17,6 +17,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config.options import Tree
 from attnexp.runs import store
+from attnexp.runs.labels import NOT_COMPARED
 from attnexp.statistics.defaults import MARGIN
 
 FILE = "study.json"
@@ -79,7 +80,9 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
         return ""
     old = shlex.split(stored.commands[-1]) if stored.commands else []
     new = shlex.split(planned.commands[-1])
-    difference = shlex.join(sorted({*old} ^ {*new})) or "data, files or default settings"
+    of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
+    words = [word for word in sorted({*old} ^ {*new}) if word.partition("=")[0] not in of_no_plan]
+    difference = shlex.join(words) or "data, files or default settings"
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
     return f"{folder} holds another plan (it differs in {difference})."
@@ -94,8 +97,8 @@ def _plan_of(manifest: Manifest) -> tuple[object, ...]:
 
 def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> None:
     """Add the runs of one command, `planned`, to the study of a folder. Once a new command has
-    ended, unfinished runs of others are dropped; while any of these runs, none is. Raises
-    `UserError` for another plan, and where the study cannot be read or written."""
+    ended, unfinished runs of others are dropped; while any of these runs, none is. Raises `Busy`,
+    and `UserError` for another plan and where the study cannot be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
         if stored := load_manifest(folder):
@@ -111,10 +114,10 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -
     replaced = {run.key for run in planned.runs}
     others = [run for run in stored.runs if run.key not in replaced]
     commands = stored.commands
-    (command,) = planned.commands
-    if has_ended and commands[-1:] != [command]:  # neither repeated, nor what began this study
-        commands = [earlier for earlier in commands if earlier != command]
-        commands.append(command)
+    is_new = commands[-1:] != planned.commands  # The command that began a study is already in it.
+    if has_ended and is_new:
+        commands = [command for command in commands if command not in planned.commands]
+        commands += planned.commands
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):
             others = [run for run in others if store.has_finished(paths[run])]

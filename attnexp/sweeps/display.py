@@ -7,7 +7,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
 from attnexp.config.options import Tree
-from attnexp.runs.result import Run
 from attnexp.sweeps.executors import num_slots
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entries, SweepEntry, scan
@@ -61,17 +60,18 @@ class SweepDisplay:
 
     def show(self, entries: Entries, status: str) -> None:
         """Show the current state of these entries. status: what is waited for, or nothing."""
-        counts = Counter(type(entry.outcome) for entry in entries)  # A failure is a text.
-        num_left = counts[type(None)]
+        ended = [entry for entry in entries if entry.outcome is not None]
+        num_failed = sum(entry.failure is not None for entry in ended)
+        num_left = len(entries) - len(ended)
         num_here = sum(not entry.finished_before for entry in entries)
         num_done_here = num_here - num_left
-        line = f"{counts[Run]} done, {counts[str]} failed, {num_left} left"
+        line = f"{len(ended) - num_failed} done, {num_failed} failed, {num_left} left"
         if num_done_here > 0:
             seconds = time.monotonic() - self.began
             seconds_left = seconds / num_done_here * num_left
             line += f", about {progress.duration(seconds_left)}"
-        for entry in entries:
-            if entry.outcome is not None and entry not in self.shown:
+        for entry in ended:
+            if entry not in self.shown:
                 self.shown.add(entry)
                 progress.note(f"{entry.job}: {_describe_outcome(entry)} ({line})")
         if num_left and status:
@@ -83,9 +83,9 @@ class SweepDisplay:
 
 
 def _describe_outcome(entry: SweepEntry) -> str:
-    if not isinstance(entry.outcome, Run):
-        return f"failed: {entry.outcome}"
-    result = entry.outcome.result
+    if not entry.run:
+        return f"failed: {entry.failure}"
+    result = entry.run.result
     accuracy = f"final accuracy {100 * result.final.val_accuracy:.2f} %"
     if entry.finished_before:
         return f"{accuracy}, finished before"

@@ -122,8 +122,8 @@ class OneByOne(Executor):
 
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Block Ctrl-C and the end of the terminal for processes that start within. Both signals reach
-    every process of a terminal, and this one ends the others."""
+    """Block Ctrl-C and SIGHUP for processes that start within, and for the server they are forked
+    from, whose mask they have. Both reach every process of a terminal; this one ends the others."""
     resource_tracker.ensure_running()  # It would unblock them when it starts.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     try:
@@ -179,7 +179,7 @@ class SideBySide(Executor):
                 continue
             try:
                 future.set_result(worker.pipe.recv())
-            except EOFError:
+            except (EOFError, OSError):  # without an outcome, or in the middle of one
                 future.set_exception(JobKilled("its process was killed (out of memory?)"))
             worker.pipe.close()
             worker.process.join()

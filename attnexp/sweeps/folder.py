@@ -9,7 +9,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.options import Tree
 from attnexp.config.schema import RunConfig, flatten, is_seed, to_dict
 from attnexp.runs import manifest, store
-from attnexp.runs.labels import NOT_OF_A_PLAN
+from attnexp.runs.labels import NOT_COMPARED
 from attnexp.runs.manifest import Manifest, PlannedRun
 from attnexp.sweeps.plan import Job, Jobs, Sweep
 from attnexp.training.inputs import read_inputs
@@ -38,11 +38,8 @@ def assign_folder(sweep: Sweep) -> Sweep:
 
 def read_fingerprints(jobs: Jobs) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
-    fingerprints = {}
-    for job in jobs:
-        if job.inputs not in fingerprints:
-            fingerprints[job.inputs] = read_inputs(job.config).fingerprint
-    return fingerprints
+    configs = {job.inputs: job.config for job in jobs}
+    return {inputs: read_inputs(config).fingerprint for inputs, config in configs.items()}
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
@@ -104,6 +101,6 @@ def _common_settings(config: RunConfig, varied_seeds: Sequence[str]) -> Tree:
     common = {}
     for key, value in flatten(to_dict(config)).items():
         is_unset = is_seed(key) and value is None
-        if key not in NOT_OF_A_PLAN and key not in varied_seeds and not is_unset:
+        if key not in NOT_COMPARED and key not in varied_seeds and not is_unset:
             common[key] = value
     return dict(json.loads(json.dumps(common)))  # Plans are compared as study.json holds them.

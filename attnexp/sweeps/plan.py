@@ -121,7 +121,7 @@ def command_of(words: Words, metric: MetricSpec) -> str:
 
 def varied_keys(words: Words) -> list[str]:
     """Keys of the axes that have several values."""
-    return [key_of(axis[0]) for axis in expand(words) if len(axis) > 1]
+    return [key for key, axis in expand(words) if len(axis) > 1]
 
 
 class Variant(NamedTuple):
@@ -147,11 +147,11 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
 
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
     """All combinations of the axes, each with the runs of all seeds. own_words, name: of a variant
-    of a study, which may cross seeds, as study=variance does. Raises `UserError` if words do."""
+    of a study. Raises `UserError` if words cross seeds."""
     crossed = list(filter(is_seed, varied_keys(words)))
     if len(crossed) > 1:
         raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
-    axes = [(key_of(axis[0]), axis) for axis in expand([*own_words, *words])]
+    axes = expand([*own_words, *words])  # A study may cross seeds, as variance does.
     seed_axes = [axis for key, axis in axes if is_seed(key)]
     other_axes = [axis for key, axis in axes if not is_seed(key)]
     compared_keys = {key for key, axis in axes if len(axis) > 1 and key != "data"}

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,7 +35,17 @@ class SweepEntry:
     path: Path  # folder of the run, finished or not
     finished_before: bool  # whether the run had finished before this sweep began
     outcome: Outcome | None = None  # the finished run, or why it failed; None until it has ended
-    epochs_when_killed: int | None = None  # those done when its process was killed last
+    epochs_at_last_kill: int | None = None  # those done when its process was killed last
+
+    @property
+    def run(self) -> Run | None:
+        """The finished run."""
+        return self.outcome if isinstance(self.outcome, Run) else None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the run failed."""
+        return self.outcome if isinstance(self.outcome, str) else None
 
 
 Entries = list[SweepEntry]
@@ -94,12 +104,12 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
-        try:
+        with closing(executor):
             _record(sweep, entries, has_ended=False)
-            _run_entries(entries, executor, observe)
-        finally:
-            executor.close()
-            _record(sweep, entries, has_ended=True)
+            try:
+                _run_entries(entries, executor, observe)
+            finally:
+                _record(sweep, entries, has_ended=True)
     return entries
 
 
@@ -130,15 +140,13 @@ def _load(entry: SweepEntry) -> None:
 
 
 def _start_runs(entries: Entries, running: Running, executor: Executor) -> str:
-    """Fill the free slots, load what other sweeps have done; return which runs are awaited."""
-    num_free = executor.slots - len(running)
+    """Fill the free slots, load what has finished; return a line on what another sweep does."""
     starting: Entries = []
     awaited = []
-    for entry in entries:
-        if len(starting) == num_free:
+    idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]
+    for entry in idle:
+        if len(starting) + len(running) == executor.slots:
             break
-        if entry.outcome is not None or entry in running.values():
-            continue
         # Another process may have finished it. If that read other files, this run is ID-2.
         entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
@@ -164,10 +172,10 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
     except JobKilled as error:
         metrics = entry.path / store.METRICS
         num_epochs = metrics.read_text().count("\n") if metrics.exists() else 0
-        if num_epochs == entry.epochs_when_killed:
+        if num_epochs == entry.epochs_at_last_kill:
             entry.outcome = f"killed again before an epoch was done: {error}"
         else:
-            entry.epochs_when_killed = num_epochs
+            entry.epochs_at_last_kill = num_epochs
             progress.note(f"{entry.job}: {error}. It goes on from epoch {num_epochs}.")
     except Exception as error:  # A cluster may do anything to a job.
         entry.outcome = str(error).strip().partition("\n")[0]
@@ -187,11 +195,10 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
 
 def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     """The answer of these runs of a sweep; those that failed are missing."""
-    runs = [entry.outcome for entry in entries if isinstance(entry.outcome, Run)]
+    runs = [entry.run for entry in entries if entry.run]
     order = list(sweep.variants)
     runs.sort(key=lambda run: order.index(run.variant))
     rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
     without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
     manifest = manifest_of(sweep, without_ids)
-    groups = make_groups(rows, {"": manifest})
-    return compare(groups, sweep.metric)
+    return compare(make_groups(rows, {"": manifest}), sweep.metric)

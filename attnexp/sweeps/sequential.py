@@ -27,8 +27,7 @@ def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
             raise UserError("--until decided varies seed. Give other seeds one value, or none.")
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
-    configs = [job.config for job in sweep.jobs]
-    comparisons = {repr((config.data, config.train.protocol)) for config in configs}
+    comparisons = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
     if len(comparisons) > 1 or len(sweep.variants) < 2:
         raise UserError("--until decided compares variants on one data set with one protocol.")
     return replace(sweep, command=f"{sweep.command} --until decided", sequential=True)
@@ -56,7 +55,7 @@ def run_until_decided(
         jobs = [job for job in sweep.jobs if job.config.seed in seeds[:num_seeds]]
         jobs = [job for job in jobs if job.label in {baseline, *undecided}]
         entries += run_sweep(sweep, jobs, any_code=any_code, observe=observe_all)
-        failed = {entry.job.label for entry in entries if isinstance(entry.outcome, str)}
+        failed = {entry.job.label for entry in entries if entry.failure is not None}
         if baseline in failed:
             return entries
         still_open = _note_verdicts(sweep, entries) - failed
@@ -70,8 +69,7 @@ def run_until_decided(
 
 def _note_verdicts(sweep: Sweep, entries: Entries) -> set[str]:
     """Print the verdicts at the protocol's first endpoint; return variants that are undecided."""
-    protocol = sweep.jobs[0].config.train.protocol
-    point, *_ = ENDPOINTS[protocol]
+    point, *_ = ENDPOINTS[sweep.jobs[0].config.train.protocol]
     undecided: set[str] = set()
     for row in answer_of_sweep(sweep, entries).differences:
         if row.endpoint.name == point.name:

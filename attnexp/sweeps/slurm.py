@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections import Counter
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,7 @@ def sbatch_options(config: ExecutorConfig, jobs: Jobs) -> Tree:
         # checkpoint, once the limit has ended the job.
         "signal": "URG@10",
     }
-    for option, value in config.slurm.items():
-        options[option.replace("-", "_")] = value
+    options |= {option.replace("-", "_"): value for option, value in config.slurm.items()}
     return {option: value for option, value in options.items() if value is not None}
 
 
@@ -63,47 +61,47 @@ class SlurmQueue(Executor):
             setup=[setup] if isinstance(setup, str) else setup,
             additional_parameters=options | {"job_name": self.name},
         )
-        self.submitted: dict[Future[Outcome], Any] = {}  # submitit's jobs that have not ended
+        self.slurm_jobs: dict[Future[Outcome], Any] = {}  # submitit's jobs that have not ended
         self.next_query = 0.0  # by the clock of `time.monotonic`
         self.has_failures = False
 
     def submit(self, jobs: Jobs) -> Futures:
         """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
-        submit = partial(self.submitter.submit, executors.train_job, folder=os.getcwd())
+        send = self.submitter.submit
         try:
             with self.submitter.batch():
-                submitted = [submit(job) for job in jobs]
+                slurm_jobs = [send(executors.train_job, job, os.getcwd()) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {on_one_line(error)}") from error
-        first = submitted[0].job_id
+        first = slurm_jobs[0].job_id
         progress.note(f"{len(jobs)} submitted to Slurm, from job {first} on. Logs: {self.folder}")
         futures = [Future[Outcome]() for _ in jobs]
-        self.submitted |= zip(futures, submitted, strict=True)
+        self.slurm_jobs |= zip(futures, slurm_jobs, strict=True)
         self.next_query = time.monotonic() + 3
         return futures
 
     def wait(self, running: Futures) -> None:
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
-        failed = {}
+        states = {}
         if time.monotonic() >= self.next_query:
             self.next_query = time.monotonic() + SECONDS_BETWEEN_QUERIES
-            failed = self._find_failed()
+            states = self._query_states()
         # The folder is listed as a whole, since a question for each file is slow on a shared disk.
-        files = set(os.listdir(self.folder)) if self.submitted else set()
-        for future, job in list(self.submitted.items()):
-            if job.paths.result_pickle.name in files:
-                _take_result(future, job)
-            elif job.job_id in failed:
-                state = failed[job.job_id]
+        files = set(os.listdir(self.folder)) if self.slurm_jobs else set()
+        for future, slurm_job in list(self.slurm_jobs.items()):
+            if slurm_job.paths.result_pickle.name in files:
+                _take_result(future, slurm_job)
+            elif (state := states.get(slurm_job.job_id, "")) in FAILED:
+                # A job that somebody cancelled is not sent again.
                 kind = RuntimeError if state == "CANCELLED" else JobKilled
-                future.set_exception(kind(_describe_end(job, state)))
+                future.set_exception(kind(_describe_end(slurm_job, state)))
             if future.done():
-                del self.submitted[future]
+                del self.slurm_jobs[future]
                 self.has_failures |= future.exception() is not None
 
-    def _find_failed(self) -> dict[str, str]:
-        """States of the jobs that have come to nothing, by id; the status says which wait and why.
+    def _query_states(self) -> dict[str, str]:
+        """States of the jobs in the queue, by id; `status` then says how many wait and why.
         The result of a completed job may take a while to appear on a shared disk."""
         columns = "JobArrayID:|,State:|,Reason:"
         options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
@@ -111,7 +109,7 @@ class SlurmQueue(Executor):
         if query.returncode != 0:
             self.status = "squeue does not answer"
             return {}
-        states = {job.job_id: UNKNOWN for job in self.submitted.values()}
+        states = {job.job_id: UNKNOWN for job in self.slurm_jobs.values()}
         reasons: dict[str, None] = {}  # why jobs wait
         for line in query.stdout.splitlines():
             job_id, state, reason = line.split("|")
@@ -122,7 +120,7 @@ class SlurmQueue(Executor):
         self.status = f"Slurm: {counts['RUNNING']} run"
         if reasons:
             self.status += f", {counts['PENDING']} wait ({', '.join(reasons)})"
-        return {job_id: state for job_id, state in states.items() if state in FAILED}
+        return states
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""

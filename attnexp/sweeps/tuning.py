@@ -5,24 +5,30 @@ are not judged, so neither the main sweep's seeds nor the test set choose anythi
 """
 
 import itertools
-import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
-from attnexp.runs.result import Run
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Sweep, command_of, plan
 from attnexp.sweeps.schedule import Entries
 
-Setting = tuple[str, ...]  # words of the grid, such as `train.lr=0.001`
-Choice = tuple[str, Setting]  # a variant of the main sweep, and what it is tried with
 NOT_TUNED = {"data", "data.path", "train"}  # keys of the data and the protocol
+
+
+class Candidate(NamedTuple):
+    """A variant of the main sweep, tried with a setting."""
+
+    variant: str
+    setting: tuple[str, ...]  # words of the grid, such as `train.lr=0.001`
+    search_label: str  # under which it is tried
+    jobs: list[Job]  # of the main sweep, should it win
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,9 +37,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     main: Sweep  # every variant as it would be without a search
-    settings: list[Setting]  # of the grid
-    labels: dict[Choice, str]  # under which the search has this choice
-    jobs: dict[Choice, list[Job]]  # of the main sweep, should it be this choice
+    candidates: list[Candidate]  # those of each variant in the order of the grid
 
 
 def is_tuning(word: str) -> bool:
@@ -48,18 +52,20 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     main = plan(run_words, metric)
     held_out = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid_words, *held_out])
-    settings = list(dict.fromkeys(itertools.product(*expand(grid_words))))
-    choices = list(itertools.product(main.variants, settings))
-    keys = set(map(key_of, grid_words))
-    if keys & NOT_TUNED or any(map(is_seed, keys)) or len(search.variants) != len(choices):
+    keys, axes = zip(*expand(grid_words), strict=True)
+    settings = list(dict.fromkeys(itertools.product(*axes)))
+    # A key that the sweep varies, too, replaces its axis.
+    is_whole = len(search.variants) == len(main.variants) * len(settings)
+    if NOT_TUNED.intersection(keys) or any(map(is_seed, keys)) or not is_whole:
         raise UserError("tune= takes settings other than the data, the protocol and seeds.")
-    labels = dict(zip(choices, search.variants, strict=True))  # The last words vary fastest.
-    jobs = {}
-    for setting in settings:
-        planned = plan([*run_words, *setting])
-        # Variants are as in the main sweep, but without axes a label holds the setting, too.
-        for variant, label in zip(main.variants, planned.variants, strict=True):
-            jobs[variant, setting] = [job for job in planned.jobs if job.label == label]
+    plans = [plan([*run_words, *setting]) for setting in settings]
+    search_labels = iter(search.variants)  # The last words vary fastest.
+    candidates = []
+    for index, variant in enumerate(main.variants):
+        for setting, planned in zip(settings, plans, strict=True):
+            label = list(planned.variants)[index]  # Without axes it holds the setting, too.
+            jobs = [job for job in planned.jobs if job.label == label]
+            candidates.append(Candidate(variant, setting, next(search_labels), jobs))
     seeds = {job.config.seed for job in main.jobs}
     if any(job.config.seed in seeds for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
@@ -67,24 +73,17 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     folder = main.directory
     search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
     main = replace(main, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
-    return Tuning(search=search, main=main, settings=settings, labels=labels, jobs=jobs)
+    return Tuning(search=search, main=main, candidates=candidates)
 
 
 def _sort_words(words: Words) -> tuple[Words, Words, Words]:
     """Words of runs, of the grid, and of the search's seeds."""
-    run_words = []
-    grid_words = []
-    seed_words = []
-    for word in words:
-        if word.startswith("tune="):
-            grid_words.append(word.removeprefix("tune="))
-        elif word.startswith("tune.seeds="):
-            seed_words.append(word.replace("tune.seeds=", "seed="))
-        else:
-            run_words.append(word)
-    if not grid_words or any(map(is_tuning, run_words)):
+    run_words = [word for word in words if not is_tuning(word)]
+    grid_words = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
+    seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
+    if not grid_words or len(run_words) + len(grid_words) + len(seeds) < len(words):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    return run_words, grid_words, seed_words
+    return run_words, grid_words, [f"seed={values}" for values in seeds]
 
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
@@ -95,29 +94,32 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     is_last = main.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, is_last=is_last)
     lines = []
-    for search_label, mean in means.items():
-        outcome = "a run failed" if mean == -math.inf else f"held-out accuracy {mean:.2f} %"
-        lines.append(f"{search_label}: {outcome}")
+    for candidate in tuning.candidates:
+        mean = means.get(candidate.search_label)
+        outcome = "a run failed" if mean is None else f"held-out accuracy {mean:.2f} %"
+        lines.append(f"{candidate.search_label}: {outcome}")
     variants = {}
     jobs = []
     for variant, levels in main.variants.items():
-        best = max(tuning.settings, key=lambda setting: means[tuning.labels[variant, setting]])
-        if means[tuning.labels[variant, best]] == -math.inf:
+        candidates = [each for each in tuning.candidates if each.variant == variant]
+        finished = [candidate for candidate in candidates if candidate.search_label in means]
+        if not finished:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        label = f"{variant}, {' '.join(best)} (best of {len(tuning.settings)})"
+        best = max(finished, key=lambda candidate: means[candidate.search_label])
+        label = f"{variant}, {' '.join(best.setting)} (best of {len(candidates)})"
         variants[label] = levels
-        jobs += [replace(job, label=label) for job in tuning.jobs[variant, best]]
+        jobs += [replace(job, label=label) for job in best.jobs]
     jobs.sort(key=lambda job: job.config.seed)
     return replace(main, variants=variants, jobs=jobs), lines
 
 
 def _held_out_accuracies(entries: Entries, *, is_last: bool) -> dict[str, float]:
-    """Mean accuracy in % by label, of the last epoch or each run's best; -inf where one failed."""
+    """Mean accuracy in % by label, of the last epoch or each run's best, where no run failed."""
     accuracies = defaultdict[str, list[float]](list)
+    failed = {entry.job.label for entry in entries if entry.failure is not None}
     for entry in entries:
-        accuracy = -math.inf
-        if isinstance(entry.outcome, Run):
-            result = entry.outcome.result
-            accuracy = 100 * (result.final if is_last else result.own_best).val_accuracy
-        accuracies[entry.job.label].append(accuracy)
+        if entry.run and entry.job.label not in failed:
+            result = entry.run.result
+            epoch = result.final if is_last else result.own_best
+            accuracies[entry.job.label].append(100 * epoch.val_accuracy)
     return {label: fmean(values) for label, values in accuracies.items()}

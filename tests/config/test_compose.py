@@ -209,9 +209,9 @@ def test_axes_expand_as_hydra_writes_them() -> None:
     words = "+model/pooling=max,mean seed=range(1,4) ++train.lr=choice(0.1,0.2) ~position"
     axes = ["model.pooling=max model.pooling=mean", "seed=1 seed=2 seed=3"]
     axes += ["train.lr=0.1 train.lr=0.2", "position=null"]
-    assert [" ".join(axis) for axis in expand(words.split())] == axes
+    assert [" ".join(axis) for _, axis in expand(words.split())] == axes
     axes = ["experiment=a", "seed=5", "experiment=b"]
-    assert expand(["seed=0,1", *axes]) == [[word] for word in axes]
+    assert [axis for _, axis in expand(["seed=0,1", *axes])] == [[word] for word in axes]
     for end in ("0,inf", "1000000", "3,3", "1,10,0", "nan"):
         with pytest.raises(UserError, match=r"10,000|cannot be listed"):
             expand([f"seed=range({end})"])
