@@ -13,11 +13,11 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
     2. two of them with one seed are two variants: they differ by something that no setting names.
     A variant has the name and the place that its study gives it, also where it has more runs in a
-    folder without a study. Variants without a study come last, those closest to the defaults first.
-    """
+    folder without a study. Variants without a study come last, closest to the defaults first."""
     distance = entries["num_departures"].where(entries["label"] == "", -1)  # from the defaults
     # A run takes its label from the first study that has it.
-    runs = entries.loc[distance.sort_values(kind="stable").index].drop_duplicates("run_id")
+    order = distance.sort_values(kind="stable").index
+    runs = entries.loc[order].drop_duplicates("run_id")
     same = ["key", "seed_kind"]
     num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
     runs["own_label"] = runs["label"].where(num_labels > 1, "")  # rule 1

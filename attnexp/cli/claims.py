@@ -17,8 +17,7 @@ def claims(
 ) -> None:
     """Check the claims of the sources: print each claim, its measurement and a verdict.
 
-    Example: attnexp claims C04 C20
-    """
+    Example: attnexp claims C04 C20"""
     from rich import box
     from rich.table import Table
     from rich.text import Text

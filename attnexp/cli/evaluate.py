@@ -24,8 +24,7 @@ def evaluate(
     Settings: data.path, data.header, data.quotes, data.text, data.label, data.limit_test,
     train.device, train.threads.
 
-    Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/
-    """
+    Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/"""
     from attnexp.inspect.evaluate import list_errors, measure_again
     from attnexp.report.formats import to_records
 

@@ -37,8 +37,7 @@ def judge(
     example and correct (1 or 0). A column dataset separates data sets. A metric in 0 to 1 of which
     more is better is shown in %, and its margin is in points.
 
-    Example: attnexp judge results.csv --metric loss --lower --margin 0.01
-    """
+    Example: attnexp judge results.csv --metric loss --lower --margin 0.01"""
     from attnexp.analysis.answer import compare
     from attnexp.analysis.read_results import read_results
 

@@ -23,8 +23,7 @@ def probe(
 
     Results are kept in the folders of the runs; DIR may be a published study, too.
 
-    Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000
-    """
+    Example: attnexp probe outputs/blog --do shuffle,no_positions,no_head --limit 2000"""
     from attnexp.analysis.answer import compare
     from attnexp.analysis.metrics import ACCURACY
     from attnexp.inspect.probe import probe_studies

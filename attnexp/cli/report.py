@@ -57,8 +57,7 @@ def report(
 
     DIR is a study, another folder with runs, or a published file.
 
-    Example: attnexp report outputs/blog --html blog.html --run outputs/runs/RUN
-    """
+    Example: attnexp report outputs/blog --html blog.html --run outputs/runs/RUN"""
     from attnexp.analysis.answer import choose_metric, compare
     from attnexp.analysis.read_runs import load_groups
 

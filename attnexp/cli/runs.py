@@ -12,8 +12,7 @@ def runs(
 ) -> None:
     """List runs, finished, running, stopped or broken: data, seed, settings, accuracy.
 
-    Accuracy is that of the last epoch, or of the one that held-out data chose.
-    """
+    Accuracy is that of the last epoch, or of the one that held-out data chose."""
     from attnexp.report.formats import to_records
     from attnexp.report.listing import list_runs, tabulate_runs
     from attnexp.report.table import print_table

@@ -23,8 +23,7 @@ def config(
 ) -> None:
     """Print the settings of a run, the available options, or the cost of a model.
 
-    Example: attnexp config experiment=blog_pe model.heads=4 --cost
-    """
+    Example: attnexp config experiment=blog_pe model.heads=4 --cost"""
     from attnexp.config import options
     from attnexp.config.compose import compose
     from attnexp.config.schema import to_dict
@@ -77,8 +76,7 @@ def data(
 
     After `prepare`, FILE stands for data=files data.path=FILE.
 
-    Example: attnexp data prepare data=trec,subj
-    """
+    Example: attnexp data prepare data=trec,subj"""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     from attnexp.config.compose import compose

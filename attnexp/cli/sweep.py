@@ -30,8 +30,7 @@ def sweep_command(
 
     Example: attnexp sweep study=blog 'seed=range(10)' name=my_blog
 
-    Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3
-    """
+    Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3"""
     from attnexp.analysis.answer import choose_metric
     from attnexp.base import progress
     from attnexp.sweeps import display, executors, sequential, tuning

@@ -30,8 +30,7 @@ def train(
 
     A run that has already finished is shown, not repeated.
 
-    Example: attnexp train data=contrast position=sinusoidal
-    """
+    Example: attnexp train data=contrast position=sinusoidal"""
     from attnexp.base import progress
     from attnexp.config.compose import compose
 

@@ -109,8 +109,7 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
     try:
         return section(**{str(key): value for key, value in values.items()})  # `1: x` is YAML.
     except ValidationError as validation:
-        # A key that is unknown says more than a value that is wrong.
-        errors = validation.errors()
+        errors = validation.errors()  # An unknown key says more than a wrong value.
         unknown = [error for error in errors if error["type"] == "unexpected_keyword_argument"]
         error = (unknown or errors)[0]
         key = prefix + ".".join(map(str, error["loc"]))

@@ -168,8 +168,9 @@ class TokenizedCorpus(Corpus):
         drawn = self.draw_test(train.drop_duplicates("text"), shares, seed=0)
         source = f"{self.source}, {share:.0%} drawn as test"
         # Of equally frequent words the lower number ranks first: the first to appear in train.
-        order = pd.unique(np.concatenate(list(drawn.rows.numbers)))
-        return replace(drawn, source=source).renumber(order)
+        numbers = np.concatenate(list(drawn.rows.numbers))
+        named = replace(drawn, source=source)
+        return named.renumber(pd.unique(numbers))
 
     def redraw(self, seed: int) -> Self:
         """The corpus with train and test drawn anew, of every class in the shares they have."""

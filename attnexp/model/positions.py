@@ -130,8 +130,7 @@ class RotaryPosition(Rotation):
             a, b = x.chunk(2, dim=-1)
         else:
             a, b = x.unflatten(-1, (-1, 2)).unbind(-1)
-        # In float32 even where x has fewer bits.
-        turned_a = a * cos - b * sin
+        turned_a = a * cos - b * sin  # in float32 even where x has fewer bits
         turned_b = a * sin + b * cos
         if self.layout == "split":
             y = torch.cat([turned_a, turned_b], dim=-1)

@@ -48,7 +48,8 @@ def tabulate_means(answer: Answer) -> Table:
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
-    is_accuracy_alone = {*rows["metric"], answer.metric.name} == {ACCURACY.name}
+    metrics = {*rows["metric"], answer.metric.name}
+    is_accuracy_alone = metrics == {ACCURACY.name}
     endpoints = rows["at"] if is_accuracy_alone else rows["at"] + " " + rows["metric"]
     # Results of other trainers, and of `probe`, have this one endpoint, which is not named.
     rows["heading"] = endpoints.mask(rows["at"] == RESULT.label, rows["metric"])

@@ -80,8 +80,10 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
         return ""
     old = shlex.split(stored.commands[-1]) if stored.commands else []
     new = shlex.split(planned.commands[-1])
-    of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
-    words = [word for word in sorted({*old} ^ {*new}) if word.partition("=")[0] not in of_no_plan]
+    of_seeds = stored.seed_kind.split(" x ")
+    of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *of_seeds}
+    changed = sorted({*old} ^ {*new})
+    words = [word for word in changed if word.partition("=")[0] not in of_no_plan]
     difference = shlex.join(words) or "data, files or default settings"
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"

@@ -53,7 +53,8 @@ def crossed(d: Floats, *, m: int = 1) -> Crossed | None:
         return None
     satterthwaite_df = variance**2 / float(np.sum(terms**2 / df))
     se = math.sqrt(variance / d.size)
-    half = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m))) * se
+    t = float(stdtrit(satterthwaite_df, 1 - ALPHA / (2 * m)))
+    half = t * se
     return Crossed(mean - half, mean + half, se, satterthwaite_df)
 
 

@@ -66,8 +66,7 @@ def judge_interval(
     interval has no ends, there are too few of what `counted` names.
 
     texts: the interval for other seeds and texts. If it has the same verdict, it takes the place of
-    the first; if not, "on these texts" is added. An interval beyond the margin adds "by at least".
-    """
+    the first; if not, "on these texts" is added. One beyond the margin adds "by at least"."""
     if interval.n < FEWEST_SEEDS or math.isinf(interval.low):
         too_few = f"{TOO_FEW} {counted}"
         return Verdict(TOO_FEW, too_few, too_few)

@@ -38,8 +38,11 @@ def assign_folder(sweep: Sweep) -> Sweep:
 
 def read_fingerprints(jobs: Jobs) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
-    configs = {job.inputs: job.config for job in jobs}
-    return {inputs: read_inputs(config).fingerprint for inputs, config in configs.items()}
+    fingerprints: dict[str, str] = {}
+    for job in jobs:
+        if job.inputs not in fingerprints:
+            fingerprints[job.inputs] = read_inputs(job.config).fingerprint
+    return fingerprints
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:

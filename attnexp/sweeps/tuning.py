@@ -78,12 +78,20 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
 
 def _sort_words(words: Words) -> tuple[Words, Words, Words]:
     """Words of runs, of the grid, and of the search's seeds."""
-    run_words = [word for word in words if not is_tuning(word)]
-    grid_words = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
-    seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
-    if not grid_words or len(run_words) + len(grid_words) + len(seeds) < len(words):
+    run_words = []
+    grid_words = []
+    seed_words = []
+    for word in words:
+        key, _, value = word.partition("=")
+        if key == "tune":
+            grid_words.append(value)
+        elif key == "tune.seeds":
+            seed_words.append(f"seed={value}")
+        else:
+            run_words.append(word)
+    if not grid_words or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    return run_words, grid_words, [f"seed={values}" for values in seeds]
+    return run_words, grid_words, seed_words
 
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
