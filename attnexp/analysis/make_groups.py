@@ -80,7 +80,7 @@ def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) 
         protocol=first.protocol,
         variants=list(setups),
         points=points,
-        families=_make_families(planned, by_variant["seed_kind"]),
+        families=_make_families(planned, by_variant["variant_kind"]),
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
         epochs=pd.concat([by_epoch[by_epoch["variant"] == variant] for variant in setups]),
         right=right,
@@ -109,8 +109,7 @@ def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -
     source = entries["source"].iloc[0]
     # A run of two studies is one of the first's. Where study B varies `seeds.init`, and shares the
     # run of seed 0 with A, which varies `seed`, it is no run of B's variants.
-    kinds = entries.groupby("variant")["seed_kind"].transform("first")
-    entries = entries[entries["seed_kind"] == kinds]
+    entries = entries[entries["seed_kind"] == entries["variant_kind"]]
     planned = []
     for key, in_study in entries.groupby("study", sort=False):
         if key not in studies:
@@ -118,7 +117,7 @@ def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -
         study = studies[key]
         by_id = dict(zip(in_study["run_id"], in_study["variant"], strict=True))
         by_label = dict(zip(in_study["label"], in_study["variant"], strict=True))
-        elsewhere = finished - by_id.keys()  # in groups of other data
+        elsewhere = finished - by_id.keys()  # in other groups, or of another kind of seeds
         for run in study.runs:
             data_sets = study.settings.get(run.variant) or [source]  # Older studies do not say.
             if source in data_sets and run.run_id not in elsewhere:
@@ -163,7 +162,7 @@ def _unpack_answers(
     """`Group.right` and `Group.guess`; none where runs have other test sets, as each seed may draw
     its own. Answers of another accuracy than the run's are not used."""
     right: dict[Key, Answers] = {}
-    if len({run.setup.config["seeds"].get("resample") for run in runs}) > 1:
+    if len({run.seed.partition("resample")[2] for run in runs}) > 1:
         return right, None
     num_texts = runs[0].setup.facts["n_test"]
     on_test = [point.name for point in points if point.split == "test"]

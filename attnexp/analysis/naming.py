@@ -6,8 +6,8 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries with a column variant, in which variants first appear in their order. entries:
-    `RunRows.entry`, a row for each run and study that has it.
+    """The entries with variant, in the order of variants, and variant_kind, its kind of seeds.
+    entries: `RunRows.entry`, a row for each run and study that has it.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
@@ -26,7 +26,8 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     runs["own_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
     runs["number"] = runs.groupby([*same, "own_id"], sort=False).ngroup()
     runs["variant"] = runs["number"].map(_names_by_number(runs.drop_duplicates("number")))
-    return runs[["run_id", "variant"]].merge(entries, on="run_id")
+    named = runs.rename(columns={"seed_kind": "variant_kind"})
+    return named[["run_id", "variant", "variant_kind"]].merge(entries, on="run_id")
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
