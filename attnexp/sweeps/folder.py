@@ -38,7 +38,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
 
 def read_fingerprints(jobs: Jobs) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
-    fingerprints: dict[str, str] = {}
+    fingerprints = {}
     for job in jobs:
         if job.inputs not in fingerprints:
             fingerprints[job.inputs] = read_inputs(job.config).fingerprint

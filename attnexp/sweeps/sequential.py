@@ -22,9 +22,9 @@ def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` may need. Raises `UserError` where nothing is compared."""
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
+    if set(filter(is_seed, varied_keys(words))) - {"seed"}:
+        raise UserError("--until decided varies seed. Give other seeds one value, or none.")
     if "seed" not in map(key_of, words):
-        if any(map(is_seed, varied_keys(words))):
-            raise UserError("--until decided varies seed. Give other seeds one value, or none.")
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
     comparisons = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}

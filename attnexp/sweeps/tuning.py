@@ -16,7 +16,7 @@ from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.plan import Job, Sweep, command_of, plan
+from attnexp.sweeps.plan import Jobs, Sweep, command_of, plan
 from attnexp.sweeps.schedule import Entries
 
 NOT_TUNED = {"data", "data.path", "train"}  # keys of the data and the protocol
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
     variant: str
     setting: tuple[str, ...]  # words of the grid, such as `train.lr=0.001`
     search_label: str  # under which it is tried
-    jobs: list[Job]  # of the main sweep, should it win
+    jobs: Jobs  # of the main sweep, should it win
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +67,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
             jobs = [job for job in planned.jobs if job.label == label]
             candidates.append(Candidate(variant, setting, next(search_labels), jobs))
     seeds = {job.config.seed for job in main.jobs}
-    if any(job.config.seed in seeds for job in search.jobs):
+    if seeds.intersection(job.config.seed for job in search.jobs):
         raise UserError("tune.seeds= must be other seeds than those of the study.")
     command = command_of(words, metric)
     folder = main.directory
@@ -117,7 +117,7 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
         label = f"{variant}, {' '.join(best.setting)} (best of {len(candidates)})"
         variants[label] = levels
         jobs += [replace(job, label=label) for job in best.jobs]
-    jobs.sort(key=lambda job: job.config.seed)
+    jobs.sort(key=lambda job: (job.config.seed, job.seed))
     return replace(main, variants=variants, jobs=jobs), lines
 
 

@@ -100,6 +100,7 @@ WRONG = {
     "sweep 'executor.slurm={mem: 2GB}'": "executor.slurm would do nothing",
     "sweep study=blog train=blog,holdout --until decided": "one data set with one protocol",
     "sweep study=blog seeds.init=range(64) --until decided": "--until decided varies seed",
+    "sweep study=blog seed=0 seeds.init=range(64) --until decided": "--until decided varies seed",
     "sweep data=contrast --until decided": "--until decided compares variants",
     "sweep study=blog tune=train.lr=1e-3,1e-2 tune.seeds=range(10)": "other seeds than those",
     "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
