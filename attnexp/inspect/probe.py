@@ -67,10 +67,10 @@ ByTexts = defaultdict[tuple[str, int], Probed]  # by data set, and how many of i
 def probe_studies(
     paths: Sequence[Path], words: Sequence[str] = (), *, limit: int | None = None, **trust: bool
 ) -> list[Group]:
-    """Groups of the models under interventions, with notes on what cannot be done.
-    paths: of runs, studies and published studies. words: as `choose_interventions` reads them, or
-    the defaults. limit: texts of the test set. trust: options of `load_trained`. Raises `UserError`
-    for a wrong word, a function that fails, and a run that cannot be evaluated."""
+    """Groups of the models under interventions, with notes on what cannot be done. paths: of runs,
+    studies and published studies. words: as `choose_interventions` reads them, or the defaults.
+    limit: texts of the test set. trust: options of `load_trained`. Raises `UserError` for a wrong
+    word, a function that fails, and a run that cannot be evaluated."""
     words = words or DEFAULT
     by_texts: ByTexts = defaultdict(Probed)
     folders = []

@@ -109,6 +109,7 @@ def run_sweep(
             try:
                 _run_entries(entries, executor, observe)
             finally:
+                executor.close()  # The study's lock may let the record wait.
                 _record(sweep, entries, has_ended=True)
     return entries
 
@@ -198,7 +199,6 @@ def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     runs = [entry.run for entry in entries if entry.run]
     order = list(sweep.variants)
     runs.sort(key=lambda run: order.index(run.variant))
-    rows = [as_rows(replace(run, sequential=sweep.sequential)) for run in runs]
-    without_ids = [(entry.job, "") for entry in entries]  # Labels tell the runs apart.
-    manifest = manifest_of(sweep, without_ids)
+    manifest = manifest_of(sweep, [(entry.job, "") for entry in entries])  # Labels will do.
+    rows = [as_rows(replace(run, sequential=sweep.sequential), "", manifest) for run in runs]
     return compare(make_groups(rows, {"": manifest}), sweep.metric)
