@@ -186,7 +186,7 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
     """The outcome, or a failure where the run read other files than those of the plan."""
     if not isinstance(outcome, Run):
         return outcome
-    changed = reads.read_otherwise(outcome.result.read_files)
+    changed = reads.first_that_differs(outcome.result.read_files)
     if not changed and outcome.path.name != entry.path.name:
         changed = "the code or the data"
     if changed:

@@ -133,7 +133,7 @@ def _note_named_files(config: RunConfig) -> None:
     for key, value in flatten(to_dict(config)).items():
         section, _, _ = key.partition(".")
         if section in PIECES and key != "model.vectors" and isinstance(value, str):
-            reads.count_file(value)  # C or Rust may open it, which Python does not see.
+            reads.add_file(value)  # C or Rust may open it, which Python does not see.
 
 
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:

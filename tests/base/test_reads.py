@@ -13,7 +13,9 @@ from attnexp.base import reads
 def read_in(folder: Path) -> dict[str, str]:
     """What the process has read, of files whose names lead into the folder."""
     names = reads.read_files("outputs/runs").items()
-    return {name: digest for name, digest in names if Path(reads.find(name)).is_relative_to(folder)}
+    return {
+        name: digest for name, digest in names if Path(reads.path_of(name)).is_relative_to(folder)
+    }
 
 
 def test_files_that_are_opened_are_noted_while_it_is_asked_for(folder: Path) -> None:
@@ -60,8 +62,8 @@ def test_a_file_that_another_process_read_with_other_content_is_named(folder: Pa
     write_file(folder / "a", "1")
     with reads.watching():
         Path("a").read_text()
-    assert reads.read_otherwise({"a": reads.digest("a", b"1"), "c": "any"}) == ""
-    assert reads.read_otherwise({"a": "other", "c": "any"}) == "a"
+    assert reads.first_that_differs({"a": reads.digest("a", b"1"), "c": "any"}) == ""
+    assert reads.first_that_differs({"a": "other", "c": "any"}) == "a"
 
 
 def test_a_digest_changes_with_code_and_not_with_how_it_is_written() -> None:
