@@ -228,4 +228,5 @@ def label_rows(
     for name in written:
         check_name(name, f"A class of {source}")
     codes = pd.Categorical(labels, written).codes
-    return rows.assign(label=codes), tuple(written)
+    texts = rows.text.str.replace("\r\n", "\n", regex=False)  # line breaks as Windows writes them
+    return rows.assign(text=texts, label=codes), tuple(written)

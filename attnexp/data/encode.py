@@ -95,16 +95,20 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
 
 
 def _limit(encoded: Encoded, limit: int, split: str) -> Encoded:
-    """A split with `limit` of its texts: stratified, in their order, the same every time."""
+    """A split with `limit` of its texts: stratified, in their order, the same every time. Raises
+    `UserError` where there are not so many, or a class of few texts would lose all."""
     labels = encoded.labels
     if limit > len(labels):
         raise UserError(
             f"data.limit_{split}={limit}, but there are {len(labels)} texts. Use {len(labels)} or "
             f"less, or data.limit_{split}=null for all."
         )
-    num_up_to = np.cumsum(np.bincount(labels))  # (C,), texts of the classes up to each
+    num_texts = np.bincount(labels)  # (C,)
+    num_up_to = np.cumsum(num_texts)  # texts of the classes up to each
     # Sums are rounded down, not quotas, so that these add up to the limit.
     quotas = np.diff(limit * num_up_to // len(labels), prepend=0)
+    if np.any((quotas == 0) & (num_texts > 0)):
+        raise UserError(f"data.limit_{split}={limit} leaves no text of some class. Use more.")
     random = np.random.default_rng(0)
     rows: list[int] = []
     for label, quota in enumerate(quotas):
@@ -216,6 +220,8 @@ def read_tokenized(config: DataConfig) -> TokenizedCorpus:
     tokenized = TokenizedCorpus(**vars(corpus), words=words)
     if "test" not in corpus.files:
         tokenized = tokenized.add_test(config.test_share)
+    elif config.test_share != DataConfig().test_share:
+        raise UserError("data.test_share would do nothing: these data have a test split.")
     tokenized.check_classes()
     return tokenized
 

@@ -88,9 +88,8 @@ def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -
         first_number = 0 if has_header else 1
         number = rows.index(longest) + first_number
         raise ValueError(f"row {number} has {len(longest)} cells, the first line {width}")
-    for row in rows:
-        row += [""] * (width - len(row))
-    frame = pd.DataFrame(rows, dtype=object)
+    padded = [[*row, *[None] * (width - len(row))] for row in rows]
+    frame = pd.DataFrame(padded, dtype=object)
     if not has_header:
         return frame.rename(columns=str)
     names = [name.strip() for name in rows[0]]

@@ -55,6 +55,8 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
     dataset = load_dataset(on_disk(tmp_path, limit_train=50, limit_test=20))
     assert np.bincount(dataset.train.labels).tolist() == [5, 15, 30]
     assert np.bincount(dataset.test.labels).tolist() == [2, 6, 12]
+    message = message_of(load_dataset, on_disk(tmp_path, limit_train=9))
+    assert message == "data.limit_train=9 leaves no text of some class. Use more."
 
 
 @settings(max_examples=50)
@@ -76,6 +78,9 @@ def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], s
 def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_path: Path) -> None:
     config = write(tmp_path, train=TEXTS, test=[f"another {i} text {i}" for i in range(10)])
     whole = load_dataset(config)
+    config.test_share = 0.5
+    assert "data.test_share would do nothing" in message_of(load_dataset, config)
+    config.test_share = 0.2
     drawn = load_dataset(config, resample=0)
     assert drawn.fingerprint == whole.fingerprint
     assert drawn.words != whole.words
@@ -117,7 +122,8 @@ def test_problems_are_counted(tmp_path: Path) -> None:
 
 def test_a_label_that_pandas_writes_for_none_is_counted(tmp_path: Path) -> None:
     config = write(tmp_path, test=TEST)
-    write_csv(tmp_path / "train.csv", [("a\nb", "\\N"), ("c", 1), ("d", 1), ("e", 0)])
+    write_csv(tmp_path / "train.csv", [("a\r\nb", "\\N"), ("c", 1), ("d", 1), ("e", 0)])
+    assert load_dataset(config).words[0] == "a"  # and not a with half a line break
     assert load_dataset(config).quality == {
         "labels are \\N, as where one is missing: row 1 of train.csv": 1,
         "of 3 classes with one text in train: 0, \\N": 2,

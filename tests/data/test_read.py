@@ -110,6 +110,7 @@ WRONG: dict[str, Any] = {
     "too many cells": ("a.csv", GOOD + "a,b,1\n", "row 11 has 3 cells, the first line 2"),
     "no header": ("a.csv", "a,1\nb,c,1\n", "row 2 has 3 cells", {"header": False}),
     "too few cells": ("a.csv", GOOD + "a\n", "1 rows have no text"),
+    "a row cut before its text": ("a.csv", "label,text\n1,a\n0,b\n1\n", "row 3 of a.csv: None"),
     "a lone quote": ("a.csv", LONE, "unexpected end of data; data.quotes=false"),
     "joined rows": ("a.csv", LONE.replace("text 5", 'text 5"'), "11 lines are 9 rows, since"),
     "latin-1": ("a.csv", b"text,label\nna\xefve,1", "line 2: 'utf-8' codec"),
