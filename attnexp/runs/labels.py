@@ -55,7 +55,9 @@ def departures(config: Tree) -> list[str]:
     choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
     chosen = [key for key in choices if values[key] != usual.get(key)]
     foreign = foreign_code(config)  # `compose` would import it, so it is not among the words.
-    words += [as_word(key, values[key]) for key in chosen if values[key] not in foreign]
+    words += [
+        as_word(key, values[key]) for key in chosen if key in usual and values[key] not in foreign
+    ]
     defaults = default_settings(*words).items()
     return [key for key in values if key in chosen or (key, values[key]) not in defaults]
 

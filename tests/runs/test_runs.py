@@ -192,5 +192,6 @@ def test_a_label_says_what_is_not_usual(words: str) -> None:
 def test_a_label_of_a_piece_from_elsewhere_imports_nothing() -> None:
     config = to_dict(compose("position=sinusoidal", "train.lr=0.1"))
     config["position"] = {"kind": "theirs:Decay", "shuffled": False, "dropout": 0.0, "rate": 0.5}
-    own = "position.shuffled=false position.dropout=0.0 position.rate=0.5"
+    config["position"]["inner"] = {"kind": "attnexp.model.mixers:Mean"}
+    own = "position.shuffled=false position.dropout=0.0 position.rate=0.5 position.inner=mean"
     assert labels.default_label(config) == f"imdb attention Decay {own} train.lr=0.1"
