@@ -22,7 +22,7 @@ from typing import Any
 INSTALLED = {"site-packages", "dist-packages"}  # folders in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys", "/dev"))
+SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys"))
 """No file in these is the user's."""
 
 

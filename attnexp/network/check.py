@@ -113,17 +113,18 @@ def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
         )
 
 
-def _check_type(piece: Any, output: Any, dtype: torch.dtype) -> None:
-    """Raise `UserError` where a piece has returned anything but a tensor of some type."""
+def _check_type(piece: Any, output: Any, *dtypes: torch.dtype) -> None:
+    """Raise `UserError` where a piece has returned anything but a tensor of one of these types."""
     returned = output.dtype if isinstance(output, Tensor) else type(output).__name__
-    if returned != dtype:
-        raise UserError(f"{name_piece(piece)} returned {returned}, wanted {dtype}.")
+    if returned not in dtypes:
+        raise UserError(f"{name_piece(piece)} returned {returned}, wanted {dtypes[0]}.")
 
 
 def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> None:
     """Forward hook of a piece, or of each of its layers, once `partial` has bound `piece`. Raises
     `UserError` for a type other than its seam's, or a wrong shape that torch might accept."""
-    _check_type(piece, output, torch.float32)
+    is_baseline = isinstance(piece, seams.Baseline)  # which may be fitted in float64
+    _check_type(piece, output, torch.float32, torch.float64 if is_baseline else torch.float32)
     shape = tuple(output.shape)
     has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.
     match piece:

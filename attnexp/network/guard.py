@@ -27,8 +27,8 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
     except (Exception, SystemExit) as error:  # User code may raise anything.
         frames = traceback.extract_tb(error.__traceback__)
         users_frames = [frame for frame in frames if reads.is_users_file(frame.filename)]
-        if not users_frames and isinstance(error, OSError):  # A full disk is not its fault.
-            raise
+        if not users_frames and isinstance(error, OSError | SystemExit):
+            raise  # A full disk or a closed pipe is not its fault.
         place = ""
         if users_frames:
             innermost = users_frames[-1]

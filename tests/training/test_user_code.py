@@ -46,7 +46,7 @@ class Counted(Scaled):
 class Signs(Baseline):
     def __init__(self, vocab_size: int) -> None:
         super().__init__()
-        self.w = nn.Parameter(torch.zeros(vocab_size))
+        self.w = nn.Parameter(torch.zeros(vocab_size, dtype=torch.float64))
     def fit(self, ids: Tensor, labels: Tensor) -> None:
         labels[labels == 0] = -1
         counts = torch.zeros(len(ids), len(self.w)).scatter_(1, ids.long(), 1.0)
