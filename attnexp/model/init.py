@@ -14,7 +14,7 @@ Stream = Callable[[str], torch.Generator]
 def init_weights(model: nn.Module, seed: int) -> None:
     """Initialise every module that says how by `init_parameters(stream)`; others are left alone.
     `stream(name)` is a generator for each parameter, seeded by `seed` and the parameter's full name
-    in the model: variants start alike wherever they share a piece."""
+    in the model: variants start alike in the pieces that they share at one place."""
     for path, module in model.named_modules():
         if hasattr(module, "init_parameters"):
             module.init_parameters(partial(_generator, seed, path))
