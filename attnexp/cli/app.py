@@ -201,7 +201,7 @@ ConfigDir = Annotated[
 ]
 Margin = Annotated[
     float | None,
-    typer.Option(metavar="POINTS", min=0.001, max=100, help="Smallest gain that matters."),
+    typer.Option(metavar="NUMBER", help="Smallest gain that matters, in points or its unit."),
 ]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")

@@ -61,8 +61,15 @@ def report(
     from attnexp.analysis.answer import choose_metric, compare
     from attnexp.analysis.read_runs import load_groups
 
-    if not figure and (show != "curves" or (run and not html)):
-        raise UserError("--show and --run need a file to write: --figure FILE; for --run, --html.")
+    idle = [
+        show != "curves" and not figure,
+        run and not html and show not in ("attention", "positions"),
+        text != SENTENCE and not run,
+    ]
+    if any(idle):
+        raise UserError(
+            "--show is for --figure FILE; --run for --html or --show attention; --text for --run."
+        )
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))

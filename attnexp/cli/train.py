@@ -85,6 +85,7 @@ def note_few_steps(results: "Iterable[RunResult]") -> None:
 
 def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> list[str]:
     """Commands worth trying after a run: predict, a sweep over positions, report."""
+    from attnexp.config.options import own_dirs
     from attnexp.config.schema import ModelConfig, foreign_code, to_dict
     from attnexp.config.words import key_of
 
@@ -93,13 +94,15 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
     if not user_code:  # With it, predict would need --trust-code.
         commands.append(["predict", str(run_dir), SENTENCE])
     # The settings of one position are unknown to the other.
-    has_settings = any(key_of(word).startswith("position.") for word in words)
+    has_settings = any(key_of(word).startswith("position.") or "{" in word for word in words)
     if isinstance(config.model, ModelConfig) and not has_settings:
         position = config.position
         option = position.kind if position.kind in user_code else position.name
         if option == "none":
             option = "sinusoidal"
         other_words = [word for word in words if key_of(word) not in ("position", "seed")]
-        commands.append(["sweep", *other_words, f"position=none,{option}", "seed=range(6)"])
+        positions = f"position=none,{option}"
+        folders = [f"--config-dir={folder}" for folder in own_dirs]
+        commands.append(["sweep", *other_words, positions, "seed=range(6)", *folders])
     commands.append(["report", str(run_dir), "--html", "page.html"])
     return [shlex.join(["attnexp", *command]) for command in commands]

@@ -12,12 +12,14 @@ NONE = "–"  # where there is no number
 
 
 def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
-    """`81.58` in %; of another metric four decimals, or four digits of a large number."""
+    """`81.58` in %; of another metric four decimals, or the first digits if they are elsewhere."""
     if math.isnan(value):
         return NONE
     if metric.is_share:
         return format(100 * value, f"{sign}.2f")
     digits = ".4f" if abs(value) < 10 else ".4g"
+    if 0 < abs(value) < 1e-4:
+        digits = ".2g"
     return format(value, sign + digits)
 
 

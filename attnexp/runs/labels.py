@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 from attnexp.config.options import Tree, name_of
+from attnexp.config.pieces import is_ours
 from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
 
 NOT_COMPARED = "out train.device train.threads train.fast".split()
@@ -76,9 +77,10 @@ def default_settings(*words: str) -> Tree:
 
 
 def as_word(key: str, value: Any) -> str:
-    """A setting as a user writes it: `position=rotary` instead of its class."""
+    """A setting as a user writes it: `position=rotary` instead of its class, if that is ours."""
     if key.endswith(".kind"):
-        return f"{key.removesuffix('.kind')}={name_of(value)}"
+        option = value if value and not is_ours(value) else name_of(value)
+        return f"{key.removesuffix('.kind')}={option}"
     if key == "train.protocol":
         return f"train={value}"
     if not isinstance(value, str):

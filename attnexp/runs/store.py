@@ -102,8 +102,9 @@ def create(path: Path, config: RunConfig) -> None:
     for link in filter(Path.is_symlink, [path, *path.glob("*")]):
         link.unlink()
     path.mkdir(parents=True, exist_ok=True)
-    for part in path.glob(".*.*.[0-9]*"):  # A killed process was writing it.
-        part.unlink()
+    # What a killed process was writing, and what was measured of an earlier model.
+    for old in [*path.glob(".*.*.[0-9]*"), *path.glob("probe_*.json")]:
+        old.unlink()
     with atomic_write(path / CONFIG) as file:
         file.write(json.dumps(to_dict(config), indent=1).encode())
 

@@ -117,7 +117,8 @@ def test_only_ks_experiment_is_compared_with_his_table(words: str, position: lis
 def test_compare_is_the_difference_of_the_document() -> None:
     found = attnexp.compare(PUBLISHED / "blog.parquet", margin=3)
     assert [*found["verdict"]] == ["equivalent", "equivalent"]
-    assert "margin=0 is no number of points" in message_of(attnexp.compare, "outputs", margin=0)
+    file = PUBLISHED / "blog.parquet"
+    assert "above 0" in message_of(attnexp.compare, file, margin=0)
 
 
 def test_the_settings_beside_ks_table_are_those_of_today_but_for_two() -> None:
