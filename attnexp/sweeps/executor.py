@@ -22,7 +22,7 @@ class JobKilled(RuntimeError):
 
 
 class Executor:
-    """Trains jobs, `slots` at a time. Some executors complete the futures of `submit` in `wait`."""
+    """Trains jobs, `slots` at a time. Call `wait` until futures are done: some are done by it."""
 
     def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         self.slots = num_slots(config, jobs)

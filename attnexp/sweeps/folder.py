@@ -19,7 +19,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
     """The sweep in its folder, the first of NAME, NAME-2, ... that is free or holds this plan: then
     it goes on with the study there. Raises `UserError` where a given NAME holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
-    planned = manifest_of(sweep, [])
+    planned = manifest_of(sweep, [])  # Only plans are compared, no runs.
     folder = sweep.directory
     reasons = []
     while stored := manifest.load_manifest(folder):

@@ -61,7 +61,7 @@ def run_until_decided(
         still_open = _note_verdicts(sweep, entries) - failed
         undecided = [name for name in undecided if name in still_open]
         seeds = seeds[num_seeds:]
-        num_seeds = min(fewest, max(1, slots // (1 + len(undecided))))
+        num_seeds = min(fewest, max(1, slots // (1 + len(undecided))))  # 1: the baseline
     if undecided:
         progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries

@@ -47,7 +47,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     main = plan(run_words, metric)
     unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
     search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
-    search = plan([*unseeded_words, *grid_words, *search_words])  # the same but on held-out data
+    search = plan([*unseeded_words, *grid_words, *search_words])  # on held-out data
     keys, axes = zip(*expand(grid_words), strict=True)
     settings = list(dict.fromkeys(itertools.product(*axes)))
     is_fit = not any(is_seed(key) or key in ("data", "data.path", "train") for key in keys)
@@ -55,7 +55,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     is_whole = len(search.levels_by_label) == len(main.levels_by_label) * len(settings)
     if not (is_fit and is_whole):
         raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
-    if _seeds_of(main) & _seeds_of(search):
+    if _seeds_of(main) & _seeds_of(search):  # Seeds that judge must not choose.
         raise UserError(
             "tune.seeds= must be other seeds than those of the study, which may set no seeds.*."
         )
@@ -64,9 +64,9 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     candidates = defaultdict[str, list[Candidate]](list)
     for setting in settings:
         planned = plan([*run_words, *setting])  # Without axes its label has the setting, too.
-        for variant, usual in zip(main.levels_by_label, planned.levels_by_label, strict=True):
+        for variant, old_label in zip(main.levels_by_label, planned.levels_by_label, strict=True):
             label = f"{variant}, {' '.join(setting)} (best of {len(settings)})"
-            jobs = [replace(job, label=label) for job in planned.jobs if job.label == usual]
+            jobs = [replace(job, label=label) for job in planned.jobs if job.label == old_label]
             candidates[variant].append(Candidate(search_labels[variant, setting], label, jobs))
     command = command_of(words, metric)
     folder = main.directory
@@ -105,7 +105,7 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     """The main sweep, each variant at the setting of highest mean accuracy on held-out data, or the
     first such; and a line on each setting. Raises `RunFailed` where each has a failed run."""
     main = tuning.main
-    is_last = main.jobs[0].config.train.protocol is Protocol.blog
+    is_last = main.jobs[0].config.train.protocol is Protocol.blog  # else an epoch is chosen, too
     means = _held_out_accuracies(entries, is_last=is_last)
     lines = []
     levels_by_label = {}

@@ -70,6 +70,7 @@ def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str) -> None:
     assert manifest_of(sweep, []).seed_kind == KINDS[words]
     answer = answer_of_sweep(sweep, run_sweep(sweep))  # Runs of all these seeds are one variant.
     assert answer.comparisons[0].group.variants == list(sweep.levels_by_label)
+    assert "Missing" not in " ".join(answer.notes)
 
 
 def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: Pretend) -> None:

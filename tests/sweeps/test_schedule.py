@@ -51,13 +51,12 @@ def end_as(monkeypatch: Patch, *endings: Outcome | Exception) -> None:
 def test_a_clusters_errors_fail_and_it_is_closed(
     tmp_path: Path, monkeypatch: Patch, template: Run, capsys: Capture
 ) -> None:
-    """Its jobs are ended before the study is written, whose lock may have to be awaited."""
     steps: list[object] = []
     monkeypatch.setattr(Cluster, "close", lambda _: steps.append("close"))
     monkeypatch.setattr(schedule, "record_runs", lambda *_, has_ended: steps.append(has_ended))
     end_as(monkeypatch, RuntimeError("job 7 was cancelled\nmore"), template)
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
-    assert steps[:3] == [False, "close", True]
+    assert steps[:3] == [False, "close", True]  # Its jobs do not wait for the study's lock.
     assert first.outcome == "job 7 was cancelled"
     assert "changed since the sweep began" in str(second.outcome)
     assert capsys.readouterr().out == ""
