@@ -16,7 +16,8 @@ from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
-from attnexp.sweeps import executors
+from attnexp.sweeps import local
+from attnexp.sweeps.executor import Outcome
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.inputs import read_inputs
@@ -44,7 +45,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
     def begin(fails: Callable[[RunConfig], Any] = lambda config: False) -> list[str]:
         done = list[str]()
 
-        def train_job(job: Job) -> executors.Outcome:
+        def train_job(job: Job) -> Outcome:
             done.append(f"{job.config.position.name} {job.config.seed}")
             if fails(job.config):
                 return "the loss is nan"
@@ -62,7 +63,7 @@ def pretend(template: Run, monkeypatch: pytest.MonkeyPatch) -> Pretend:
             store.save_result(path, result)
             return Run(path=path, result=result, variant=job.label)
 
-        monkeypatch.setattr(executors, "train_job", train_job)
+        monkeypatch.setattr(local, "train_job", train_job)
         return done
 
     return begin

@@ -33,7 +33,7 @@ def sweep_command(
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3"""
     from attnexp.analysis.answer import choose_metric
     from attnexp.base import progress
-    from attnexp.sweeps import display, executors, sequential, tuning
+    from attnexp.sweeps import display, local, sequential, tuning
     from attnexp.sweeps.folder import assign_folder
     from attnexp.sweeps.plan import plan
 
@@ -55,7 +55,7 @@ def sweep_command(
         if plans:
             progress.note(f"After this search: {len(sweep.jobs)} runs with the values it chooses.")
         return
-    executors.warm_up(sweep.executor, sweep.jobs)
+    local.warm_up(sweep.executor, sweep.jobs)
     search_entries = []
     if plans:
         search_entries = _run(assign_folder(plans.search), None, any_code)

@@ -7,7 +7,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
 from attnexp.config.options import Tree
-from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.executor import num_slots
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entries, SweepEntry, scan
 
@@ -15,7 +15,7 @@ from attnexp.sweeps.schedule import Entries, SweepEntry, scan
 def note_few_seeds(sweep: Sweep) -> None:
     """Print a line on a sweep whose seeds are too few to decide anything."""
     fewest = min(Counter(job.title for job in sweep.jobs).values())
-    if len(sweep.variants) > 1 and fewest < 3:
+    if len(sweep.levels_by_label) > 1 and fewest < 3:
         progress.note(
             f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
         )

@@ -19,21 +19,21 @@ def assign_folder(sweep: Sweep) -> Sweep:
     """The sweep in its folder, the first of NAME, NAME-2, ... that is free or holds this plan: then
     it goes on with the study there. Raises `UserError` where a given NAME holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
-    planned = manifest_of(sweep, [])
+    planned = manifest_of(sweep, [])  # Only plans are compared, no runs.
     folder = sweep.directory
     reasons = []
     while stored := manifest.load_manifest(folder):
         reason = manifest.describe_other_plan(folder, stored, planned)
         if not reason:
-            break  # It holds this plan.
+            sweep = _continue_study(stored, sweep)
+            break
         if sweep.is_named:
             raise UserError(f"{reason} Give another name=NAME.")
         reasons.append(reason)
         folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")
     if reasons:
         progress.note(f"{reasons[0]} This one is in {folder}.")
-    sweep = replace(sweep, directory=folder)
-    return _continue_study(stored, sweep) if stored else sweep
+    return replace(sweep, directory=folder)
 
 
 def read_fingerprints(jobs: Jobs) -> dict[str, str]:
@@ -46,12 +46,12 @@ def read_fingerprints(jobs: Jobs) -> dict[str, str]:
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
-    """A sweep that goes on with a study, sequential if either is. Once a study of fixed seeds is
-    complete, each seed that is new to it counts as added, now and in later sweeps."""
+    """A sweep that goes on with a study, sequential if either is. A complete study of fixed seeds
+    has given an answer, so reports name all seeds that are added from then on."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
     is_complete = not stored.sequential and all(map(store.has_finished, paths))
     added_seeds = dict.fromkeys(stored.added_seeds)  # in order, each once
-    if is_complete or added_seeds:  # It is complete now, or was in an earlier sweep.
+    if is_complete or added_seeds:  # It has its answer now, or had it in an earlier sweep.
         stored_seeds = {run.seed for run in stored.runs}
         new_seeds = [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
         added_seeds |= dict.fromkeys(new_seeds)
@@ -65,7 +65,7 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
     seeds = {run.seed for run in runs}
     varied_seeds = _varied_seeds(sweep.jobs)
     return Manifest(
-        variants=sweep.variants,
+        variants=sweep.levels_by_label,
         settings=_settings_of_plan(sweep, varied_seeds),
         seed_kind=" x ".join(varied_seeds),
         commands=[sweep.command],
@@ -88,7 +88,7 @@ def _varied_seeds(jobs: Jobs) -> list[str]:
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tree]:
     """Settings by variant and data set, each with the fingerprint of its data once that is read."""
-    by_variant: dict[str, Tree] = {label: {} for label in sweep.variants}
+    by_variant: dict[str, Tree] = {label: {} for label in sweep.levels_by_label}
     for job in sweep.jobs:
         by_data = by_variant[job.label]
         data = job.config.data.title

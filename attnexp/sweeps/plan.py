@@ -1,12 +1,9 @@
-"""Plan of a sweep: the list of its runs, which `schedule` carries out.
-
-Axes come from the command line in Hydra's syntax (`position=none,rotary`) or from a named study.
-"""
+"""Plan of a sweep: its runs, from words such as `position=none,rotary` and from a named study."""
 
 import itertools
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -54,13 +51,14 @@ Jobs = Sequence[Job]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """Jobs to be compared, ordered by seed, so that an interrupted sweep leaves complete pairs.
-    `plan` makes it; `folder.assign_folder` fills in directory, fingerprints and added_seeds."""
+    """Jobs to be compared, in the order of `by_seed`. `plan` makes it; `folder.assign_folder` sets
+    directory and fingerprints, and what follows from a study there: sequential, added_seeds."""
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
-    variants: dict[str, dict[str, str]]
-    """Levels of two crossed factors by label, the baseline first; {} for fewer or more factors."""
+    levels_by_label: dict[str, dict[str, str]]
+    """Labels of the variants, the baseline first, each with its levels of two crossed factors, as
+    {"pe_scaled": {"position": "pe", "scale": "scaled"}}; {"pe": {}} for fewer or more factors."""
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -86,27 +84,35 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     if "study" in chosen:
         study = load_study(chosen["study"])
         title = Path(chosen["study"]).stem
-        planned = list(_expand_study(study, title, [*study.overrides, *run_words]))
+        variants = list(_expand_study(study, title, [*study.overrides, *run_words]))
     else:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
-        planned = list(_expand_axes(run_words))
-    usual_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
-    name = chosen.get("name", usual_name)
-    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
-    variants, jobs = _plan_jobs(planned)
+        variants = list(_expand_axes(run_words))
+    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
+    _check_name(name)
+    jobs = by_seed(_list_jobs(variants))
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
-        variants=variants,
-        jobs=sorted(jobs, key=lambda job: (job.config.seed, job.seed)),
+        levels_by_label={v.label: v.levels if len(v.levels) == 2 else {} for v in variants},
+        jobs=jobs,
         executor=compose_executor(executor_words),
         command=command_of(words, metric),
         metric=metric,
     )
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
+
+
+def by_seed(jobs: Iterable[Job]) -> list[Job]:
+    """Jobs ordered by seed, so that an interrupted sweep leaves complete pairs."""
+    return sorted(jobs, key=lambda job: (job.config.seed, job.seed))
 
 
 def command_of(words: Words, metric: MetricSpec) -> str:
@@ -128,7 +134,7 @@ class Variant(NamedTuple):
     """A variant on a data set."""
 
     label: str
-    levels: dict[str, str]  # by factor
+    levels: dict[str, str]  # by factor: {"scale": "scaled"}, or {"mask": "mask=causal"} of an axis
     configs: list[RunConfig]  # of its runs, which differ in seed
 
 
@@ -163,11 +169,10 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
         yield Variant(label or default_label(to_dict(configs[0])), levels, configs)
 
 
-def _plan_jobs(planned: Sequence[Variant]) -> tuple[dict[str, dict[str, str]], list[Job]]:
-    """Variants as `Sweep` has them, and their jobs. Raises `UserError` for duplicates."""
-    variants = {}
+def _list_jobs(variants: Sequence[Variant]) -> Iterable[Job]:
+    """Every job once. Raises `UserError` for two labels of one run, and two runs of one name."""
     label_by_acting: dict[str, str] = {}  # by all that acts in the first run of a variant
-    for variant in planned:
+    for variant in variants:
         label = variant.label
         first = variant.configs[0]
         # Variants may differ in what `settings` leaves out, such as seeds or files.
@@ -175,11 +180,10 @@ def _plan_jobs(planned: Sequence[Variant]) -> tuple[dict[str, dict[str, str]], l
         other = label_by_acting.setdefault(acting, label)
         if other != label:
             raise UserError(f"'{other}' and '{label}' are the same run. Leave one of them out.")
-        variants[label] = variant.levels if len(variant.levels) == 2 else {}
     jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    for variant in planned:
+    for variant in variants:
         for config in variant.configs:
             job = Job(config=config, label=variant.label)
             if jobs.setdefault(str(job), job).config != config:
                 raise UserError(f"Two data sets are called {config.data.title}. Use two sweeps.")
-    return variants, list(jobs.values())
+    return jobs.values()

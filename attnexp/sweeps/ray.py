@@ -6,8 +6,7 @@ import signal
 
 from attnexp.base.errors import require
 from attnexp.config.schema import ExecutorConfig
-from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, Futures
+from attnexp.sweeps.executor import Executor, Futures, num_threads, train_job, want_gpu
 from attnexp.sweeps.plan import Jobs
 
 
@@ -21,14 +20,14 @@ class RayTasks(Executor):
         on_sigterm = signal.getsignal(signal.SIGTERM)
         self.ray.init(log_to_driver=False, logging_level=logging.ERROR)
         signal.signal(signal.SIGTERM, on_sigterm)  # Ray's own prints addresses and exits with 15.
-        has_gpus = executors.want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
+        has_gpus = want_gpu(jobs) and self.ray.cluster_resources().get("GPU")
         task = self.ray.remote(
-            num_cpus=executors.num_threads(jobs),
+            num_cpus=num_threads(jobs),
             num_gpus=config.gpu if has_gpus else 0,
             max_retries=1,
             max_calls=1,  # A process does one job.
         )
-        self.task = task(executors.train_job)
+        self.task = task(train_job)
 
     def submit(self, jobs: Jobs) -> Futures:
         """Start a task for each job."""

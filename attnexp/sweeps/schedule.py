@@ -16,11 +16,11 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind, foreign_code, to_dict
 from attnexp.runs import store
 from attnexp.runs.identity import identify
-from attnexp.runs.manifest import record_runs
+from attnexp.runs.manifest import Manifest, record_runs
 from attnexp.runs.result import Run
-from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, JobKilled, Outcome
+from attnexp.sweeps.executor import Executor, JobKilled, Outcome, num_slots
 from attnexp.sweeps.folder import manifest_of, read_fingerprints
+from attnexp.sweeps.local import OneByOne, SideBySide
 from attnexp.sweeps.plan import Job, Jobs, Sweep
 from attnexp.sweeps.ray import RayTasks
 from attnexp.sweeps.slurm import SlurmQueue
@@ -76,15 +76,15 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
 
 
 def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
-    """The executor for jobs, the missing ones of a plan: this process if there are none, or if they
-    run one by one and the plan has no user code. Raises `UserError` if it is not here."""
+    """The executor of this kind for jobs, the missing ones of `planned`; this process if there are
+    none, or if they run one by one without user code. Raises `UserError` if it is not here."""
     # Planning has imported user code into this process, where it may have changed torch: each run
     # of such a plan has a process of its own, be it of user code or not.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
-    one_by_one = config.kind is ExecutorKind.local and executors.num_slots(config, jobs) == 1
+    one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1
     if not jobs or (one_by_one and not has_user_code):
-        return executors.OneByOne(config, jobs)
-    kinds = {"local": executors.SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
+        return OneByOne(config, jobs)
+    kinds = {"local": SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
     try:
         return kinds[config.kind](config, jobs)
     except (RuntimeError, ConnectionError) as error:
@@ -98,25 +98,24 @@ def run_sweep(
     any_code: bool = False,
     observe: Observer = lambda entries, status: None,
 ) -> Entries:
-    """Run what has not finished; return the entries with their outcomes, in the order of the plan.
-    jobs, any_code: as in `scan`."""
+    """Run what has not finished; return the entries with their outcomes. Parameters: see `scan`."""
     entries = scan(sweep, jobs, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
         with closing(executor):
-            _record(sweep, entries, has_ended=False)
+            record_runs(sweep.directory, _study_of(sweep, entries), has_ended=False)
             try:
                 _run_entries(entries, executor, observe)
             finally:
                 executor.close()  # The study's lock may let the record wait.
-                _record(sweep, entries, has_ended=True)
+                record_runs(sweep.directory, _study_of(sweep, entries), has_ended=True)
     return entries
 
 
-def _record(sweep: Sweep, entries: Entries, *, has_ended: bool) -> None:
-    run_ids = [(entry.job, entry.path.name) for entry in entries]
-    record_runs(sweep.directory, manifest_of(sweep, run_ids), has_ended=has_ended)
+def _study_of(sweep: Sweep, entries: Entries) -> Manifest:
+    """The study of a sweep with the runs of these entries, as their folders are now called."""
+    return manifest_of(sweep, [(entry.job, entry.path.name) for entry in entries])
 
 
 def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> None:
@@ -141,9 +140,9 @@ def _load(entry: SweepEntry) -> None:
 
 
 def _start_runs(entries: Entries, running: Running, executor: Executor) -> str:
-    """Fill the free slots, load what has finished; return a line on what another sweep does."""
+    """Fill the free slots, load what has finished; return a line on a run that is awaited."""
+    status = ""
     starting: Entries = []
-    awaited = []
     idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]
     for entry in idle:
         if len(starting) + len(running) == executor.slots:
@@ -153,21 +152,18 @@ def _start_runs(entries: Entries, running: Running, executor: Executor) -> str:
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
-            awaited.append(entry)
+            lock = store.lock_file(entry.path)
+            status = status or f"another sweep does {entry.job} ({lock} is locked)"
         else:
             starting.append(entry)
     if starting:
         futures = executor.submit([entry.job for entry in starting])
         running |= zip(futures, starting, strict=True)
-    if not awaited:
-        return ""
-    lock = store.lock_file(awaited[0].path)
-    return f"another sweep does {len(awaited)} of them ({lock} is locked)"
+    return status
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
-    """Take what an ended job has come to. A killed one has no outcome yet, since it goes on; after
-    two kills without an epoch in between it has failed."""
+    """Take what a job has come to. A killed one goes on, unless it is killed twice at one epoch."""
     try:
         entry.outcome = _refuse_other_files(entry, future.result())
     except JobKilled as error:
@@ -184,21 +180,21 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
 
 def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
     """The outcome, or a failure where the run read other files than those of the plan."""
-    if not isinstance(outcome, Run):
-        return outcome
-    changed = reads.first_that_differs(outcome.result.read_files)
-    if not changed and outcome.path.name != entry.path.name:
-        changed = "the code or the data"
-    if changed:
-        return f"{changed} changed since the sweep began. Give the command again."
+    if isinstance(outcome, Run):
+        changed = reads.first_that_differs(outcome.result.read_files)
+        if not changed and outcome.path.name != entry.path.name:
+            changed = "the code or the data"
+        if changed:
+            return f"{changed} changed since the sweep began. Give the command again."
     return outcome
 
 
 def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     """The answer of these runs of a sweep; those that failed are missing."""
-    runs = [entry.run for entry in entries if entry.run]
-    order = list(sweep.variants)
+    runs = [replace(entry.run, sequential=sweep.sequential) for entry in entries if entry.run]
+    order = list(sweep.levels_by_label)
     runs.sort(key=lambda run: order.index(run.variant))
-    manifest = manifest_of(sweep, [(entry.job, "") for entry in entries])  # Labels will do.
-    rows = [as_rows(replace(run, sequential=sweep.sequential), "", manifest) for run in runs]
-    return compare(make_groups(rows, {"": manifest}), sweep.metric)
+    study = _study_of(sweep, entries)
+    key = str(sweep.directory)
+    rows = [as_rows(run, key, study) for run in runs]
+    return compare(make_groups(rows, {key: study}), sweep.metric)

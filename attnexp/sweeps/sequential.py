@@ -12,14 +12,14 @@ from attnexp.config.study import Words
 from attnexp.config.words import key_of
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.executors import num_slots
+from attnexp.sweeps.executor import num_slots
 from attnexp.sweeps.plan import Sweep, plan, varied_keys
 from attnexp.sweeps.schedule import Entries, Observer, answer_of_sweep, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
 
 def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
-    """Plan the runs that `words` may need. Raises `UserError` where nothing is compared."""
+    """Plan the runs that `words` may need. Raises `UserError` for words that do not go with it."""
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
     if set(filter(is_seed, varied_keys(words))) - {"seed"}:
@@ -28,7 +28,7 @@ def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
     comparisons = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
-    if len(comparisons) > 1 or len(sweep.variants) < 2:
+    if len(comparisons) > 1 or len(sweep.levels_by_label) < 2:
         raise UserError("--until decided compares variants on one data set with one protocol.")
     return replace(sweep, command=f"{sweep.command} --until decided", sequential=True)
 
@@ -38,14 +38,14 @@ def run_until_decided(
 ) -> Entries:
     """Run the first seeds, then more, until all variants are decided or no seed is left; after each
     round the verdicts are printed. The baseline gets seeds while any variant is open, and a variant
-    with a failed run gets no more. Later rounds have as many seeds as fit, at most as the first."""
-    baseline, *undecided = sweep.variants
+    with a failed run gets no more. A later round has as many seeds as fit, at most as the first."""
+    baseline, *undecided = sweep.levels_by_label
     seeds = list(dict.fromkeys(job.config.seed for job in sweep.jobs))
     fewest = 2  # grows to the first number of seeds with a finite interval
     while math.isinf(anytime_factor(fewest, len(undecided))):
         fewest += 1
     num_seeds = fewest  # of the next round
-    num_fitting = num_slots(sweep.executor, sweep.jobs) // len(sweep.variants)
+    slots = num_slots(sweep.executor, sweep.jobs)
     entries: Entries = []
 
     def observe_all(of_this_round: Entries, status: str) -> None:
@@ -61,7 +61,7 @@ def run_until_decided(
         still_open = _note_verdicts(sweep, entries) - failed
         undecided = [name for name in undecided if name in still_open]
         seeds = seeds[num_seeds:]
-        num_seeds = min(fewest, max(1, num_fitting))
+        num_seeds = min(fewest, max(1, slots // (1 + len(undecided))))  # 1: the baseline
     if undecided:
         progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries

@@ -1,7 +1,4 @@
-"""Executor on a Slurm cluster: a queued job for each run, sent by submitit.
-
-What became of a job is asked of `squeue`, which needs no accounting.
-"""
+"""Executor on a Slurm cluster, by submitit and by `squeue`, which needs no accounting."""
 
 import os
 import shutil
@@ -17,15 +14,14 @@ from attnexp.base.errors import UserError, on_one_line, require
 from attnexp.config.options import Tree
 from attnexp.config.schema import Device, ExecutorConfig
 from attnexp.runs.store import RUNS
-from attnexp.sweeps import executors
-from attnexp.sweeps.executors import Executor, Futures, JobKilled, Outcome
+from attnexp.sweeps.executor import Executor, Futures, JobKilled, Outcome, num_threads, train_job
 from attnexp.sweeps.plan import Jobs
 
 SECONDS_BETWEEN_QUERIES = 12  # of the queue
 UNKNOWN = "UNKNOWN"  # state of a job that Slurm has forgotten, minutes after its end
 FAILED = """BOOT_FAIL CANCELLED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED TIMEOUT
 UNKNOWN""".split()
-"""States of jobs that come to nothing more."""
+"""States of jobs that come to nothing more; the result of a COMPLETED one may yet appear."""
 
 
 def sbatch_options(config: ExecutorConfig, jobs: Jobs) -> Tree:
@@ -34,12 +30,10 @@ def sbatch_options(config: ExecutorConfig, jobs: Jobs) -> Tree:
     wants_gpu = any(job.config.train.device is Device.cuda for job in jobs)
     options: Tree = {
         "time": 120,
-        "cpus_per_task": executors.num_threads(jobs),
+        "cpus_per_task": num_threads(jobs),
         "mem": "8GB",
         "gpus_per_node": 1 if wants_gpu else None,
-        # Instead of a signal that lets submitit send the job again: the sweep does so, from the
-        # checkpoint, once the limit has ended the job.
-        "signal": "URG@10",
+        "signal": "URG@10",  # Jobs ignore it; at another, submitit would send them again itself.
     }
     options |= {option.replace("-", "_"): value for option, value in config.slurm.items()}
     return {option: value for option, value in options.items() if value is not None}
@@ -70,7 +64,7 @@ class SlurmQueue(Executor):
         send = self.submitter.submit
         try:
             with self.submitter.batch():
-                slurm_jobs = [send(executors.train_job, job, os.getcwd()) for job in jobs]
+                slurm_jobs = [send(train_job, job, os.getcwd()) for job in jobs]
         except RuntimeError as error:
             raise UserError(f"Slurm refuses these runs: {on_one_line(error)}") from error
         first = slurm_jobs[0].job_id
@@ -93,16 +87,14 @@ class SlurmQueue(Executor):
             if slurm_job.paths.result_pickle.name in files:
                 _take_result(future, slurm_job)
             elif (state := states.get(slurm_job.job_id, "")) in FAILED:
-                # A job that somebody cancelled is not sent again.
-                kind = RuntimeError if state == "CANCELLED" else JobKilled
+                kind = RuntimeError if state == "CANCELLED" else JobKilled  # which is sent again
                 future.set_exception(kind(_describe_end(slurm_job, state)))
             if future.done():
                 del self.slurm_jobs[future]
                 self.has_failures |= future.exception() is not None
 
     def _query_states(self) -> dict[str, str]:
-        """States of the jobs in the queue, by id; `status` then says how many wait and why.
-        The result of a completed job may take a while to appear on a shared disk."""
+        """States of the jobs in the queue, by id; `status` then says how many wait and why."""
         columns = "JobArrayID:|,State:|,Reason:"
         options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
         query = subprocess.run(["squeue", *options.split()], capture_output=True, text=True)

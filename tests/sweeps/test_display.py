@@ -61,9 +61,7 @@ def test_a_dry_run_counts_runs(tmp_path: Path, sweep: Command, here_json: Json) 
     assert "to do: at most 8, " in sweep(*words, "seed=range(7)", "--until", "decided").stdout
 
 
-def test_a_sweep_ends_with_its_answer_whatever_fails(
-    tmp_path: Path, pretend: Pretend, sweep: Command
-) -> None:
+def test_an_answer_comes_whatever_fails(tmp_path: Path, pretend: Pretend, sweep: Command) -> None:
     words = [f"out={tmp_path}", "study=blog", "seed=range(3)"]
     pretend(fails=lambda config: config.seed == 0)  # the first to end
     failed = sweep(*words)

@@ -12,7 +12,7 @@ from attnexp.data.encode import last_read
 from attnexp.runs.manifest import Manifest
 from attnexp.sweeps.folder import assign_folder, manifest_of
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import run_sweep
+from attnexp.sweeps.schedule import answer_of_sweep, run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
 
 AXIS = "position=none,sinusoidal"
@@ -59,13 +59,18 @@ KINDS = {
     "seed=5": "seed",
     "seed=range(3) seeds.init=7": "seed",
     "seeds.order=3": "seeds.order",
-    "study=variance": "seed x seeds.init x seeds.order x seeds.resample",
+    "position=none,rotary seeds.init=null,1": "seeds.init",
+    "study=variance seed=0": "seeds.init x seeds.order x seeds.resample",
 }
 
 
 @pytest.mark.parametrize("words", KINDS)
 def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str) -> None:
-    assert manifest_of(small(tmp_path, *words.split()), []).seed_kind == KINDS[words]
+    sweep = small(tmp_path, *words.split())
+    assert manifest_of(sweep, []).seed_kind == KINDS[words]
+    answer = answer_of_sweep(sweep, run_sweep(sweep))  # Runs of all these seeds are one variant.
+    assert answer.comparisons[0].group.variants == list(sweep.levels_by_label)
+    assert "Missing" not in " ".join(answer.notes)
 
 
 def test_seeds_added_to_a_complete_study_are_recorded(tmp_path: Path, pretend: Pretend) -> None:

@@ -24,10 +24,10 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
 def test_axes_multiply_and_name_the_variants() -> None:
     planned = plan(["position=none,sinusoidal", "model.heads=1,8", "seed=0,1"])
     assert planned.directory.name == "sweep_position_x_model.heads"
-    assert [job.label for job in planned.jobs] == [*planned.variants] * 2
-    assert len(planned.variants) == 4
+    assert [job.label for job in planned.jobs] == [*planned.levels_by_label] * 2
+    assert len(planned.levels_by_label) == 4
     factors = {"position": "position=none", "model.heads": "model.heads=8"}
-    assert planned.variants["position=none model.heads=8"] == factors
+    assert planned.levels_by_label["position=none model.heads=8"] == factors
 
 
 def test_data_sets_and_seeds_are_no_variants() -> None:
@@ -42,7 +42,7 @@ def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:
     file = tmp_path / "a=b c.yaml"
     file.write_text("baseline: b\nvariants: {a: [model.heads=4], b: []}\noverrides: ['seed=0,1']\n")
     planned = plan([f"study={file}"])
-    assert (planned.directory.name, [*planned.variants]) == ("a-b-c", ["b", "a"])
+    assert (planned.directory.name, [*planned.levels_by_label]) == ("a-b-c", ["b", "a"])
     assert [job.config.model.heads for job in planned.jobs] == [8, 4] * 2
     factors = "factors: {x: {a: [], b: [model.heads=4]}, y: {c: [], d: [model.d_model=8]}}"
     file.write_text(f"baseline: a\n{factors}")

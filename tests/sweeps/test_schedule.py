@@ -12,8 +12,8 @@ from sweeping import finished, small
 from attnexp.config.schema import ExecutorConfig
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.sweeps import executors, schedule
-from attnexp.sweeps.executors import Executor, JobKilled, Outcome, train_job
+from attnexp.sweeps import schedule
+from attnexp.sweeps.executor import Executor, JobKilled, Outcome, train_job
 from attnexp.sweeps.plan import Job
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 
@@ -48,19 +48,21 @@ def end_as(monkeypatch: Patch, *endings: Outcome | Exception) -> None:
     monkeypatch.setattr(schedule, "open_executor", lambda *_: cluster)
 
 
-def test_a_clusters_errors_fail(
+def test_a_clusters_errors_fail_and_it_is_closed(
     tmp_path: Path, monkeypatch: Patch, template: Run, capsys: Capture
 ) -> None:
+    steps: list[object] = []
+    monkeypatch.setattr(Cluster, "close", lambda _: steps.append("close"))
+    monkeypatch.setattr(schedule, "record_runs", lambda *_, has_ended: steps.append(has_ended))
     end_as(monkeypatch, RuntimeError("job 7 was cancelled\nmore"), template)
     first, second = run_sweep(small(tmp_path, "seed=0,1"))
+    assert steps[:3] == [False, "close", True]  # Its jobs do not wait for the study's lock.
     assert first.outcome == "job 7 was cancelled"
     assert "changed since the sweep began" in str(second.outcome)
     assert capsys.readouterr().out == ""
 
 
-def test_a_killed_run_goes_on_while_it_gets_further(
-    tmp_path: Path, monkeypatch: Patch, capsys: Capture
-) -> None:
+def test_a_killed_run_goes_on(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     sweep = small(tmp_path)
     kill = JobKilled("its process was killed")
     end_as(monkeypatch, kill, kill)
@@ -88,13 +90,13 @@ def test_a_run_elsewhere_is_awaited(tmp_path: Path, monkeypatch: Patch, done: li
 
     def observe(entries: list[SweepEntry], status: str) -> None:
         if status and not statuses:
-            executors.train_job(held.job)  # as the other sweep does
             lock.close()
+            run_sweep(sweep, [held.job])  # as the other sweep does
             statuses.append(status)
 
     run_sweep(sweep, observe=observe)
     assert done == ["none 1", "none 0"]
-    assert statuses[0].startswith("another sweep does 1 of them (")
+    assert statuses[0].startswith(f"another sweep does {held.job} (")
     lock.enter_context(store.lock(held.path))  # as if both had begun it at one moment
     monkeypatch.setattr("time.sleep", lambda _: lock.close())
     assert isinstance(train_job(held.job), Run)

@@ -16,7 +16,7 @@ from sweeping import SIX, SMOKE, Figures, outcomes, result_of, sweeping, wait_fo
 
 from attnexp.runs import store
 from attnexp.runs.result import Run
-from attnexp.sweeps.executors import JobKilled
+from attnexp.sweeps.executor import JobKilled
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.slurm import SlurmQueue
 
@@ -181,11 +181,8 @@ def ask(environment: Environment, *words: str) -> str:
     return subprocess.run(words, env=environment, capture_output=True, text=True).stdout.strip()
 
 
-def test_slurm_gives_the_same_figures(
-    tmp_path: Path, undisturbed: Figures, node: Environment
-) -> None:
-    """The first sweep is stopped while submitit waits for sbatch, and cancels what it queued. Then
-    two at once share their runs."""
+def test_slurm_changes_no_figure(tmp_path: Path, undisturbed: Figures, node: Environment) -> None:
+    """The first sweep is stopped while it awaits sbatch, and cancels its jobs. Two share runs."""
     folder = tmp_path / "out"
     words = [*SIX, "executor=slurm", "executor.slurm={mem: 1GB}"]
     sbatch = tmp_path / "sbatch"

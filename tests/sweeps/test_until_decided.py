@@ -51,11 +51,11 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Cap
 
 @pytest.mark.usefixtures("done")
 def test_a_round_fills_the_executor(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # two of each variant
-    seeds(sweep(tmp_path, "seed=range(10)"))
+    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # three of each of two variants
+    seeds(sweep(tmp_path, "seed=range(11)"))
     told = capsys.readouterr().err
-    assert "noisy − slow, 9 seeds" not in told
-    assert "noisy − slow, 10 seeds" in told
+    assert "noisy − slow, 10 seeds" not in told
+    assert "noisy − slow, 11 seeds" in told
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
     assert {config.train.protocol for config in configs} == {"holdout"}
     study, _ = choose_settings(tuning, searched)
     variants = ["no_pe, train.lr=0.05 (best of 2)", "pe, train.lr=0.05 (best of 2)"]
-    assert [*study.variants] == variants
+    assert [*study.levels_by_label] == variants
     run_sweep(study)
     assert {job.config.train.protocol for job in study.jobs} == {"blog"}
     assert all(entry.finished_before for entry in (*scan(tuning.search), *scan(study)))
@@ -98,8 +98,7 @@ def test_each_variant_runs_as_chosen_and_nothing_runs_twice(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("protocol", "best"), [("blog", 1e-2), ("holdout", 3e-3)])
 def test_the_best_mean_is_chosen(tmp_path: Path, protocol: str, best: float) -> None:
-    """On held-out data, without failed runs: the mean of the last epoch, or of the best one where
-    the study chooses epochs."""
+    """Without failed runs; of the last epoch, or of the best one where the study chooses epochs."""
     tuning = tuning_of(tmp_path, "tune=train.lr=1e-3,3e-3,1e-2,3e-2", f"train={protocol}")
     entries = scan(tuning.search)
     accuracies = {1e-3: (0.5, 0.6), 3e-3: (0.9, 0.5), 1e-2: (0.7, 0.7), 3e-2: (0.99, 0.99)}
