@@ -64,7 +64,13 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     """The piece of a choice at a key such as `model`, and those within it, such as `model.pooling`.
     choice: an option, a class, or a section with either as its `kind`. default: kind of a choice
     without any. Raises `UserError` for a class that does not fit there, or a wrong setting."""
-    settings = lay_over_option(choice, key, default)
+    if not isinstance(choice, dict):
+        choice = {} if choice is None else {"kind": choice}
+    settings: Tree = {"kind": default} | choice
+    name = settings["kind"]
+    if name is not None and not CLASS.fullmatch(str(name)):  # an option, whose settings lie below
+        option = read(key, str(name))
+        settings = set_keys(option, flatten(settings)) | {"kind": option.get("kind")}
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
     inner: Tree = {}
     for f in fields(piece_spec):
@@ -77,23 +83,11 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     return piece
 
 
-def lay_over_option(choice: Any, key: str, default: str | None) -> Tree:
-    """Settings of a choice, over those of the option that it names, whose `kind` they then have."""
-    if not isinstance(choice, dict):
-        choice = {} if choice is None else {"kind": choice}
-    settings: Tree = {"kind": default} | choice
-    name = settings["kind"]
-    if name is None or CLASS.fullmatch(str(name)):
-        return settings
-    option = read(key, str(name))
-    return set_keys(option, flatten(settings)) | {"kind": option.get("kind")}
-
-
 def _choose_loss(choice: Any) -> Piece | None:
     """The loss of a choice: a function, or a class with settings. Settings alone are an error."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
-    loaded = None if kind is None else load(str(kind))
+    loaded = load(kind)
     loss_spec = spec(loaded) if isinstance(loaded, type) else Piece  # A function takes no settings.
     loss: Piece = validate(loss_spec, settings, "train.loss.")
     return loss if kind else None
@@ -101,11 +95,11 @@ def _choose_loss(choice: Any) -> Piece | None:
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
-    cls: Any = NoneType if kind is None else load(str(kind))  # `kind: 1` is YAML.
+    cls = load(kind)
     for seam, base_spec in allowed.items():
         fits = isinstance(cls, type) and issubclass(cls, seam)
         if fits:
-            return base_spec if kind is None else spec(cls, base_spec)
+            return spec(cls, base_spec)
     listed = " or ".join(seam.__name__ for seam in allowed if seam is not NoneType)
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 

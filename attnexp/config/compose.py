@@ -58,11 +58,12 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    from attnexp.config.choose import lay_over_option, validate
+    from attnexp.config.choose import validate
 
-    tree = set_keys({}, _by_key(map(setting_of, words)))
-    settings = lay_over_option(tree.get("executor"), "executor", "local")
-    config: ExecutorConfig = validate(ExecutorConfig, settings, "executor.")
+    settings = _by_key(map(setting_of, words))
+    option = str(settings.pop("executor", "local"))
+    tree = set_keys({"executor": read("executor", option)}, settings)
+    config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
     refuse_idle(config, "executor.")
     return config
 
@@ -104,12 +105,12 @@ def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)  # if the key is a group's
         if key in LISTED and option in options[key]:
             hydra_words.append(f"{key}={option}")
-        elif key in ("data", "train"):
-            raise no_such(key, option)
-        elif key in options and key.startswith(PIECES):  # Hydra reads no class, nor model.pooling.
+        elif key in options and key.startswith(PIECES):  # Hydra knows no class, nor model.pooling.
             values[f"{key}.kind"] = option
-            if key in LISTED:
+            if key in PIECES:
                 hydra_words.append(f"~{key}")  # The class takes the place of Hydra's default.
+        elif key in LISTED:
+            raise no_such(key, option)
         else:
             values[key] = value
     users_folders = tuple(folders()[1:])

@@ -43,7 +43,7 @@ class Piece:
     """Class chosen for a seam; `spec` adds its settings as fields. Without `kind`, no piece."""
 
     kind: str | None = None
-    cls: ClassVar[type] = NoneType  # that `kind` names
+    cls: ClassVar[type] = NoneType  # that `kind` names; this one where there is no piece
     base_spec: ClassVar[Any] = None  # dataclass of the settings that every piece in its place has
 
     @property
@@ -65,9 +65,7 @@ class Piece:
 
 
 def _restore(base_spec: Any, values: Tree) -> Any:
-    kind = values["kind"]
-    piece_spec = base_spec if kind is None else spec(load(kind), base_spec)
-    return piece_spec(**values)
+    return spec(load(values["kind"]), base_spec)(**values)
 
 
 def setting(default: Any, meaning: str = "", when: Any = None) -> Any:
@@ -89,6 +87,8 @@ def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]
 @cache
 def spec(cls: Any, base_spec: Any = Piece) -> Any:
     """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
+    if cls is NoneType:
+        return base_spec
     taken = dir(base_spec())
     annotations: Tree = {}
     settings: Tree = {}
@@ -113,7 +113,9 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
 
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
-    default = MISSING if argument.default is argument.empty else argument.default
+    default = argument.default
+    if default is argument.empty:
+        default = MISSING
     notes = getattr(hint, "__metadata__", ())  # of `Annotated`
     plain_type = get_args(hint)[0] if notes else hint
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
@@ -141,9 +143,12 @@ def is_ours(kind: str) -> bool:
     return kind.startswith("attnexp.model.") or kind in names_of_kinds()
 
 
-def load(kind: str) -> Any:
-    """Class or function `module:name`, imported. Raises `UserError` if it may not be run, or fails.
-    Not cached, so that `refusing_foreign_code` holds each time."""
+def load(kind: str | None) -> Any:
+    """Class or function `module:name`, imported, or NoneType for None. Raises `UserError` if it may
+    not be run, or fails. Not cached, so that `refusing_foreign_code` holds each time."""
+    if kind is None:
+        return NoneType
+    kind = str(kind)  # `kind: 1` is YAML.
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
