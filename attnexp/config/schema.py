@@ -32,7 +32,7 @@ NotNegative = Annotated[float, Ge(0), FITS_FLOAT32]
 Limit = Count | None  # null for none, or for what the program chooses
 Seed = Natural | None
 Share = Annotated[float, Ge(0), Le(1)]
-Part = Annotated[float, Gt(0), Lt(1)]
+Fraction = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 File = Annotated[str, AfterValidator(expanduser), AfterValidator(abspath)]  # links left as they are
 
@@ -104,7 +104,7 @@ class DataConfig:
     train_split: str = setting("train", "Split to train on, or the file or folder of it.", TABLE)
     test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", TABLE)
     val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
-    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", TABLE)
+    test_share: Fraction = setting(0.2, "Share of train drawn as test, stratified by class.", TABLE)
     max_len: Size = setting(80, "Number of tokens of a text.")
     vocab_size: Annotated[Size, Ge(4)] = setting(20_000, "At most, with pad, start and unknown.")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
@@ -164,7 +164,7 @@ class TrainConfig:
     """Settings of the training loop."""
 
     protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
-    holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", PART)
+    holdout: Fraction = setting(0.1, "Share of train set aside for choosing the epoch.", PART)
     patience: Limit = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
