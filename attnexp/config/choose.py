@@ -14,7 +14,8 @@ from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.options import Tree, did_you_mean, groups, name_of, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import PIECES, TOKENIZERS, RunConfig, refuse_idle, walk
+from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, meanings, refuse_idle, set_keys
+from attnexp.config.words import OF_SWEEPS
 from attnexp.model import seams
 
 Allowed = Mapping[type, Any]
@@ -39,7 +40,7 @@ PLACES: dict[str, Allowed] = {
 
 def check_run(tree: Tree) -> RunConfig:
     """The config of a tree without interpolations, whose classes it imports. Raises `UserError`."""
-    chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PIECES}
+    chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PLACES}
     train = tree.get("train")
     if isinstance(train, dict) and train.get("loss") is not None:
         chosen["train"] = train | {"loss": _choose_loss(train["loss"])}
@@ -67,20 +68,18 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
         choice = {} if choice is None else {"kind": choice}
     settings: Tree = {"kind": default} | choice
     name = settings["kind"]
-    if name is not None and not CLASS.fullmatch(str(name)):  # an option, whose file names the class
+    if name is not None and not CLASS.fullmatch(str(name)):  # an option, whose settings lie below
         option = read(key, str(name))
-        settings = {**option, **settings, "kind": option.get("kind")}
+        settings = set_keys(option, flatten(settings)) | {"kind": option.get("kind")}
     piece_spec = _spec_in_place(settings["kind"], key, allowed)
+    inner: Tree = {}
     for f in fields(piece_spec):
-        if "seam" not in f.metadata:
-            continue
-        seam = f.metadata["seam"]()
-        inner_default = f.metadata["default_kind"]
-        fitting = {seam: Piece} if inner_default else {seam: Piece, NoneType: Piece}
-        inner = settings.get(f.name)
-        inner_key = f"{key}.{f.name}"
-        settings[f.name] = choose_piece(inner, inner_key, fitting, inner_default)
-    piece: Piece = validate(piece_spec, settings, f"{key}.")
+        if "seam" in f.metadata:  # a field that `inner_piece` made
+            inner_key = f"{key}.{f.name}"
+            inner_default = f.metadata["default_kind"]
+            fitting = {f.metadata["seam"](): Piece} | ({} if inner_default else {NoneType: Piece})
+            inner[f.name] = choose_piece(settings.get(f.name), inner_key, fitting, inner_default)
+    piece: Piece = validate(piece_spec, settings | inner, f"{key}.")
     return piece
 
 
@@ -88,18 +87,19 @@ def _choose_loss(choice: Any) -> Piece | None:
     """The loss of a choice: a function, or a class with settings. Settings alone are an error."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind")
-    takes_settings = kind is not None and isinstance(load(str(kind)), type)  # a function takes none
-    loss_spec = spec(kind) if takes_settings else Piece
+    loaded = load(kind)
+    loss_spec = spec(loaded) if isinstance(loaded, type) else Piece  # A function takes no settings.
     loss: Piece = validate(loss_spec, settings, "train.loss.")
     return loss if kind else None
 
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
-    cls = NoneType if kind is None else load(str(kind))  # `kind: 1` is YAML.
+    cls = load(kind)
     for seam, base_spec in allowed.items():
-        if isinstance(cls, type) and issubclass(cls, seam):
-            return spec(kind, base_spec)
+        fits = isinstance(cls, type) and issubclass(cls, seam)
+        if fits:
+            return spec(cls, base_spec)
     listed = " or ".join(seam.__name__ for seam in allowed if seam is not NoneType)
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 
@@ -115,38 +115,38 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
         key = prefix + ".".join(map(str, error["loc"]))
         if unknown:
             message = _describe_unknown(key.removesuffix(".kind"), section, values, prefix)
-            raise UserError(message) from validation
-        if error["type"] == "missing":
-            raise UserError(f"{key} must be given: write {key}=VALUE.") from validation
-        message = re.sub("^(Input|String) should", "must", error["msg"])
-        raise UserError(f"{key} {message}; got {error['input']}.") from validation
+        elif error["type"] == "missing":
+            message = f"{key} must be given: write {key}=VALUE."
+        else:
+            what_is_wrong = re.sub("^(Input|String) should", "must", error["msg"])
+            message = f"{key} {what_is_wrong}; got {error['input']}."
+        raise UserError(message) from validation
 
 
 def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
-    choices = _choices_by_key()
-    if choices.get(key):
-        return f"'{key}' belongs to {', '.join(choices[key])}, which is not chosen."
-    keys = [f"{prefix}{f.name}" for f in fields(section)]
-    if key in ("executor", "experiment", "study"):  # in an experiment's file
+    if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
         return f"'{key}' is no key of a run, but a word of the command line."
+    options_by_key = _options_by_key()
+    if key in options_by_key:
+        return f"'{key}' belongs to {', '.join(options_by_key[key])}, which is not chosen."
     if prefix:
         lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
+        keys = [f"{prefix}{f.name}" for f in fields(section)]
     else:
         lacking = "There is"
-        keys += choices
+        keys = [*groups(), *meanings(RunConfig()), *options_by_key]
     return (
         f"{lacking} no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
         f"what is chosen, `attnexp config --groups` all there is to choose."
     )
 
 
-def _choices_by_key() -> dict[str, list[str]]:
-    """Every key there is, with the options whose class has it; none for a key of no piece."""
-    choices: dict[str, list[str]] = {group: [] for group in groups()}
-    choices |= {key: [] for key, _, _ in walk(RunConfig())}
+def _options_by_key() -> dict[str, list[str]]:
+    """Keys of all pieces, with the options that have each: `mask=window` for `mask.radius`."""
+    options_by_key: dict[str, list[str]] = {}
     for group, options in groups().items():
-        if not group.startswith(PIECES):
+        if not group.startswith(tuple(PLACES)):
             continue
         allowed = PLACES.get(group, {object: Piece})  # within the model, nothing is common
         for option in options:
@@ -154,5 +154,5 @@ def _choices_by_key() -> dict[str, list[str]]:
                 kind = read(group, option).get("kind")
                 for f in fields(_spec_in_place(kind, group, allowed)):
                     key = f"{group}.{f.name}"
-                    choices.setdefault(key, []).append(f"{group}={option}")
-    return choices
+                    options_by_key.setdefault(key, []).append(f"{group}={option}")
+    return options_by_key

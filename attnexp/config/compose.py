@@ -1,17 +1,14 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes a tree of options of the listed groups, and of experiments by name over it, since
-   their files have defaults lists. `options.read` reads all other YAML, which has none.
+2. Hydra composes options of the groups in `conf/config.yaml`, and over them experiments by name,
+   whose defaults lists may choose other options.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` checks the tree. It is imported where it is needed, since it imports torch.
+4. `choose` reads options of pieces within the model, and checks all. It is slow to import: torch.
 """
 
-import copy
-import re
 import shlex
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -26,11 +23,10 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import pieces
 from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_such, read
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle
-from attnexp.config.words import group_of, setting_of
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle, set_keys
+from attnexp.config.words import OF_SWEEPS, group_of, setting_of
 
-LISTED = ("data", "model", "position", "mask", "train")  # in the defaults of `conf/config.yaml`
-OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)[.=]")  # words that no single run takes
+LISTED = ("data", "train", *PIECES)  # groups in the defaults of `conf/config.yaml`
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
@@ -52,9 +48,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             pairs.append((key, value))
     settings = _by_key(pairs)
-    # The last file first: position=alibi over [position: rotary, position.layout: split] drops that
-    # file's layout, but not what an earlier file says of any position: [position.shuffled: true].
-    for path in filter(is_file, reversed(experiments)):
+    for path in filter(is_file, reversed(experiments)):  # the last file first
         settings = _override(_by_key(read("experiment", path).items()), settings)
     tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
     if "${" in str(tree):
@@ -68,7 +62,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
 
     settings = _by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
-    tree = _set_values({"executor": read("executor", option)}, settings)
+    tree = set_keys({"executor": read("executor", option)}, settings)
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
     refuse_idle(config, "executor.")
     return config
@@ -80,8 +74,8 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     and a run may come from anyone: without `trust_code`, foreign code raises `UserError`."""
     from attnexp.config.choose import check_run
 
-    laid = _set_values(tree, _by_key(map(setting_of, words)))
-    with nullcontext() if trust_code else pieces.refusing_foreign_code():
+    laid = set_keys(tree, _by_key(map(setting_of, words)))
+    with pieces.refusing_foreign_code(unless=trust_code):
         return check_run(laid)
 
 
@@ -95,38 +89,38 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
 
 
 def _override(settings: Tree, later: Tree) -> Tree:
-    """A file's settings with later ones over them; those of a choice that is made again go."""
-    chosen_again = tuple(f"{key}." for key in later if key in settings and key in groups())
+    """A file's settings with later ones over them. Where these choose a piece again, the file's
+    settings of its own choice go: later position=alibi drops rotary and position.layout=split."""
+    chosen_again = tuple(f"{key}." for key in settings.keys() & later.keys() & groups().keys())
     kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
     return kept | later
 
 
 def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings by key, and of experiments by name."""
+    """The plain tree of settings by key, over experiments by name."""
     options = groups()
-    values = dict(settings)  # below, without the choices
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    chosen = [key for key in settings if key in options and key.startswith(LISTED)]
-    for group in chosen:
-        choice = values.pop(group)
-        option = "none" if choice is None else str(choice)
-        if group in LISTED and option in options[group]:  # Hydra reads it, in its order.
-            hydra_words.append(f"{group}={option}")
-        elif group.startswith(PIECES):  # a class, or an option within the model: `choose` reads it.
-            values[f"{group}.kind"] = option
-            if group in LISTED:
-                hydra_words.append(f"~{group}")  # A class takes the place of Hydra's default.
+    values: Tree = {}
+    for key, value in settings.items():
+        option = "none" if value is None else str(value)  # if the key is a group's
+        if key in LISTED and option in options[key]:
+            hydra_words.append(f"{key}={option}")
+        elif key in options and key.startswith(PIECES):  # Hydra knows no class, nor model.pooling.
+            values[f"{key}.kind"] = option
+            if key in PIECES:
+                hydra_words.append(f"~{key}")  # The class takes the place of Hydra's default.
+        elif key in LISTED:
+            raise no_such(key, option)
         else:
-            raise no_such(group, option)
+            values[key] = value
     users_folders = tuple(folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
-    return _set_values(call(tuple(hydra_words), users_folders), values)
+    return set_keys(call(tuple(hydra_words), users_folders), values)
 
 
 def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree:
     """What Hydra composes of words, with the user's folders of options beside `conf/`."""
-    places = [f"file://{folder}" for folder in users_folders]
-    quoted = [QuotedString(place, Quote.single).with_quotes() for place in places]
+    quoted = [QuotedString(f"file://{path}", Quote.single).with_quotes() for path in users_folders]
     search_path = f"hydra.searchpath=[{','.join(quoted)}]"
     try:
         with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
@@ -147,24 +141,10 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
 _call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
 
 
-def _set_values(tree: Tree, values: Tree) -> Tree:
-    """A copy of a tree with values put in by their keys, a section before what is in it."""
-    tree = copy.deepcopy(tree)
-    for key in sorted(values, key=lambda key: key.count(".")):
-        *sections, name = key.split(".")
-        branch = tree
-        for section in sections:
-            if not isinstance(branch.setdefault(section, {}), dict):
-                branch[section] = {"kind": branch[section]}  # an option, as in `before: cnn`
-            branch = branch[section]
-        branch[name] = values[key]
-    return tree
-
-
 def _interpolate(tree: Tree) -> Tree:
     """The tree with interpolations such as `${seed}` replaced by what they stand for."""
     try:
-        known = OmegaConf.merge(asdict(RunConfig()), tree)  # Most files name few of the keys.
+        known = OmegaConf.merge(asdict(RunConfig()), tree)  # `${train.lr}` may have its default.
         resolved: Any = OmegaConf.to_container(known, resolve=True)
     except OmegaConfBaseException as error:
         raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error

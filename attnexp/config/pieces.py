@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, field
 from functools import cache
 from pathlib import Path
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
@@ -33,7 +34,6 @@ CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Cl
 CHECKED = ConfigDict(
     extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
 )
-"""How pydantic checks the values of a config."""
 
 _refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
 
@@ -43,7 +43,7 @@ class Piece:
     """Class chosen for a seam; `spec` adds its settings as fields. Without `kind`, no piece."""
 
     kind: str | None = None
-    cls: ClassVar[type | None] = None  # that `kind` names
+    cls: ClassVar[type] = NoneType  # that `kind` names; this one where there is no piece
     base_spec: ClassVar[Any] = None  # dataclass of the settings that every piece in its place has
 
     @property
@@ -53,7 +53,7 @@ class Piece:
 
     def fills(self, *seams: type) -> bool:
         """Whether the class is a subclass of one of these."""
-        return self.cls is not None and issubclass(self.cls, seams)
+        return issubclass(self.cls, seams)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its values, since other processes have to make its dataclass themselves."""
@@ -65,7 +65,7 @@ class Piece:
 
 
 def _restore(base_spec: Any, values: Tree) -> Any:
-    return spec(values["kind"], base_spec)(**values)
+    return spec(load(values["kind"]), base_spec)(**values)
 
 
 def setting(default: Any, meaning: str = "", when: Any = None) -> Any:
@@ -85,12 +85,10 @@ def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]
 
 
 @cache
-def spec(kind: str | None, base_spec: Any = Piece) -> Any:
-    """The dataclass of a class's settings, on top of those of `base_spec`. Raises `UserError` where
-    there is no such class, or its constructor does not fit."""
-    if kind is None:
+def spec(cls: Any, base_spec: Any = Piece) -> Any:
+    """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
+    if cls is NoneType:
         return base_spec
-    cls = load(kind)
     taken = dir(base_spec())
     annotations: Tree = {}
     settings: Tree = {}
@@ -104,10 +102,12 @@ def spec(kind: str | None, base_spec: Any = Piece) -> Any:
             hint = hints.get(name, Any)
             annotations[name], settings[name] = _type_and_field(argument, hint)
         body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
+        # From `make_dataclass` pydantic would get a class whose fields are no longer in its body.
         plain_class = type(cls.__name__, (base_spec,), body)
         return dataclass(plain_class, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
+        kind = f"{cls.__module__}:{cls.__name__}"
         raise UserError(f"{kind}: its constructor does not fit: {message}.") from error
 
 
@@ -129,9 +129,9 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
 
 
 @contextmanager
-def refusing_foreign_code() -> Iterator[None]:
+def refusing_foreign_code(*, unless: bool) -> Iterator[None]:
     """Let `load` refuse within whatever `is_ours` denies, however a config names it."""
-    token = _refuses_foreign.set(True)
+    token = _refuses_foreign.set(not unless)
     try:
         yield
     finally:
@@ -143,9 +143,12 @@ def is_ours(kind: str) -> bool:
     return kind.startswith("attnexp.model.") or kind in names_of_kinds()
 
 
-def load(kind: str) -> Any:
-    """Class or function `module:name`, imported. Raises `UserError` if it may not be run, or fails.
-    Not cached, so that `refusing_foreign_code` holds each time; `spec` is, so call this first."""
+def load(kind: str | None) -> Any:
+    """Class or function `module:name`, imported, or NoneType for None. Raises `UserError` if it may
+    not be run, or fails. Not cached, so that `refusing_foreign_code` holds each time."""
+    if kind is None:
+        return NoneType
+    kind = str(kind)  # `kind: 1` is YAML.
     if _refuses_foreign.get() and not is_ours(kind):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
@@ -175,7 +178,8 @@ def _import_attribute(kind: str) -> Any:
     if loaded is None:
         file = getattr(module, "__file__", "built in")  # Python's own may hide the user's.
         raise UserError(f"{module_name} ({file}) has no {name}.{did_you_mean(name, vars(module))}")
-    home = getattr(loaded, "__module__", "")  # where it is defined: a module may import another's
-    if module_name == "__main__" or home == "__main__":
+    if "__main__" in (module_name, getattr(loaded, "__module__", "")):  # imported there, or defined
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
+    if not callable(loaded):
+        raise UserError(f"{kind} is {loaded!r}, which is neither a class nor a function.")
     return loaded

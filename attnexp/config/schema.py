@@ -5,6 +5,7 @@ are those of K's script of March 2018. The settings of the pieces stand in the s
 classes, where `pieces` reads them.
 """
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
 from enum import StrEnum
@@ -27,10 +28,11 @@ Natural = Annotated[int, Ge(0), FITS_64_BITS]
 Size = Annotated[int, Ge(1), Le(2**30)]  # The product of two fits the sizes of torch.
 FITS_FLOAT32 = Le(1e38)
 Positive = Annotated[float, Gt(0), FITS_FLOAT32]
+NotNegative = Annotated[float, Ge(0), FITS_FLOAT32]
 Limit = Count | None  # null for none, or for what the program chooses
 Seed = Natural | None
 Share = Annotated[float, Ge(0), Le(1)]
-Part = Annotated[float, Gt(0), Lt(1)]
+Fraction = Annotated[float, Gt(0), Lt(1)]
 Dropout = Annotated[float, Ge(0), Lt(1)]
 File = Annotated[str, AfterValidator(expanduser), AfterValidator(abspath)]  # links left as they are
 
@@ -102,7 +104,7 @@ class DataConfig:
     train_split: str = setting("train", "Split to train on, or the file or folder of it.", TABLE)
     test_split: str | None = setting(None, "Split to test on; null is test, or drawn.", TABLE)
     val_split: str | None = setting(None, "Split to validate on; null: of train.", SPLIT)
-    test_share: Part = setting(0.2, "Share of train drawn as test, stratified by class.", TABLE)
+    test_share: Fraction = setting(0.2, "Share of train drawn as test, stratified by class.", TABLE)
     max_len: Size = setting(80, "Number of tokens of a text.")
     vocab_size: Annotated[Size, Ge(4)] = setting(20_000, "At most, with pad, start and unknown.")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
@@ -162,7 +164,7 @@ class TrainConfig:
     """Settings of the training loop."""
 
     protocol: Protocol = setting(Protocol.blog, "blog validates on test; holdout on part of train.")
-    holdout: Part = setting(0.1, "Share of train set aside for choosing the epoch.", PART)
+    holdout: Fraction = setting(0.1, "Share of train set aside for choosing the epoch.", PART)
     patience: Limit = setting(None, "Stop after so many epochs without a better.", HOLDOUT)
     epochs: Count = setting(5, "Number of passes over the training texts.", NETWORK)
     batch_size: Count = setting(32, "Number of texts in a step.", NETWORK)
@@ -171,9 +173,7 @@ class TrainConfig:
     lr: Positive = setting(1e-3, "Learning rate.", NETWORK)
     warmup: Natural = setting(0, "Steps over which the learning rate rises from 0.", NETWORK)
     schedule: Schedule = setting(Schedule.constant, "Learning rate after the warm-up.", NETWORK)
-    weight_decay: Annotated[float, Ge(0), FITS_FLOAT32] = setting(
-        0.01, "Decoupled, of AdamW.", ADAMW
-    )
+    weight_decay: NotNegative = setting(0.01, "Decoupled, of AdamW.", ADAMW)
     clip: Positive | None = setting(None, "Largest norm of the whole gradient.", NETWORK)
     eps: Positive = setting(1e-7, "Adam's epsilon; Keras's was 1e-8 before 2.1.3.", NETWORK)
     measure_train: bool = setting(False, "Measure accuracy on train after each epoch, too.")
@@ -303,6 +303,20 @@ def flatten(tree: Tree, prefix: str = "") -> Tree:
         else:
             flat[key] = value
     return flat
+
+
+def set_keys(tree: Tree, values: Tree) -> Tree:
+    """A copy of a tree with values put in by their keys, a section before what is in it."""
+    tree = copy.deepcopy(tree)
+    for key in sorted(values, key=lambda key: key.count(".")):
+        *sections, name = key.split(".")
+        branch = tree
+        for section in sections:
+            if not isinstance(branch.setdefault(section, {}), dict):
+                branch[section] = {"kind": branch[section]}  # an option, as in `before: cnn`
+            branch = branch[section]
+        branch[name] = values[key]
+    return tree
 
 
 def foreign_code(config: Tree) -> list[str]:

@@ -1,6 +1,7 @@
 """Words of the command line, such as `position=none,sinusoidal`, read by Hydra's own parser."""
 
 import itertools
+import re
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
@@ -13,6 +14,7 @@ from hydra.errors import HydraException
 from attnexp.base.errors import UserError
 
 MAX_VALUES = 10_000  # of one axis of a sweep
+OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)\b")  # begins a word that no single run takes
 CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
 """Keys that hold the choice of a group; in other groups it is `kind`."""
 Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its values

@@ -90,6 +90,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
         ("position=NAME:Faster position.rate=1 position.way=up", ["'left' or 'right'", "up"]),
         ("position=NAME:Nothing", ["wanted a subclass of", "Rotation", "ScoreBias"]),
         ("position=NAME:Nobody", ["has no Nobody."]),
+        ("train.loss=NAME:__name__", ["NAME:__name__ is", "neither a class nor a function"]),
         ("position=NAME:Odd", ["NAME:Odd", "Tensor"]),
         ("position=NAME:Wrong", ["position.rate", "number", "fast"]),
         ("model=NAME:Keyless", ["NAME:Keyless failed at", ": KeyError", "no such key"]),
