@@ -103,7 +103,7 @@ def describe_study(
     """What the file holds besides its rows."""
     shared: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row, run in zip(rows, runs, strict=True):
-        entry = {"variant": row.label, "data": row.setup.facts, "config": row.setup.config}
+        entry = {"variant": row.label, "data": row.setup.facts, "config": run.result.config}
         entry |= {"code": row.setup.code, "own_code": row.setup.own_code}
         entry["parameters"] = run.result.parameters
         shared.setdefault(place_of(row), entry)
@@ -113,7 +113,7 @@ def describe_study(
     largest_classes = {
         run.setup.facts["name"]: b64encode(run.largest_class).decode()
         for run in rows
-        if run.largest_class and run.setup.config["seeds"].get("resample") is None
+        if run.largest_class and not run.redraw
     }
     about = asdict(study)
     del about["runs"]

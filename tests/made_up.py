@@ -33,7 +33,7 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
         "endpoints": last.assign(metric="accuracy", point="final"),
         "epochs": epochs,
         "families": [differences_from(variants[0], variants)],
-        "num_texts": {"final": 1000},
+        "num_texts": {(variant, "final"): 1000 for variant in variants},
     }
     return Group(variants=list(variants), data=data, protocol="blog", **(about | more))
 

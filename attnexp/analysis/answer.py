@@ -99,8 +99,7 @@ def choose_metric(
     name: str | None, margin: float | None, groups: Iterable[Group] = ()
 ) -> MetricSpec:
     """The metric of this name with a margin in points, or in its own unit as that of loss; what is
-    not given is that of the studies, else accuracy and the default margin. Raises `UserError` where
-    studies differ, for an unknown metric, and for one with a unit of its own and no margin."""
+    not given is that of the studies, else accuracy and the default margin. Raises `UserError`."""
     studies = chain.from_iterable(group.studies for group in groups)
     plans = list(dict.fromkeys(map(planned_metric, studies))) or [ACCURACY]
     if len(plans) > 1 and None in (name, margin):
@@ -140,10 +139,9 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
-    points = {point.name: point for point in group.points}
-    rows = group.endpoints.copy()
-    rows["split"] = [points[name].split for name in rows["point"]]
-    rows["at"] = [points[name].label for name in rows["point"]]
+    about = [(point.name, point.split, point.label) for point in group.points]
+    points = pd.DataFrame(about, columns=["point", "split", "at"])
+    rows = group.endpoints.merge(points, on="point")
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])

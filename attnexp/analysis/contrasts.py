@@ -19,7 +19,7 @@ from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import Bounds, Floats, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
-from attnexp.statistics.verdict import TOO_FEW, UNDECIDED, MetricSpec, Verdict, judge_interval
+from attnexp.statistics.verdict import UNDECIDED, WITHHELD, MetricSpec, Verdict, judge_interval
 
 NO_BOUNDS = (math.nan, math.nan)
 NOT_ABOVE_CHANCE = "neither is shown to be above chance"  # neither side of the contrast
@@ -45,8 +45,7 @@ class Difference:
     m: int  # contrasts that are judged together
     sequential: bool = False  # whether seeds were added because of results
     p: float = math.nan  # of the paired t test, times m; NaN where there is none
-    verdict: Verdict  # of no kind and name, but with these words, where there is a `reason`
-    reason: str = ""  # why there is no verdict, whatever the intervals are
+    verdict: Verdict
     seeds_if_as_measured: int | None = None  # enough in four of five cases if it is as measured
     seeds_at_most: int | None = None  # enough whatever it is
     next: Bounds | None = None  # where the next data set's would lie; of a mean over data sets only
@@ -59,7 +58,7 @@ class Difference:
     @property
     def has_verdict(self) -> bool:
         """Whether there is a verdict, be it undecided: seeds are enough, and no reason forbids."""
-        return self.verdict.kind not in ("", TOO_FEW)
+        return self.verdict.is_decided or self.verdict.kind == UNDECIDED
 
     @property
     def words(self) -> str:
@@ -72,27 +71,30 @@ class Difference:
     @property
     def record(self) -> dict[str, Any]:
         """The flat record of the JSON document."""
-        values = [
-            self.data,
-            self.protocol,
-            self.contrast.variant,
-            self.contrast.baseline,
-            self.contrast.within,
-            self.endpoint.name,
-            self.metric.name,
-            *self.interval,
-            *(self.texts or NO_BOUNDS),
-            self.texts_n,
-            *(self.next or NO_BOUNDS),
-            self.m,
-            self.sequential,
-            self.p,
-            self.verdict.name,
-            self.seeds_if_as_measured,
-            self.seeds_at_most,
-            self.reason,
-        ]
-        return dict(zip(FIELDS, values, strict=True))
+        texts_low, texts_high = self.texts or NO_BOUNDS
+        next_low, next_high = self.next or NO_BOUNDS
+        return {
+            "data": self.data,
+            "protocol": self.protocol,
+            "variant": self.contrast.variant,
+            "baseline": self.contrast.baseline,
+            "within": self.contrast.within,
+            "point": self.endpoint.name,
+            "metric": self.metric.name,
+            **self.interval._asdict(),  # n, mean, sd, low, high
+            "texts_low": texts_low,
+            "texts_high": texts_high,
+            "texts_n": self.texts_n,
+            "next_low": next_low,
+            "next_high": next_high,
+            "m": self.m,
+            "sequential": self.sequential,
+            "p": self.p,
+            "verdict": self.verdict.name,
+            "seeds_if_as_measured": self.seeds_if_as_measured,
+            "seeds_at_most": self.seeds_at_most,
+            "reason": self.verdict.words if self.verdict.kind == WITHHELD else "",
+        }
 
 
 def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
@@ -137,17 +139,16 @@ def _judge_contrast(
     above_chance: set[str],
 ) -> Difference:
     """The difference of a contrast, judged with m - 1 others. d: its values by seed."""
-    step = group.step(endpoint.name, metric)
+    step = group.step(contrast, endpoint.name, metric)
     sequential = not group.sequential.isdisjoint(contrast.weights)
     make_interval = intervals.anytime_interval if sequential else intervals.t_interval
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
     answers = _weigh_answers(group, contrast.weights, endpoint, d.index)
-    has_answers = len(answers) >= FEWEST_SEEDS and not sequential
-    crossing = crossed(answers, m=m) if has_answers else None
+    crossing = None if sequential or len(answers) < FEWEST_SEEDS else crossed(answers, m=m)
     texts = widen(crossing, interval) if crossing else None
     reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
-    verdict = Verdict("", "", reason) if reason else judge_interval(interval, metric, texts)
+    verdict = Verdict(WITHHELD, "", reason) if reason else judge_interval(interval, metric, texts)
     if_as_measured = at_most = None
     if reason != NOT_ABOVE_CHANCE:  # More seeds would show nothing there.
         if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
@@ -167,7 +168,6 @@ def _judge_contrast(
         sequential=sequential,
         p=math.nan if sequential else intervals.p_value(d, m=m, step=step),
         verdict=verdict,
-        reason=reason,
         seeds_if_as_measured=if_as_measured,
         seeds_at_most=at_most,
     )
@@ -188,15 +188,16 @@ def _list_above_chance(
         if group.guess is not None and len(answers) >= FEWEST_SEEDS:  # paired by text
             bound = bound_by_answers(answers - group.guess)
         else:
-            bound = bound_by_means(by_seed.to_numpy(), guess, group.num_texts[endpoint.name])
+            bound = bound_by_means(
+                by_seed.to_numpy(), guess, group.num_texts[variant, endpoint.name]
+            )
         if bound > 0:
             above.add(variant)
     return above
 
 
 def average_differences(rows: Sequence[Difference]) -> Difference:
-    """The mean over data sets of one contrast, which speaks of other data sets like these; in the
-    family of its study, the largest of several."""
+    """The mean over data sets of one contrast, which speaks of other data sets like these."""
     first = rows[0]
     m = max(row.m for row in rows)
     means = [row.interval.mean for row in rows]
@@ -241,8 +242,7 @@ def _weigh_answers(
 def _why_no_verdict(
     group: Group, contrast: Contrast, n: int, answers: Floats, above_chance: set[str]
 ) -> str:
-    """Why there is no verdict after n seeds, or empty: fewer than half of the planned seeds
-    finished, no variant is above chance, or two have the same texts right with every seed."""
+    """Why there is no verdict after n seeds, whatever the interval is; else empty."""
     planned = [set(group.planned.get(variant, ())) for variant in contrast.weights]
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:

@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import RESULT, Endpoint
-from attnexp.analysis.families import Family, differences_from
+from attnexp.analysis.families import Contrast, Family, differences_from
 from attnexp.analysis.rows import Setup
 from attnexp.config.options import Tree
 from attnexp.runs.manifest import Manifest
@@ -35,7 +35,7 @@ class Group:
     endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
     right: dict[Key, Answers] = field(default_factory=dict)  # to the texts of one test set
-    num_texts: dict[str, int] = field(default_factory=dict)  # that accuracy counts, by endpoint
+    num_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # by variant and endpoint
     chance: dict[str, float] = field(default_factory=dict)  # metrics of guessing the largest class
     guess: Answers | None = None  # of this guess to the test texts
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
@@ -58,22 +58,21 @@ class Group:
         """K's run of a variant, a row an epoch; no rows where K has none."""
         return self.published[self.published["variant"] == variant]
 
-    def step(self, point: str, metric: MetricSpec) -> float:
-        """Smallest step of a metric, as `t_interval` wants it."""
+    def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
+        """Smallest step of a metric, as `t_interval` wants it: of the variant with fewest texts."""
         if not self.num_texts:  # another trainer's, without answers
             is_metric = self.endpoints["metric"] == metric.name
             return smallest_step(self.endpoints.loc[is_metric, "value"], metric.is_share)
         if metric.counts_texts:
-            return 1 / self.num_texts[point]
+            return 1 / min(self.num_texts[variant, point] for variant in contrast.weights)
         return 0.0
 
     def with_baseline(self, name: str) -> "Group":
         """The group with differences from another variant, in each family that has it."""
         families = []
         for family in self.families:
-            weighted = [variant for contrast in family for variant in contrast.weights]
-            compared = list(dict.fromkeys(weighted))  # each variant once
-            families.append(differences_from(name, compared) if name in compared else family)
+            compared = {variant: None for contrast in family for variant in contrast.weights}
+            families.append(differences_from(name, [*compared]) if name in compared else family)
         notes = self.notes
         if name in self.variants[1:]:
             notes = [*notes, f"--baseline {name}; these variants were planned with another one."]

@@ -41,8 +41,8 @@ class Agreement:
         line = "K's run"
         if self.unlike:
             line += f" (ours differ by {' '.join(self.unlike)})"
-        counts = f"{self.num_inside} of {self.num_values} values"
-        line += f": {counts} within the interval of one more seed"
+        line += f": {self.num_inside} of {self.num_values} values "
+        line += "within the interval of one more seed"
         if self.ours:
             line += f" (ours: {min(self.ours)} to {max(self.ours)})"
         return line
@@ -57,28 +57,26 @@ def _read_k_runs() -> tuple[pd.DataFrame, dict[str, Tree]]:
 
 
 def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
-    """K's values for a run of K's comparison on the whole of IMDB: columns position, epoch and
-    `K_METRICS`; no rows for any other run. Settings of `FREE` may differ."""
+    """K's values for a run like K's on all of IMDB, by position and epoch; else no rows."""
     table, k_settings = _read_k_runs()
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
         return table.iloc[:0]
     positions = []
     for position, k_own in k_settings.items():
-        unlike_k = {key for key in settings if (key, settings[key]) not in k_own.items()} - FREE
-        if all((key, settings[key]) in OUR_DEFAULTS.items() for key in unlike_k):
+        accepted = [*k_own.items(), *OUR_DEFAULTS.items()]
+        if all(key in FREE or (key, value) in accepted for key, value in settings.items()):
             positions.append(position)
     return table[table["position"].isin(positions)]
 
 
 def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
     """Settings in which a run that `k_rows_like` has rows for differs from K's, as `key=value`."""
-    keys = [key for key, value in OUR_DEFAULTS.items() if setup.settings[key] == value]
-    return tuple(as_word(key, OUR_DEFAULTS[key]) for key in keys)
+    return tuple(as_word(*item) for item in OUR_DEFAULTS.items() if item in setup.settings.items())
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """One agreement for each set of settings in which variants that K ran differ from K's, where
-    three of our seeds or more have all its values."""
+    """One agreement for each set of settings in which variants that K ran differ from K's, on the
+    values of epochs that ours have, where three of our seeds or more have all of them."""
     if group.published.empty:
         return []
     keys = ["variant", "epoch", "metric"]

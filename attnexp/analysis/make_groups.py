@@ -21,8 +21,7 @@ Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
 
 
 def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
-    """Groups of runs: only accuracies on one data set under one protocol may be compared. runs: one
-    that several studies have is among them once for each."""
+    """Groups of one data set and one protocol. runs: one of several studies is there for each."""
     all_entries = pd.DataFrame([run.entry for run in runs])
     all_entries = all_entries.drop_duplicates(["run_id", "study", "label"])
     finished = set(all_entries["run_id"])
@@ -55,45 +54,49 @@ def _name_data(setups: Sequence[Setup], *, has_namesake: bool) -> str:
 
 
 def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) -> Group:
-    """The group of these entries, which have data and variant. planned: from `_list_planned`."""
+    """The group of entries from `name_variants`, with data. planned: from `_list_planned`."""
     by_run = entries.drop_duplicates("run_id")
-    runs: list[RunRows] = by_run["run"].tolist()
-    by_variant = by_run.drop_duplicates("variant").set_index("variant")  # the first run of each
-    setups = {variant: run.setup for variant, run in by_variant["run"].items()}
-    first = runs[0].setup
-    facts = first.facts  # of the data: all variants share those that are read here
-    points = ENDPOINTS[first.protocol]
-    epochs = pd.concat({run.run_id: run.epochs for run in runs}, names=["run_id"])
+    first_runs = by_run.drop_duplicates("variant").set_index("variant")  # of each variant
+    setups = {variant: run.setup for variant, run in first_runs["run"].items()}
+    first = by_run.iloc[0]  # What is read of it, all runs share.
+    facts = first["run"].setup.facts
+    points = ENDPOINTS[first["protocol"]]
+    epochs = pd.concat({run.run_id: run.epochs for run in by_run["run"]}, names=["run_id"])
     epochs = by_run[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
-    by_epoch = _melt(epochs, ["epoch"], metrics)
-    measured = _measure_endpoints(epochs, points)
-    right, guess = _unpack_answers(measured, points, runs)
-    versions = {str(made): made for run in runs for made in run.made_by}
-    seeds_planned = planned.groupby("variant", sort=False)["seed"].unique().map(list)
-    published = [
-        k_rows_like(setup.settings, facts).assign(variant=name) for name, setup in setups.items()
+    # One variant after the other, for means over seeds keep the order of rows.
+    by_variant = [
+        _melt(own, ["epoch"], metrics) for _, own in epochs.groupby("variant", sort=False)
     ]
+    measured = _measure_endpoints(epochs, points)
+    right, guess = _unpack_answers(measured, list(by_run["run"]))
+    made_by = {str(made): made for run in by_run["run"] for made in run.made_by}
+    num_texts = {}
+    k_rows = []
+    for variant, setup in setups.items():
+        for point in points:
+            num_texts[variant, point.name] = setup.facts[f"n_{point.measured}"]
+        k_rows.append(k_rows_like(setup.settings, setup.facts).assign(variant=variant))
     return Group(
-        data=by_run["data"].iloc[0],
-        source=facts["name"],
-        protocol=first.protocol,
+        data=first["data"],
+        source=first["source"],
+        protocol=first["protocol"],
         variants=list(setups),
         points=points,
-        families=_make_families(planned, by_variant["variant_kind"]),
+        families=_make_families(planned, first_runs["variant_kind"]),
         endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
-        epochs=pd.concat([by_epoch[by_epoch["variant"] == variant] for variant in setups]),
+        epochs=pd.concat(by_variant),
         right=right,
-        num_texts={point.name: facts[f"n_{point.measured}"] for point in points},
+        num_texts=num_texts,
         chance=guesses(facts.get("largest_class"), len(facts["classes"])),
         guess=guess,
         sequential=frozenset(entries.loc[entries["sequential"], "variant"]),
         setups=setups,
         runs=by_run[RUN_COLUMNS],
-        made_by=list(versions.values()),
+        made_by=list(made_by.values()),
         studies=[studies[key] for key in entries["study"].unique() if key in studies],
-        planned=seeds_planned.to_dict(),
-        published=pd.concat(published),
+        planned=planned.groupby("variant", sort=False)["seed"].unique().map(list).to_dict(),
+        published=pd.concat(k_rows),
     )
 
 
@@ -141,7 +144,7 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
 
 
 def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFrame:
-    """A row for each run at each endpoint, with its metrics and correct."""
+    """Metrics and correct of each run at each endpoint; a column that no run has is NaN."""
     parts = []
     for point in points:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
@@ -152,22 +155,21 @@ def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.D
         columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
         at_point = at_point.reindex(columns=columns).rename(columns=names)
         gap = at_point["train_accuracy_after"] - at_point["accuracy"]
-        parts.append(at_point.assign(point=point.name, gap=gap))
+        parts.append(at_point.assign(point=point.name, split=point.split, gap=gap))
     return pd.concat(parts)
 
 
 def _unpack_answers(
-    measured: pd.DataFrame, points: Sequence[Endpoint], runs: Sequence[RunRows]
+    measured: pd.DataFrame, runs: Sequence[RunRows]
 ) -> tuple[dict[Key, Answers], Answers | None]:
     """`Group.right` and `Group.guess`; none where runs have other test sets, as each seed may draw
     its own. Answers of another accuracy than the run's are not used."""
     right: dict[Key, Answers] = {}
-    if len({run.seed.partition("resample")[2] for run in runs}) > 1:
+    if len({run.redraw for run in runs}) > 1:
         return right, None
     num_texts = runs[0].setup.facts["n_test"]
-    on_test = [point.name for point in points if point.split == "test"]
-    rows = measured[measured["point"].isin(on_test)].dropna(subset="correct")
-    for row in rows.itertuples():
+    on_test = measured[measured["split"] == "test"].dropna(subset="correct")
+    for row in on_test.itertuples():
         answers = unpack_bits(row.correct, num_texts)
         if abs(answers.sum() - row.accuracy * num_texts) < 0.5:
             right[row.variant, row.seed, row.point] = answers

@@ -14,20 +14,17 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     2. two of them with one seed are two variants: they differ by something that no setting names.
     A variant has the name and the place that its study gives it, also where it has more runs in a
     folder without a study. Variants without a study come last, closest to the defaults first."""
-    distance = entries["num_departures"].where(entries["label"] == "", -1)  # from the defaults
-    # A run takes its label from the first study that has it.
-    order = distance.sort_values(kind="stable").index
-    runs = entries.loc[order].drop_duplicates("run_id")
-    same = ["key", "seed_kind"]
-    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
+    # A run takes its label and kind of seeds from the first study that has it.
+    runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
+    num_labels = runs.groupby(["key", "seed_kind", "study"])["label"].transform("nunique")
     runs["own_label"] = runs["label"].where(num_labels > 1, "")  # rule 1
-    same.append("own_label")
-    num_runs = runs.groupby([*same, "seed"])["run_id"].transform("size")
+    num_runs = runs.groupby(["key", "seed_kind", "own_label", "seed"])["run_id"].transform("size")
     runs["own_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
-    runs["number"] = runs.groupby([*same, "own_id"], sort=False).ngroup()
+    by_variant = runs.groupby(["key", "seed_kind", "own_label", "own_id"], sort=False)
+    runs["number"] = by_variant.ngroup()
     runs["variant"] = runs["number"].map(_names_by_number(runs.drop_duplicates("number")))
-    named = runs.rename(columns={"seed_kind": "variant_kind"})
-    return named[["run_id", "variant", "variant_kind"]].merge(entries, on="run_id")
+    runs["variant_kind"] = runs["seed_kind"]
+    return runs[["run_id", "variant", "variant_kind"]].merge(entries, on="run_id")
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
@@ -37,10 +34,10 @@ def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")
     for row in rows:
-        own = row.run.setup.settings
+        settings = row.run.setup.settings
         namesakes = [other.run.setup.settings for other in rows if other.label == row.label]
         words = [row.label] if row.label else []
-        for key, value in own.items():
+        for key, value in settings.items():
             # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
             if any(other.get(key, value) != value for other in namesakes):
                 words.append(as_word(key, value))

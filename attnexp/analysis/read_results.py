@@ -44,27 +44,21 @@ def read_results(
     if dataset_column == "dataset" and "dataset" not in cells:
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
-    columns = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
+    column_of = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
     if metric == ACCURACY.name and "example" in cells:
-        columns |= {"value": "correct", "example": "example"}
+        column_of |= {"value": "correct", "example": "example"}
     else:
-        columns["value"] = metric
-    rows = _choose_columns(cells, columns)
-    other_cells = cells.loc[rows.index].drop(columns=list(columns.values()))
-    keys = rows.drop(columns="value")
-    is_repeated = keys.duplicated()
-    if is_repeated.any():
-        in_run = _list_differing(other_cells, keys)
-        hint = f"; rows of one run differ in: {in_run}" if in_run else ""
-        _refuse_rows(rows[is_repeated], f"repeats a run{hint}")
+        column_of["value"] = metric
+    rows = _choose_columns(cells, column_of)
+    other_cells = cells.drop(columns=list(column_of.values()))
+    _refuse_repeated(rows, other_cells)
     rows, spec = _as_shares(rows, metric, lower)
     spec = replace(spec, margin=_choose_margin(spec, margin))
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)
     groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
-    notes = _list_notes(other_cells, rows, spec, num_left_out=len(cells) - len(rows))
-    groups[0] = replace(groups[0], notes=[*groups[0].notes, *notes])
-    return groups, spec
+    notes = _list_notes(other_cells, rows, spec)
+    return [replace(group, notes=[*group.notes, *notes]) for group in groups], spec
 
 
 def _read_cells(results: "Sequence[str | PathLike[str]] | pd.DataFrame") -> pd.DataFrame:
@@ -77,10 +71,9 @@ def _read_cells(results: "Sequence[str | PathLike[str]] | pd.DataFrame") -> pd.D
     return cells.drop(columns="", errors="ignore")  # such as pandas' index
 
 
-def _choose_columns(cells: pd.DataFrame, columns: dict[str, str]) -> pd.DataFrame:
-    """The rows with a value, with standard names of columns. Raises `UserError` for a column that
-    is not there, an empty cell beside a value, and a value that is no number."""
-    for column in columns.values():
+def _choose_columns(cells: pd.DataFrame, column_of: dict[str, str]) -> pd.DataFrame:
+    """Rows with a value; of them these columns, under their new names. Raises `UserError`."""
+    for column in column_of.values():
         if column not in cells:
             hint = did_you_mean(column, cells)
             listed = join_names(cells)
@@ -88,15 +81,15 @@ def _choose_columns(cells: pd.DataFrame, columns: dict[str, str]) -> pd.DataFram
                 f"There is no column {column}.{hint} There are {listed}. Choose with --metric, "
                 "--variant-column, --seed-column, --dataset-column."
             )
-    rows = cells[list(columns.values())].set_axis(list(columns), axis=1)
+    rows = cells[list(column_of.values())].set_axis(list(column_of), axis=1)
     rows = rows[rows["value"] != ""]
     if rows.empty:
-        raise UserError(f"There are no rows with {columns['value']}.")
+        raise UserError(f"There are no rows with {column_of['value']}.")
     _refuse_rows(rows[(rows == "").any(axis=1)], "has an empty cell")
     values = rows["value"].str.lower().replace({"true": "1", "false": "0"})
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     is_number = numbers.abs() < math.inf
-    _refuse_rows(rows[~is_number], f"has no number as {columns['value']}")
+    _refuse_rows(rows[~is_number], f"has no number as {column_of['value']}")
     seeds = rows["seed"].str.removesuffix(".0")  # pandas makes 1.0 of 1 beside empty cells
     return rows.assign(value=numbers, seed=seeds)
 
@@ -109,20 +102,29 @@ def _refuse_rows(rows: pd.DataFrame, problem: str) -> None:
         raise UserError(f"Row {row.name} ({listed}) {problem}.")
 
 
+def _refuse_repeated(rows: pd.DataFrame, other_cells: pd.DataFrame) -> None:
+    """Raise `UserError` for two rows of one run, or of one answer of a run."""
+    keys = rows.drop(columns="value")
+    is_repeated = keys.duplicated()
+    if is_repeated.any():
+        in_run = _list_differing(other_cells, keys)
+        hint = f"; rows of one run differ in: {in_run}" if in_run else ""
+        _refuse_rows(rows[is_repeated], f"repeats a run{hint}")
+
+
 def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
-    """Columns that differ between rows of equal keys, as a list."""
-    num_values = cells.groupby([keys[key] for key in keys]).nunique()
+    """Columns that differ between rows of equal keys, as a list. cells: of these and other rows."""
+    num_values = cells.loc[keys.index].groupby([keys[key] for key in keys]).nunique()
     return join_names(num_values.columns[num_values.gt(1).any()])
 
 
-def _list_notes(
-    other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec, num_left_out: int
-) -> list[str]:
+def _list_notes(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec) -> list[str]:
     """Notes on what is not used of a table, and on a direction that nobody gave."""
     notes = []
     in_variant = _list_differing(other_cells, rows[["data", "variant"]])
     if in_variant:
         notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
+    num_left_out = len(other_cells) - len(rows)
     if num_left_out:
         notes.append(f"Left out: {num_left_out:,} rows with an empty {metric.name}.")
     if metric.higher_is_better and metric.name not in METRIC_OF_COLUMN:
@@ -131,18 +133,19 @@ def _list_notes(
 
 
 def _as_shares(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
-    """The rows, with shares in place of per cent, and their metric. Where more is better, values
-    all in 0 to 1 are shares, others of a known share per cent. Raises `UserError` for a mixture."""
+    """Rows with shares in place of per cent, and their metric. Raises `UserError` for a mixture."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
-    more_is_better = known.higher_is_better and not lower
+    metric = replace(known, name=name, higher_is_better=known.higher_is_better and not lower)
     values = rows["value"]
-    has_shares = bool(values.between(0, 1).all())
-    is_share = more_is_better and (has_shares or known.is_share)
-    if is_share and not has_shares:
-        is_wrong = ~values.between(1, 100)
-        _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
-        rows = rows.assign(value=values / 100)
-    return rows, replace(known, name=name, is_share=is_share, higher_is_better=more_is_better)
+    if not metric.higher_is_better:
+        return rows, replace(metric, is_share=False)
+    if values.between(0, 1).all():
+        return rows, replace(metric, is_share=True)
+    if not known.is_share:
+        return rows, metric
+    is_wrong = ~values.between(1, 100)
+    _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
+    return rows.assign(value=values / 100), metric
 
 
 def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
@@ -162,16 +165,14 @@ def _make_group(
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
     means = rows.groupby(["data", "variant", "seed"], sort=False)["value"].mean().reset_index()
-    wide = means.pivot(index="seed", columns="variant", values="value")
-    wide = wide[means["variant"].unique()]  # in the order of the rows
-    names = join_names(wide)
-    if baseline not in wide:
+    seeds_of = {name: {*seeds} for name, seeds in means.groupby("variant", sort=False)["seed"]}
+    names = join_names(seeds_of)
+    if baseline not in seeds_of:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
-    others = list(wide.columns.drop(baseline))
+    others = [name for name in seeds_of if name != baseline]
     if not others:
         raise UserError(f"{data}: there is no variant besides {baseline}.")
-    num_pairs = wide.dropna(subset=baseline).count()
-    alone = [name for name in others if not num_pairs[name]]
+    alone = [name for name in others if seeds_of[name].isdisjoint(seeds_of[baseline])]
     if alone == others:
         raise UserError(f"{data}: {baseline} and another of {names} must share a seed.")
     variants = [baseline, *others]
@@ -184,7 +185,7 @@ def _make_group(
                 f"{data}: each run must answer the same examples, correct being 1 or 0."
             )
         answers = {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}
-        num_texts = {RESULT.name: len(by_run)}
+        num_texts = {(variant, RESULT.name): len(by_run) for variant in variants}
     endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
         data=data,

@@ -16,6 +16,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import reading
 from attnexp.config.options import Tree
 from attnexp.runs import find, store
+from attnexp.runs.labels import settings
 from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, parse_manifest
 
 LeftOut = Callable[[str], object]  # gets a message
@@ -28,8 +29,7 @@ config and code of the runs of a variant; `made_by`; `largest_class`, bits by da
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: gets a message on each that cannot be read. Raises `UserError` where nothing can, and
-    for a path that does not exist."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` if none can be."""
     runs = []
     studies = {}
     messages: list[str] = []
@@ -78,26 +78,28 @@ def _load_published(file: Path, study: str) -> Loaded:
 
 def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest) -> list[RunRows]:
     """The runs of the rows of a file. tree: its metadata, see `METADATA`."""
-    setup_of = {}
+    shared = {}  # setup and kind of seeds
     for entry in tree["shared"]:
+        config = entry["config"]
         facts = entry["data"]
         own_code = entry.get("own_code", {})  # Older files lack it.
-        setup = Setup(config=entry["config"], facts=facts, code=entry["code"], own_code=own_code)
-        setup_of[entry["variant"], facts["name"], setup.protocol] = setup
+        setup = Setup(settings=settings(config), facts=facts, code=entry["code"], own_code=own_code)
+        seed_kind = name_seed_kind(config, manifest)
+        shared[entry["variant"], facts["name"], setup.protocol] = (setup, seed_kind)
     made_by = [{key: made.get(key) for key in MADE_BY} for made in tree["made_by"]]
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
     largest_classes = tree.get("largest_class", {})  # Older files lack it.
     keys = ["run_id", "seed", "variant", "data", "protocol"]
     runs = []
     for (run_id, seed, label, data, protocol), epochs in frame.groupby(keys, sort=False):
-        setup = setup_of[label, data, protocol]
+        setup, seed_kind = shared[label, data, protocol]
         run = RunRows(
             run_id=run_id,
             study=study,
             label=label,
             setup=setup,
             seed=seed,
-            seed_kind=name_seed_kind(setup.config, manifest),
+            seed_kind=seed_kind,
             epochs=epochs[["epoch", "correct", *metrics]],
             largest_class=base64.b64decode(largest_classes.get(data, "")),
             made_by=made_by,

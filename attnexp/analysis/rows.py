@@ -20,22 +20,17 @@ MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platf
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What the runs of a variant have in common."""
+    """What the runs of a variant have in common, whatever their seeds."""
 
-    config: Tree
-    facts: Tree  # of the data, and of a run on disk the number of parameters
+    settings: Tree  # that make a variant, by key
+    facts: Tree  # of the data (of one draw of its texts), and on disk the number of parameters
     code: dict[str, str]  # digests of attnexp's files, by name
     own_code: dict[str, str]  # of the user's Python files
-
-    @cached_property
-    def settings(self) -> Tree:
-        """Settings that make a variant, by key."""
-        return settings(self.config)
 
     @property
     def protocol(self) -> str:
         """The protocol of training and evaluation, `blog` or `holdout`."""
-        return str(self.config["train"]["protocol"])
+        return str(self.settings["train.protocol"])
 
     @cached_property
     def key(self) -> str:
@@ -65,48 +60,53 @@ class RunRows:
     command: str = ""
 
     @property
+    def redraw(self) -> str:
+        """Seed that drew its texts, `3` of `0-resample3`; empty if they are those of the data."""
+        return self.seed.partition("resample")[2]
+
+    @property
     def entry(self) -> Tree:
         """Its row in the frame of entries, which tells groups and variants apart. key: equal in
-        runs of one variant. fingerprint: of the data set, whose name is source."""
+        runs of one variant. distance: from the defaults; 0 if a study names the run."""
+        facts = self.setup.facts
         return {
             "run": self,
             "run_id": self.run_id,
             "study": self.study,
             "label": self.label,
-            "num_departures": self.num_departures,
+            "distance": 0 if self.label else 1 + self.num_departures,
             "seed": self.seed,
             "seed_kind": self.seed_kind,
             "key": self.setup.key,
             "sequential": self.sequential,
             "protocol": self.setup.protocol,
-            "source": self.setup.facts["name"],
-            "fingerprint": self.setup.facts["fingerprint"],
-            "n_test": self.setup.facts["n_test"],
+            "source": facts["name"],
+            "fingerprint": facts["fingerprint"],
+            "n_test": facts["n_test"],
             "folder": self.folder,
             "command": self.command,
         }
 
 
 def name_seed_kind(config: Tree, manifest: Manifest | None) -> str:
-    """The seeds that differ between runs: the study's, or what a run without one tells, `seed` or
-    the sources of chance that have seeds of their own, joined as those of a study."""
-    # A config with `seeds.init=0` does not say which seeds differ between runs; a study does.
+    """The seeds that differ between runs, `seed` or such as `seeds.init x seeds.order`: those of
+    the study. A run without one is taken to vary every source of chance with a seed of its own."""
     if manifest and manifest.settings:  # Older studies do not say.
         return manifest.seed_kind
     seeds = config["seeds"]
-    return " x ".join(sorted(f"seeds.{key}" for key in seeds if seeds[key] is not None)) or "seed"
+    own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]
+    return " x ".join(sorted(own_seeds)) or "seed"
 
 
 def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunRows:
-    """A finished run on disk. study, manifest: that planned it, by its key, if one did. Raises
-    `UserError` where its predictions cannot be read."""
+    """A finished run on disk. study: key of the manifest that planned it. Raises `UserError`."""
     result = run.result
     rows = {row.epoch: asdict(row) for row in result.epochs}
-    if result.config["train"]["protocol"] == "holdout":
+    if result.config["train"]["protocol"] == "holdout":  # Its test set was touched once.
         tested = {f"test_{name}": value for name, value in asdict(result.test).items()}
         rows[result.own_best.epoch] |= tested
     epochs = pd.DataFrame(rows.values()).astype(float).astype({"epoch": int})
-    python = {name: result.read_files[name] for name in result.read_files if name.endswith(".py")}
+    own_code = {name: read for name, read in result.read_files.items() if name.endswith(".py")}
     correct, largest_class = predictions.read_answers(run)
     epochs["correct"] = epochs["epoch"].map(correct).astype(object)
     return RunRows(
@@ -114,10 +114,10 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
         study=study,
         label=run.variant,
         setup=Setup(
-            config=result.config,
+            settings=settings(result.config),
             facts=result.data | {"parameters": result.parameters},
             code=result.code,
-            own_code=python,
+            own_code=own_code,
         ),
         seed=replicate(result.config),
         seed_kind=name_seed_kind(result.config, manifest),

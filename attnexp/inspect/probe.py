@@ -148,7 +148,7 @@ def _make_group(source: str, num_texts: int, probed: Probed) -> Group:
         epochs=endpoints.iloc[:0],
         families=[_make_family(own) for _, own in answers.groupby("untouched", sort=False)],
         right={key: np.asarray(texts, float) for key, texts in right.items()},
-        num_texts={RESULT.name: num_texts},
+        num_texts={(variant, RESULT.name): num_texts for variant in rows["variant"]},
         chance={} if math.isnan(largest_class) else {"accuracy": largest_class},
         notes=list(dict.fromkeys(probed.notes)),  # All seeds of a variant have the same.
     )

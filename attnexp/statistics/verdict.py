@@ -16,6 +16,7 @@ HURTS = "hurts"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 TOO_FEW = "too few"  # seeds, or data sets
+WITHHELD = "withheld"  # for a reason beside the interval, which `words` says
 ON_THESE_TEXTS = "on these texts"  # added where other texts of the same kind may say otherwise
 
 
@@ -48,8 +49,8 @@ class MetricSpec:
 class Verdict(NamedTuple):
     """What an interval allows to say of a difference."""
 
-    kind: str  # HELPS, HURTS, EQUIVALENT, UNDECIDED or TOO_FEW
-    name: str  # `helps on these texts`
+    kind: str  # HELPS, HURTS, EQUIVALENT, UNDECIDED, TOO_FEW or WITHHELD
+    name: str  # `helps on these texts`; empty if WITHHELD
     words: str  # with its size, `helps by at least 0.25 points on these texts`
 
     @property

@@ -49,7 +49,7 @@ def answered(**right: Bits) -> Group:
     for variant, bits in right.items():
         for seed, row in enumerate(bits):
             whole.right[variant, str(seed), "result"] = row
-            whole.num_texts["result"] = len(row)
+            whole.num_texts[variant, "result"] = len(row)
     return whole
 
 
@@ -61,8 +61,11 @@ def random_answers(num_seeds: int) -> tuple[Bits, Bits]:
 
 
 def test_equal_gains_are_as_certain_as_one_text() -> None:
-    row = differences(group(a=NONE, b=np.add(NONE, 0.03)))["b"]
+    whole = group(a=NONE, b=np.add(NONE, 0.03))
+    row = differences(whole)["b"]
     assert row.interval == pytest.approx(t_interval([0.03] * 4, step=0.01))
+    whole.num_texts.update({("a", "result"): 100, ("b", "result"): 50})
+    assert differences(whole)["b"].interval == pytest.approx(t_interval([0.03] * 4, step=0.02))
 
 
 def test_seeds_that_were_added_because_of_results_have_the_anytime_interval() -> None:
@@ -113,7 +116,7 @@ def test_less_than_half_a_study_has_no_verdict(planned: str, reason: str, verdic
     whole = group(none=NONE, pe=PE)
     whole.planned.update(none=[*planned], pe=[*planned])
     row = differences(whole)["pe"]
-    assert (row.reason, row.verdict.name) == (reason, verdict)
+    assert (row.record["reason"], row.verdict.name) == (reason, verdict)
 
 
 def test_chance_is_asked_of_each_pair() -> None:
@@ -122,7 +125,7 @@ def test_chance_is_asked_of_each_pair() -> None:
     frame = table("macro_f1", **values)
     (whole,), metric = read_results(frame, "macro_f1")
     whole.chance["macro_f1"] = 0.5
-    whole.num_texts["result"] = 400
+    whole.num_texts.update({(variant, "result"): 400 for variant in values})
     answers = np.ones(400, dtype=bool)  # They say nothing of a metric that is no accuracy.
     for seed in "012":
         whole.right["b", seed, "result"] = answers
@@ -143,7 +146,7 @@ def test_chance_is_paired_by_text_where_answers_are_stored() -> None:
     whole.chance["accuracy"] = 0.6
     assert differences(replace(whole, guess=guess))["b"].verdict.name == "helps"
     whole.right.clear()
-    assert differences(replace(whole, guess=guess))["b"].reason == BY_CHANCE
+    assert differences(replace(whole, guess=guess))["b"].words == BY_CHANCE
 
 
 FACTORS = {
@@ -165,8 +168,7 @@ def test_crossed_factors_are_one_family_of_simple_effects_and_interactions() -> 
     assert raw.weights == {"pe_raw": 1, "none_raw": -1}
     assert big.weights == {"pe_big": 1, "none_big": -1}
     assert interaction.weights == {"pe_big": 1, "none_big": -1, "pe_raw": -1, "none_raw": 1}
-    assert interaction.variant == "pe_big − none_big"
-    assert interaction.baseline == "pe_raw − none_raw"
+    assert (interaction.variant, interaction.baseline) == ("pe_big − none_big", "pe_raw − none_raw")
 
 
 @pytest.mark.parametrize("levels", [["11", "21", ""], ["11", "12", "13"], ["11", "21", "21"]])
@@ -189,6 +191,7 @@ def data_set(name: str, lift: float) -> Group:
 
 
 THREE = [data_set("first", 0.0), data_set("second", 0.01), data_set("third", 0.03)]
+HUNDRED = dict.fromkeys([(variant, "result") for variant in THREE[0].variants], 100)
 
 
 def test_the_mean_over_data_sets_is_a_difference_in_the_family_of_its_study() -> None:
@@ -205,7 +208,7 @@ def test_the_mean_over_data_sets_is_a_difference_in_the_family_of_its_study() ->
 
 def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() -> None:
     *two, third = THREE
-    at_chance = replace(third, chance={"accuracy": 0.99}, num_texts={"result": 100})
+    at_chance = replace(third, chance={"accuracy": 0.99}, num_texts=HUNDRED)
     few = replace(third, endpoints=third.endpoints.query("seed < '2'"))
     early = replace(third, sequential=frozenset(third.variants))  # with four seeds
     for left_out, reason in ((at_chance, BY_CHANCE), (few, FEW), (early, FEW)):

@@ -94,7 +94,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
     assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
     assert {*values["a"]} == {0.5}
     assert {*values["b"]} == {0.8}
-    assert group.num_texts == {"result": 10}
+    assert group.num_texts == {("a", "result"): 10, ("b", "result"): 10}
     assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
     assert "1 or 0" in message_of(read_results, frame.assign(correct=0.3))

@@ -73,6 +73,12 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     assert rows["final", "gap"] == pytest.approx(0.2)
 
 
+def test_validation_texts_are_counted_by_variant() -> None:
+    few = run("b", "train=holdout", "train.holdout=0.1")
+    group = one(run("a", "train=holdout"), but(few, data=few.result.data | {"n_val": 50}))
+    assert [group.num_texts[variant, "final"] for variant in "ab"] == [25_000, 50]
+
+
 DEFAULT = run("")
 PE = run("pe")
 OTHER = but(run("pe", seed=1), run_id="x-12345678")
@@ -145,12 +151,8 @@ def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() ->
 
 def test_each_study_keeps_its_family() -> None:
     """Its baseline, and the number of its planned variants, be their runs finished or not."""
-    rows = [
-        as_rows(run("a", "model.heads=1"), "s"),
-        as_rows(run("b", "model.heads=2"), "s"),
-        as_rows(run("c", "model.heads=4"), "t"),
-        as_rows(run("d", "model.heads=8"), "t"),
-    ]
+    labels = [("a", 1, "s"), ("b", 2, "s"), ("c", 4, "t"), ("d", 8, "t")]
+    rows = [as_rows(run(label, f"model.heads={heads}"), study) for label, heads, study in labels]
     (group,) = make_groups(rows, {"s": planned("a0 b0"), "t": planned("c0 d0 e0")})
     assert families(group) == [["b − a"], ["d − c", "e − c"]]
 
