@@ -66,7 +66,8 @@ def study_of(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Man
     for name, seed, run_id in runs:
         variants[name] = {}
         entries.append(PlannedRun(variant=name, seed=str(seed), run_id=run_id))
-    return Manifest(variants=variants, commands=[command], runs=entries)
+    settings: dict[str, Any] = {name: {"imdb": {}} for name in variants}
+    return Manifest(variants=variants, settings=settings, commands=[command], runs=entries)
 
 
 def save_study(root: Path, runs: list[Run], study: str = "blog") -> None:

@@ -122,8 +122,7 @@ def _list_planned(entries: pd.DataFrame, studies: Studies, finished: set[str]) -
         by_label = dict(zip(in_study["label"], in_study["variant"], strict=True))
         elsewhere = finished - by_id.keys()  # in other groups, or of another kind of seeds
         for run in study.runs:
-            data_sets = study.settings.get(run.variant) or [source]  # Older studies do not say.
-            if source in data_sets and run.run_id not in elsewhere:
+            if source in study.settings[run.variant] and run.run_id not in elsewhere:
                 variant = by_id.get(run.run_id) or by_label.get(run.variant, run.variant)
                 planned.append((key, variant, run.seed, study.variants[run.variant]))
     return pd.DataFrame(planned, columns=["study", "variant", "seed", "levels"])

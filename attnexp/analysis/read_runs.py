@@ -82,13 +82,13 @@ def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest) 
     for entry in tree["shared"]:
         config = entry["config"]
         facts = entry["data"]
-        own_code = entry.get("own_code", {})  # Older files lack it.
-        setup = Setup(settings=settings(config), facts=facts, code=entry["code"], own_code=own_code)
+        code = {"code": entry["code"], "own_code": entry["own_code"]}
+        setup = Setup(settings=settings(config), facts=facts, **code)
         seed_kind = name_seed_kind(config, manifest)
         shared[entry["variant"], facts["name"], setup.protocol] = (setup, seed_kind)
     made_by = [{key: made.get(key) for key in MADE_BY} for made in tree["made_by"]]
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
-    largest_classes = tree.get("largest_class", {})  # Older files lack it.
+    largest_classes = tree["largest_class"]
     keys = ["run_id", "seed", "variant", "data", "protocol"]
     runs = []
     for (run_id, seed, label, data, protocol), epochs in frame.groupby(keys, sort=False):

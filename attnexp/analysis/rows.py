@@ -91,7 +91,7 @@ class RunRows:
 def name_seed_kind(config: Tree, manifest: Manifest | None) -> str:
     """The seeds that differ between runs, `seed` or such as `seeds.init x seeds.order`: those of
     the study. A run without one is taken to vary every source of chance with a seed of its own."""
-    if manifest and manifest.settings:  # Older studies do not say.
+    if manifest:
         return manifest.seed_kind
     seeds = config["seeds"]
     own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]

@@ -45,9 +45,8 @@ class Manifest:
 
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
     """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
-    settings: dict[str, dict[str, Tree]] = field(default_factory=dict)
-    """Settings of the plan, its kind of seeds left out, by variant, data set and key. Empty in a
-    study that was written before plans were recorded."""
+    settings: dict[str, dict[str, Tree]]
+    """Settings of the plan, its kind of seeds left out, by variant, data set and key."""
     seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
     commands: list[str] = field(default_factory=list)  # in the order in which they ended
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
@@ -68,8 +67,6 @@ def load_manifest(folder: Path) -> Manifest | None:
 
 def parse_manifest(tree: Tree) -> Manifest:
     """The manifest of a JSON object. Raises whatever its content causes."""
-    if declaration := tree.get("declaration"):  # An earlier version wrote this study.
-        tree = {**tree, "sequential": True, "margin": declaration["margin"]}
     return TypeAdapter(Manifest).validate_python(tree)
 
 
@@ -78,7 +75,7 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
     words in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
-    old = shlex.split(stored.commands[-1]) if stored.commands else []
+    old = shlex.split(stored.commands[-1])
     new = shlex.split(planned.commands[-1])
     of_seeds = stored.seed_kind.split(" x ")
     of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *of_seeds}

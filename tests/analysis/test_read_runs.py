@@ -40,6 +40,7 @@ def families(group: Group) -> list[list[str]]:
 def planned(ids: str, **more: Any) -> Manifest:
     """The plan of these runs, whose ids begin with the variant, of one letter, and the seed."""
     runs = [PlannedRun(variant=run_id[0], seed=run_id[1], run_id=run_id) for run_id in ids.split()]
+    more.setdefault("settings", {run.variant: {"imdb": {}} for run in runs})
     return Manifest(variants={run.variant: {} for run in runs}, runs=runs, **more)
 
 
@@ -139,7 +140,7 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
 
 
 def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() -> None:
-    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", settings={"a": {}})
+    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)")
     other = replace(plan, seed_kind="seeds.init")
     rows = []
     for label in "ab":
@@ -172,7 +173,8 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
 
 
 def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
-    plan = planned("a0() a1('data=contrast',) a2()")
+    both: Any = {"a": {"imdb": {}, "contrast": {}}}
+    plan = planned("a0() a1('data=contrast',) a2()", settings=both)
     found = groups(run("a"), run("a", "data=contrast", seed=1), plan=plan)
     assert [group.missing() for group in found] == [{"a": ["2"]}, {"a": ["2"]}]
 
