@@ -14,7 +14,7 @@ ABSENT = ("=null", "=none", "=false", "=0", "=0.0")  # A setting that ends so na
 def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
     """What a reader of the tables must know. rows: the differences that are shown."""
     remarks = list(describe_comparisons(answer))
-    if any(row.words.startswith(f"{UNDECIDED}, needs") and " to " in row.words for row in rows):
+    if any(row.words.startswith(f"{UNDECIDED}, needs") for row in rows):
         remarks.append(
             "A to B seeds: A are enough in four of five studies if the difference is as large as "
             "measured, B whatever it is."
