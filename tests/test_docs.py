@@ -118,6 +118,7 @@ def write_files(folder: Path) -> None:
                 (folder / name).write_text(text)
 
 
+@pytest.mark.slow
 def test_every_command_is_one(folder: Path, monkeypatch: Patch) -> None:
     """Every option and setting in a command exists, whether or not the data are there."""
     write_files(folder)

@@ -1,6 +1,7 @@
 """What a methods section needs: how runs were made, by field and in sentences."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.group import Group
@@ -75,21 +76,13 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
         "margins": [f"±{metric.margin_text}{unit}"],
-        "code": _merge_own_code(group),
+        "code": dict(chain(*(setup.own_code.items() for setup in group.setups.values()))),
         "alpha": ALPHA,
         "m": max((row.m for row in comparison.differences), default=0),
         "sequential": any(row.sequential for row in comparison.differences),
         "made_by": group.made_by,
         "commands": commands or list(group.runs["command"].unique()),
     }
-
-
-def _merge_own_code(group: Group) -> dict[str, str]:
-    """Digests of the user's Python files that variants have read, by name."""
-    own_code: dict[str, str] = {}
-    for setup in group.setups.values():
-        own_code |= setup.own_code
-    return own_code
 
 
 def describe_in_words(study: Record) -> list[str]:

@@ -63,7 +63,8 @@ def tabulate_by_data(answer: Answer) -> Table:
     rows = _select_means(answer)
     is_shown = (rows["metric"] == answer.metric.name) & (rows["at"] == label)
     means = rows[is_shown].drop(columns="sd")
-    title = titles.title_of_means(answer, means["n"], f"at {label}, mean")
+    statistic = "mean" if label == RESULT.label else f"at {label}, mean"
+    title = titles.title_of_means(answer, means["n"], statistic)
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
 

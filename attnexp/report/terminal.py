@@ -51,10 +51,12 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
     print_table(tables.tabulate_by_data(answer), console)
     _show_differences(means, console)
     decided = [row for row in rows if row.verdict.is_decided]
+    if len({row.data for row in decided}) == 1:  # The table does not say it in each line.
+        console.print(f"On {decided[0].data} alone:")
     _show_differences(decided, console)
     num_open = len(rows) - len(decided)
     console.print(
-        f"{num_open} of {len(rows)} differences at {point.label} are not decided. "
+        f"{num_open} of {len(rows)} differences are not decided. "
         "--table differences lists all, --table metrics all means with their sd."
     )
     return decided + means

@@ -63,7 +63,7 @@ def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_deci
     means, _, listed = text.partition("\nDifference")
     assert "Mean difference from none over 6 to 7 data sets" in means
     assert re.search(r"emotion +pe within +(plain +)?-8.56.*hurts", listed)
-    assert "78 of 84 differences at final are not decided." in listed
+    assert "78 of 84 differences are not decided." in listed
     assert "undecided" not in listed
 
 
