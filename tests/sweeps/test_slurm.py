@@ -44,6 +44,7 @@ def start(tmp_path: Path, *words: str) -> tuple[SlurmQueue, Any]:
     """A queue with jobs, from id 7 on, and the future of the first."""
     planned = plan([*SMOKE, "executor=slurm", f"out={tmp_path}", *words])
     executor = SlurmQueue(planned.executor, planned.jobs)
+    executor.next_query = 0  # at the next `wait`; a submission does not put it off
     future, *_ = executor.submit(planned.jobs)
     return executor, future
 
@@ -99,7 +100,7 @@ def end(executor: SlurmQueue, *outcome: object) -> None:
 def test_results_are_taken(tmp_path: Path, answers: Path, template: Run, capfd: Capture) -> None:
     executor, future = start(tmp_path)
     (answers / "squeue.txt").write_text("7|PENDING|Resources\n")
-    look(executor)
+    executor.wait([])
     assert executor.status == "Slurm: 0 run, 1 wait (Resources)"
     (answers / "squeue").write_text("#!/bin/sh\nexit 1\n")
     look(executor)
