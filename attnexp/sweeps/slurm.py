@@ -57,7 +57,7 @@ class SlurmQueue(Executor):
         )
         self.slurm_jobs: dict[Future[Outcome], Any] = {}  # submitit's jobs that have not ended
         self.states: dict[str, str] = {}  # of jobs in the queue, by id
-        self.next_query = time.monotonic() + 3  # Before, nobody knows why jobs wait.
+        self.next_query = time.monotonic() + 3  # Slurm knows by then why jobs wait.
         self.has_failures = False
 
     def submit(self, jobs: Jobs) -> Futures:

@@ -40,7 +40,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid_words, *search_words])  # on held-out data
     keys, axes = zip(*expand(grid_words), strict=True)
-    fixed_keys = {"data", "data.path", "train"}.union(*main.levels_by_label.values())
+    fixed_keys = {"data", "data.path", "study", "train"}.union(*main.levels_by_label.values())
     if any(is_seed(key) or key in fixed_keys for key in keys):
         raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
     if _seeds_of(main) & _seeds_of(search):  # Seeds that judge must not choose.

@@ -16,14 +16,10 @@ from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 STUDY = """
 baseline: slow
-variants:
-  slow: [train.lr=1e-9]
-  fast: [train.lr=3e-2]
-  noisy: [train.lr=1e-9, model.heads=2]
+variants: {slow: [train.lr=1e-9], fast: [train.lr=3e-2], noisy: [train.lr=1e-9, model.heads=2]}
 overrides: [data=contrast, train.epochs=2]
 """
 """What learns is far better than what does not; the noisy variant is as bad as the baseline."""
-
 
 CROSSED = """
 factors:
@@ -45,7 +41,10 @@ def seeds(planned: Sweep) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("done")
-def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Capture) -> None:
+def test_what_is_clear_ends_and_what_is_open_goes_on(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # three of each of two variants
     assert len(sweep(tmp_path).jobs) == 3 * 64
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
     told = capsys.readouterr().err
@@ -54,14 +53,8 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Cap
     study = stored_study(tmp_path / "mine")
     assert study.sequential
     assert study.commands[-1].endswith("'seed=range(9)' --until decided")
-    more = sweep(tmp_path, "seed=range(10)")  # the budget may be raised
-    assert seeds(more) == {"slow": 10, "noisy": 10, "fast": 8}
-
-
-@pytest.mark.usefixtures("done")
-def test_a_round_fills_the_executor(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # three of each of two variants
-    seeds(sweep(tmp_path, "seed=range(11)"))
+    more = sweep(tmp_path, "seed=range(11)")  # the budget may be raised
+    assert seeds(more) == {"slow": 11, "noisy": 11, "fast": 8}
     told = capsys.readouterr().err
     assert "noisy − slow, 10 seeds" not in told
     assert "noisy − slow, 11 seeds" in told
@@ -132,6 +125,5 @@ def test_without_axes_the_setting_is_chosen_for_every_data_set(tmp_path: Path) -
         for job in tuning.search.jobs
     ]
     study, lines = choose_settings(tuning, entries)
-    assert len(lines) == 2
     chosen = [(job.config.data.name, job.config.train.lr) for job in study.jobs]
-    assert chosen == [("contrast", 0.2), ("imdb", 0.2)]
+    assert (len(lines), chosen) == (2, [("contrast", 0.2), ("imdb", 0.2)])
