@@ -91,13 +91,14 @@ def sweeping(folder: Path, *words: str, **environment: str) -> subprocess.Popen[
     )  # fmt: skip
 
 
-def result_of(process: subprocess.Popen[str]) -> tuple[int, str]:
+def message_of(process: subprocess.Popen[str], *codes: int) -> str:
     try:
         message = process.communicate(timeout=300)[1]
     finally:
         process.kill()  # where it did not end; its own processes end with it
     assert "Traceback" not in message, message
-    return process.returncode, message
+    assert process.returncode in (codes or [0]), message
+    return message
 
 
 def outcomes(folder: Path) -> Figures:
@@ -120,5 +121,5 @@ def wait_for(condition: Callable[[], object]) -> None:
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Figures:
     """Figures of the six, by two processes here."""
     folder = tmp_path_factory.mktemp("undisturbed")
-    assert result_of(sweeping(folder, *TWO_AT_A_TIME))[0] == 0
+    message_of(sweeping(folder, *TWO_AT_A_TIME))
     return outcomes(folder)

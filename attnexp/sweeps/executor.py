@@ -22,14 +22,14 @@ class JobKilled(RuntimeError):
 
 
 class Executor:
-    """Trains jobs, `slots` at a time. Call `wait` until futures are done: some are done by it."""
+    """Trains jobs, `slots` at a time. Futures may end within `wait` alone, so call it till then."""
 
     def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         self.slots = num_slots(config, jobs)
         self.status = ""  # what jobs wait for, to be shown
 
     def submit(self, jobs: Jobs) -> Futures:
-        """Start jobs, as many as slots are free at most."""
+        """Start jobs, as many as slots are free at most. Their futures may raise `JobKilled`."""
         raise NotImplementedError
 
     def wait(self, running: Futures) -> None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -19,7 +19,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
     """The sweep in its folder, the first of NAME, NAME-2, ... that is free or holds this plan: then
     it goes on with the study there. Raises `UserError` where a given NAME holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
-    planned = manifest_of(sweep, [])  # Only plans are compared, no runs.
+    planned = manifest_of(sweep)
     folder = sweep.directory
     reasons = []
     while stored := manifest.load_manifest(folder):
@@ -59,13 +59,16 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     return replace(sweep, sequential=sequential, added_seeds=tuple(added_seeds))
 
 
-def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
+def manifest_of(sweep: Sweep, jobs: Iterable[tuple[Job, str]] = ()) -> Manifest:
     """The study of a sweep with these of its jobs, each with the id of its run."""
-    runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in run_ids]
+    runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in jobs]
     seeds = {run.seed for run in runs}
     varied_seeds = _varied_seeds(sweep.jobs)
+    variants = {}
+    for label, levels in sweep.levels_by_label.items():
+        variants[label] = levels if len(levels) == 2 else {}  # of two crossed factors
     return Manifest(
-        variants=sweep.levels_by_label,
+        variants=variants,
         settings=_settings_of_plan(sweep, varied_seeds),
         seed_kind=" x ".join(varied_seeds),
         commands=[sweep.command],
@@ -79,8 +82,7 @@ def manifest_of(sweep: Sweep, run_ids: Iterable[tuple[Job, str]]) -> Manifest:
 
 def _varied_seeds(jobs: Jobs) -> list[str]:
     """Keys of the seeds that differ between jobs; if none do, those set in `seeds.*`, or `seed`."""
-    trees = [{"seed": job.config.seed, "seeds": asdict(job.config.seeds)} for job in jobs]
-    first, *others = map(flatten, trees)
+    first, *others = [flatten(job.seeds) for job in jobs]
     varied = [key for key in first if any(other[key] != first[key] for other in others)]
     separate = [key for key in first if key != "seed" and first[key] is not None]
     return sorted(varied) or separate or ["seed"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
+from attnexp.config.options import Tree
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.study import Study, Words, load_study
 from attnexp.config.words import expand, key_of
@@ -28,9 +29,14 @@ class Job:
     label: str  # name of the variant this run belongs to
 
     @property
+    def seeds(self) -> Tree:
+        """All seeds, as a run's settings have them."""
+        return {"seed": self.config.seed, "seeds": asdict(self.config.seeds)}
+
+    @property
     def seed(self) -> str:
         """Seed, with the separate seeds of `seeds.*`, unique within the variant."""
-        return replicate({"seed": self.config.seed, "seeds": asdict(self.config.seeds)})
+        return replicate(self.seeds)
 
     @property
     def inputs(self) -> str:
@@ -57,8 +63,8 @@ class Sweep:
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
     levels_by_label: dict[str, dict[str, str]]
-    """Labels of the variants, the baseline first, each with its levels of two crossed factors, as
-    {"pe_scaled": {"position": "pe", "scale": "scaled"}}; {"pe": {}} for fewer or more factors."""
+    """Labels of the variants, the baseline first, each with its level of every factor, as
+    {"pe_scaled": {"position": "pe", "scale": "scaled"}}; without factors, of `data`."""
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -90,24 +96,20 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
         title = f"sweep_{axes}".rstrip("_")
         variants = list(_expand_axes(run_words))
     name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
-    _check_name(name)
+    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
+        raise UserError(
+            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
+        )
     jobs = by_seed(_list_jobs(variants))
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
-        levels_by_label={v.label: v.levels if len(v.levels) == 2 else {} for v in variants},
+        levels_by_label={variant.label: variant.levels for variant in variants},
         jobs=jobs,
         executor=compose_executor(executor_words),
         command=command_of(words, metric),
         metric=metric,
     )
-
-
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
-        raise UserError(
-            f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
-        )
 
 
 def by_seed(jobs: Iterable[Job]) -> list[Job]:
@@ -138,15 +140,15 @@ class Variant(NamedTuple):
     configs: list[RunConfig]  # of its runs, which differ in seed
 
 
-def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
-    """Variants of a study, each with every choice of the axes. title: the factor whose levels they
-    are, unless the study crosses two. Raises `UserError` for a word that sets what it varies."""
+def _expand_study(study: Study, factor: str, words: Words) -> Iterator[Variant]:
+    """Variants of a study, each with every choice of the axes. factor: whose levels they are,
+    unless the study crosses two. Raises `UserError` for a word that sets what it varies."""
     own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
     for word in words:
         if key_of(word) in own_keys:
-            raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
+            raise UserError(f"{word}: {factor} varies this setting itself. Leave it out.")
     for name, own_words in study.variants.items():
-        own_levels = study.levels.get(name, {title: name})
+        own_levels = study.levels.get(name, {factor: name})
         for variant in _expand_axes(words, own_words, name):
             yield variant._replace(levels=own_levels | variant.levels)
 
@@ -154,10 +156,10 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
     """All combinations of the axes, each with the runs of all seeds. own_words, name: of a variant
     of a study. Raises `UserError` if words cross seeds."""
-    crossed = list(filter(is_seed, varied_keys(words)))
+    crossed = list(filter(is_seed, varied_keys(words)))  # A study's own may be, as in variance.
     if len(crossed) > 1:
         raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
-    axes = expand([*own_words, *words])  # A study may cross seeds, as variance does.
+    axes = expand([*own_words, *words])
     seed_axes = [axis for key, axis in axes if is_seed(key)]
     other_axes = [axis for key, axis in axes if not is_seed(key)]
     compared_keys = {key for key, axis in axes if len(axis) > 1 and key != "data"}
@@ -166,24 +168,26 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seed_axes)]
         try_to_build(configs[0])  # seeds alone make no other model
         label = " ".join(filter(None, [name, *levels.values()]))
-        yield Variant(label or default_label(to_dict(configs[0])), levels, configs)
+        if not label:
+            label = default_label(to_dict(configs[0]))
+            levels = {key_of(word): word for word in chosen if key_of(word) == "data"}
+        yield Variant(label, levels, configs)
 
 
 def _list_jobs(variants: Sequence[Variant]) -> Iterable[Job]:
     """Every job once. Raises `UserError` for two labels of one run, and two runs of one name."""
-    label_by_acting: dict[str, str] = {}  # by all that acts in the first run of a variant
+    label_by_run: dict[str, str] = {}  # of each variant's first run, by all that matters to it
+    jobs: dict[str, Job] = {}  # by name, since a value may be given twice
     for variant in variants:
         label = variant.label
         first = variant.configs[0]
         # Variants may differ in what `settings` leaves out, such as seeds or files.
-        acting = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
-        other = label_by_acting.setdefault(acting, label)
+        run = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
+        other = label_by_run.setdefault(run, label)
         if other != label:
             raise UserError(f"'{other}' and '{label}' are the same run. Leave one of them out.")
-    jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    for variant in variants:
         for config in variant.configs:
-            job = Job(config=config, label=variant.label)
+            job = Job(config=config, label=label)
             if jobs.setdefault(str(job), job).config != config:
                 raise UserError(f"Two data sets are called {config.data.title}. Use two sweeps.")
     return jobs.values()

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import closing, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
     """Identify runs and find those that have finished. jobs: those of the sweep that count, else
     all. any_code: where none has finished with the code of today, take the newest of other code."""
     entries = []
-    num_outdated = Counter[str]()  # runs that only other code or files finished, by what changed
+    num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     newest = store.newest_finished(sweep.directory.parent)  # by settings, of any code
     for job in sweep.jobs if jobs is None else jobs:
@@ -65,12 +65,12 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
         path, change = store.choose_folder(job.config.out, identity.run_id)
         has_finished = store.has_finished(path)
         if not has_finished and identity.settings in newest:
-            num_outdated[change or "attnexp changed"] += 1
+            num_by_change[change or "attnexp changed"] += 1
             if any_code:
                 path = newest[identity.settings]
                 has_finished = True
         entries.append(SweepEntry(job, identity.run_id, path, finished_before=has_finished))
-    for change, number in num_outdated.items():
+    for change, number in num_by_change.items():
         progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
     return entries
 
@@ -103,13 +103,12 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
-        with closing(executor):
-            record_runs(sweep.directory, _study_of(sweep, entries), has_ended=False)
-            try:
-                _run_entries(entries, executor, observe)
-            finally:
-                executor.close()  # The study's lock may let the record wait.
-                record_runs(sweep.directory, _study_of(sweep, entries), has_ended=True)
+        record_runs(sweep.directory, _study_of(sweep, entries), has_ended=False)
+        try:
+            _run_entries(entries, executor, observe)
+        finally:
+            executor.close()  # Before the record, which may wait for the study's lock.
+            record_runs(sweep.directory, _study_of(sweep, entries), has_ended=True)
     return entries
 
 
@@ -126,7 +125,10 @@ def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> Non
     observe(entries, "")
     running: Running = {}
     while any(entry.outcome is None for entry in entries):
-        status = _start_runs(entries, running, executor)
+        starting, status = _find_startable(entries, running, executor.slots - len(running))
+        if starting:
+            futures = executor.submit([entry.job for entry in starting])
+            running |= zip(futures, starting, strict=True)
         executor.wait(list(running))
         for future in list(running):
             if future.done():
@@ -139,13 +141,13 @@ def _load(entry: SweepEntry) -> None:
     entry.outcome = Run(path=entry.path, result=result, variant=entry.job.label)
 
 
-def _start_runs(entries: Entries, running: Running, executor: Executor) -> str:
-    """Fill the free slots, load what has finished; return a line on a run that is awaited."""
+def _find_startable(entries: Entries, running: Running, num_free: int) -> tuple[Entries, str]:
+    """Entries for the free slots, and a line on a run that is awaited; load what has finished."""
     status = ""
     starting: Entries = []
     idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]
     for entry in idle:
-        if len(starting) + len(running) == executor.slots:
+        if len(starting) == num_free:
             break
         # Another process may have finished it. If that read other files, this run is ID-2.
         entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
@@ -156,10 +158,7 @@ def _start_runs(entries: Entries, running: Running, executor: Executor) -> str:
             status = status or f"another sweep does {entry.job} ({lock} is locked)"
         else:
             starting.append(entry)
-    if starting:
-        futures = executor.submit([entry.job for entry in starting])
-        running |= zip(futures, starting, strict=True)
-    return status
+    return starting, status
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:

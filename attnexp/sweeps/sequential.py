@@ -1,9 +1,10 @@
-"""Sweep that adds seeds until every variant is decided by an anytime-valid interval."""
+"""Sweep that adds seeds until every contrast is decided by an anytime-valid interval."""
 
 import math
 from dataclasses import replace
 
 from attnexp.analysis.endpoints import ENDPOINTS
+from attnexp.analysis.families import family_of_study
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -36,13 +37,13 @@ def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
 def run_until_decided(
     sweep: Sweep, *, any_code: bool = False, observe: Observer = lambda entries, status: None
 ) -> Entries:
-    """Run the first seeds, then more, until all variants are decided or no seed is left; after each
-    round the verdicts are printed. The baseline gets seeds while any variant is open, and a variant
-    with a failed run gets no more. A later round has as many seeds as fit, at most as the first."""
-    baseline, *undecided = sweep.levels_by_label
+    """Run the first seeds of all variants, then more of those in open contrasts: contrasts that are
+    undecided, and of whose runs none has failed. After each round the verdicts are printed."""
+    open_variants = set(sweep.levels_by_label)
     seeds = list(dict.fromkeys(job.config.seed for job in sweep.jobs))
+    num_contrasts = len(family_of_study(sweep.levels_by_label))
     fewest = 2  # grows to the first number of seeds with a finite interval
-    while math.isinf(anytime_factor(fewest, len(undecided))):
+    while math.isinf(anytime_factor(fewest, num_contrasts)):
         fewest += 1
     num_seeds = fewest  # of the next round
     slots = num_slots(sweep.executor, sweep.jobs)
@@ -51,29 +52,27 @@ def run_until_decided(
     def observe_all(of_this_round: Entries, status: str) -> None:
         observe(entries + of_this_round, status)
 
-    while undecided and seeds:
-        jobs = [job for job in sweep.jobs if job.config.seed in seeds[:num_seeds]]
-        jobs = [job for job in jobs if job.label in {baseline, *undecided}]
+    while seeds:
+        planned = [job for job in sweep.jobs if job.label in open_variants]
+        jobs = [job for job in planned if job.config.seed in seeds[:num_seeds]]
         entries += run_sweep(sweep, jobs, any_code=any_code, observe=observe_all)
-        failed = {entry.job.label for entry in entries if entry.failure is not None}
-        if baseline in failed:
+        open_variants = _note_verdicts(sweep, entries)
+        if not open_variants:
             return entries
-        still_open = _note_verdicts(sweep, entries) - failed
-        undecided = [name for name in undecided if name in still_open]
         seeds = seeds[num_seeds:]
-        num_seeds = min(fewest, max(1, slots // (1 + len(undecided))))  # 1: the baseline
-    if undecided:
-        progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
+        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # that fit at once
+    progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries
 
 
 def _note_verdicts(sweep: Sweep, entries: Entries) -> set[str]:
-    """Print the verdicts at the protocol's first endpoint; return variants that are undecided."""
+    """Print the verdicts at the protocol's first endpoint; return variants of open contrasts."""
     point, *_ = ENDPOINTS[sweep.jobs[0].config.train.protocol]
-    undecided: set[str] = set()
+    failed = {entry.job.label for entry in entries if entry.failure is not None}
+    open_variants: set[str] = set()
     for row in answer_of_sweep(sweep, entries).differences:
         if row.endpoint.name == point.name:
             progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-            if not row.verdict.is_decided:
-                undecided.update(row.contrast.weights)
-    return undecided
+            if not row.verdict.is_decided and failed.isdisjoint(row.contrast.weights):
+                open_variants.update(row.contrast.weights)
+    return open_variants

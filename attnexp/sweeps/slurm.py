@@ -56,11 +56,12 @@ class SlurmQueue(Executor):
             additional_parameters=options | {"job_name": self.name},
         )
         self.slurm_jobs: dict[Future[Outcome], Any] = {}  # submitit's jobs that have not ended
-        self.next_query = 0.0  # by the clock of `time.monotonic`
+        self.states: dict[str, str] = {}  # of jobs in the queue, by id
+        self.next_query = time.monotonic() + 3  # Slurm knows by then why jobs wait.
         self.has_failures = False
 
     def submit(self, jobs: Jobs) -> Futures:
-        """Queue jobs; a future may raise `JobKilled`. Raises `UserError` where Slurm refuses."""
+        """Queue jobs. Raises `UserError` where Slurm refuses."""
         send = self.submitter.submit
         try:
             with self.submitter.batch():
@@ -71,36 +72,35 @@ class SlurmQueue(Executor):
         progress.note(f"{len(jobs)} submitted to Slurm, from job {first} on. Logs: {self.folder}")
         futures = [Future[Outcome]() for _ in jobs]
         self.slurm_jobs |= zip(futures, slurm_jobs, strict=True)
-        self.next_query = time.monotonic() + 3
         return futures
 
     def wait(self, running: Futures) -> None:
         """Wait a moment, and take what jobs have come to that have ended."""
         time.sleep(0.5)
-        states = {}
         if time.monotonic() >= self.next_query:
             self.next_query = time.monotonic() + SECONDS_BETWEEN_QUERIES
-            states = self._query_states()
+            self._query_states()
         # The folder is listed as a whole, since a question for each file is slow on a shared disk.
         files = set(os.listdir(self.folder)) if self.slurm_jobs else set()
         for future, slurm_job in list(self.slurm_jobs.items()):
             if slurm_job.paths.result_pickle.name in files:
                 _take_result(future, slurm_job)
-            elif (state := states.get(slurm_job.job_id, "")) in FAILED:
-                kind = RuntimeError if state == "CANCELLED" else JobKilled  # which is sent again
+            elif (state := self.states.get(slurm_job.job_id, "")) in FAILED:
+                # What Slurm has killed is sent again; what somebody has cancelled is not.
+                kind = RuntimeError if state == "CANCELLED" else JobKilled
                 future.set_exception(kind(_describe_end(slurm_job, state)))
             if future.done():
                 del self.slurm_jobs[future]
                 self.has_failures |= future.exception() is not None
 
-    def _query_states(self) -> dict[str, str]:
-        """States of the jobs in the queue, by id; `status` then says how many wait and why."""
+    def _query_states(self) -> None:
+        """Ask for the states of the jobs in the queue; `status` then says how many wait and why."""
         columns = "JobArrayID:|,State:|,Reason:"
         options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
         query = subprocess.run(["squeue", *options.split()], capture_output=True, text=True)
         if query.returncode != 0:
             self.status = "squeue does not answer"
-            return {}
+            return
         states = {job.job_id: UNKNOWN for job in self.slurm_jobs.values()}
         reasons: dict[str, None] = {}  # why jobs wait
         for line in query.stdout.splitlines():
@@ -108,11 +108,11 @@ class SlurmQueue(Executor):
             states[job_id] = state
             if state == "PENDING":
                 reasons[reason] = None
+        self.states = states
         counts = Counter(states.values())
         self.status = f"Slurm: {counts['RUNNING']} run"
         if reasons:
             self.status += f", {counts['PENDING']} wait ({', '.join(reasons)})"
-        return states
 
     def close(self) -> None:
         """Cancel the jobs, and delete submitit's files unless a job has failed."""

@@ -5,26 +5,17 @@ Each variant gets the same grid. Held-out train data and seeds that are not judg
 
 import itertools
 from collections import defaultdict
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import NamedTuple
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import Protocol, is_seed
+from attnexp.config.schema import Protocol, flatten, is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.plan import Job, Jobs, Sweep, by_seed, command_of, plan
+from attnexp.sweeps.plan import Job, Sweep, by_seed, command_of, plan
 from attnexp.sweeps.schedule import Entries
-
-
-class Candidate(NamedTuple):
-    """A setting of the grid, tried with a variant of the main sweep."""
-
-    search_label: str  # under which it is tried
-    label: str  # under which it runs in the main sweep, should it win
-    jobs: Jobs  # then those of the main sweep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +24,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     main: Sweep  # every variant as it would be without a search
-    candidates: dict[str, list[Candidate]]  # by label of the main sweep; in the order of the grid
+    candidates: dict[str, dict[str, list[Job]]]  # by label of `main`, then of `search`
 
 
 def is_tuning(word: str) -> bool:
@@ -49,37 +40,42 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     search = plan([*unseeded_words, *grid_words, *search_words])  # on held-out data
     keys, axes = zip(*expand(grid_words), strict=True)
-    settings = list(dict.fromkeys(itertools.product(*axes)))
-    is_fit = not any(is_seed(key) or key in ("data", "data.path", "train") for key in keys)
-    # A key that the sweep varies, too, replaces its axis.
-    is_whole = len(search.levels_by_label) == len(main.levels_by_label) * len(settings)
-    if not (is_fit and is_whole):
+    fixed_keys = {"data", "data.path", "study", "train"}.union(*main.levels_by_label.values())
+    if any(is_seed(key) or key in fixed_keys for key in keys):
         raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
     if _seeds_of(main) & _seeds_of(search):  # Seeds that judge must not choose.
         raise UserError(
             "tune.seeds= must be other seeds than those of the study, which may set no seeds.*."
         )
-    tried = itertools.product(main.levels_by_label, settings)  # The last words vary fastest.
-    search_labels = dict(zip(tried, search.levels_by_label, strict=True))
-    candidates = defaultdict[str, list[Candidate]](list)
+    settings = dict.fromkeys(itertools.product(*axes))  # each once
+    candidates = defaultdict[str, dict[str, list[Job]]](dict)
     for setting in settings:
-        planned = plan([*run_words, *setting])  # Without axes its label has the setting, too.
-        for variant, old_label in zip(main.levels_by_label, planned.levels_by_label, strict=True):
+        planned = plan([*run_words, *setting])
+        for variant, levels in main.levels_by_label.items():
             label = f"{variant}, {' '.join(setting)} (best of {len(settings)})"
+            old_label = _find_label(planned, levels)
             jobs = [replace(job, label=label) for job in planned.jobs if job.label == old_label]
-            candidates[variant].append(Candidate(search_labels[variant, setting], label, jobs))
-    command = command_of(words, metric)
+            tried_levels = levels | dict(zip(keys, setting, strict=True))
+            search_label = _find_label(search, tried_levels)
+            candidates[variant][search_label] = jobs
+    command = command_of(words, metric)  # Either study is continued by this.
     folder = main.directory
     search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
     main = replace(main, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
     return Tuning(search=search, main=main, candidates=candidates)
 
 
+def _find_label(sweep: Sweep, levels: dict[str, str]) -> str:
+    """Label of the variant at these levels, some of which all variants may share."""
+    of_sweep = sweep.levels_by_label.items()
+    return next(label for label, own_levels in of_sweep if own_levels.items() <= levels.items())
+
+
 def _seeds_of(sweep: Sweep) -> set[int]:
     """All seeds of a sweep, of whatever source of chance."""
     seeds: set[int] = set()
     for job in sweep.jobs:
-        seeds |= {job.config.seed, *asdict(job.config.seeds).values()}
+        seeds |= {*flatten(job.seeds).values()}
     return seeds - {None}
 
 
@@ -103,25 +99,25 @@ def _sort_words(words: Words) -> tuple[Words, Words, Words]:
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
     """The main sweep, each variant at the setting of highest mean accuracy on held-out data, or the
-    first such; and a line on each setting. Raises `RunFailed` where each has a failed run."""
+    first such; and a line on each setting. Raises `RunFailed` if a variant has no such mean."""
     main = tuning.main
     is_last = main.jobs[0].config.train.protocol is Protocol.blog  # else an epoch is chosen, too
     means = _held_out_accuracies(entries, is_last=is_last)
     lines = []
+    for label in tuning.search.levels_by_label:
+        outcome = f"held-out accuracy {means[label]:.2f} %" if label in means else "a run failed"
+        lines.append(f"{label}: {outcome}")
     levels_by_label = {}
     jobs: list[Job] = []
     for variant, levels in main.levels_by_label.items():
         candidates = tuning.candidates[variant]
-        for candidate in candidates:
-            mean = means.get(candidate.search_label)
-            outcome = "a run failed" if mean is None else f"held-out accuracy {mean:.2f} %"
-            lines.append(f"{candidate.search_label}: {outcome}")
-        finished = [candidate for candidate in candidates if candidate.search_label in means]
+        finished = [label for label in candidates if label in means]
         if not finished:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        best = max(finished, key=lambda candidate: means[candidate.search_label])
-        levels_by_label[best.label] = levels
-        jobs += best.jobs
+        best = max(finished, key=means.__getitem__)
+        best_jobs = candidates[best]
+        levels_by_label[best_jobs[0].label] = levels
+        jobs += best_jobs
     return replace(main, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines
 
 

@@ -21,16 +21,13 @@ def test_a_study_runs_its_variants_seed_by_seed_baseline_first() -> None:
     assert command == "attnexp sweep study=blog seed=0,1 --metric=macro_f1 --margin=2.12345"
 
 
-def test_axes_multiply_and_name_the_variants() -> None:
+def test_axes_multiply_and_name_the_variants_unless_of_data_or_seeds() -> None:
     planned = plan(["position=none,sinusoidal", "model.heads=1,8", "seed=0,1"])
     assert planned.directory.name == "sweep_position_x_model.heads"
     assert [job.label for job in planned.jobs] == [*planned.levels_by_label] * 2
     assert len(planned.levels_by_label) == 4
     factors = {"position": "position=none", "model.heads": "model.heads=8"}
     assert planned.levels_by_label["position=none model.heads=8"] == factors
-
-
-def test_data_sets_and_seeds_are_no_variants() -> None:
     jobs = plan(["study=blog", "data=trec,cr", "seed=0", "seeds.init=0,1,1,0"]).jobs
     assert [job.label for job in jobs] == ["no_pe", "no_pe", "pe", "pe"] * 2
     assert [job.config.data.name for job in jobs] == ["trec", "cr"] * 4

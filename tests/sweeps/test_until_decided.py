@@ -16,17 +16,22 @@ from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 
 STUDY = """
 baseline: slow
-variants:
-  slow: [train.lr=1e-9]
-  fast: [train.lr=3e-2]
-  noisy: [train.lr=1e-9, model.heads=2]
+variants: {slow: [train.lr=1e-9], fast: [train.lr=3e-2], noisy: [train.lr=1e-9, model.heads=2]}
 overrides: [data=contrast, train.epochs=2]
 """
 """What learns is far better than what does not; the noisy variant is as bad as the baseline."""
 
+CROSSED = """
+factors:
+  heads: {a: [model.heads=1], b: [model.heads=2], c: [model.heads=4]}
+  lr: {x: [train.lr=1e-9], y: [train.lr=1e-8]}
+overrides: [data=contrast]
+"""
+"""Six contrasts, so that the first round takes ten seeds, and all models are bad."""
 
-def sweep(tmp_path: Path, *words: str) -> Sweep:
-    (tmp_path / "mine.yaml").write_text(STUDY)
+
+def sweep(tmp_path: Path, *words: str, study: str = STUDY) -> Sweep:
+    (tmp_path / "mine.yaml").write_text(study)
     start = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
     return sequential.plan_until_decided([*start, *words])
 
@@ -36,7 +41,10 @@ def seeds(planned: Sweep) -> dict[str, int]:
 
 
 @pytest.mark.usefixtures("done")
-def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Capture) -> None:
+def test_what_is_clear_ends_and_what_is_open_goes_on(
+    tmp_path: Path, monkeypatch: Patch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # three of each of two variants
     assert len(sweep(tmp_path).jobs) == 3 * 64
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
     told = capsys.readouterr().err
@@ -45,31 +53,26 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(tmp_path: Path, capsys: Cap
     study = stored_study(tmp_path / "mine")
     assert study.sequential
     assert study.commands[-1].endswith("'seed=range(9)' --until decided")
-    more = sweep(tmp_path, "seed=range(10)")  # the budget may be raised
-    assert seeds(more) == {"slow": 10, "noisy": 10, "fast": 8}
-
-
-@pytest.mark.usefixtures("done")
-def test_a_round_fills_the_executor(tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
-    monkeypatch.setattr(sequential, "num_slots", lambda *_: 7)  # three of each of two variants
-    seeds(sweep(tmp_path, "seed=range(11)"))
+    more = sweep(tmp_path, "seed=range(11)")  # the budget may be raised
+    assert seeds(more) == {"slow": 11, "noisy": 11, "fast": 8}
     told = capsys.readouterr().err
     assert "noisy − slow, 10 seeds" not in told
     assert "noisy − slow, 11 seeds" in told
 
 
 @pytest.mark.parametrize(
-    ("failing", "num_seeds"),
+    ("study", "failing", "num_seeds"),
     [
-        ("noisy", {"slow": 8, "noisy": 7, "fast": 8}),
-        ("slow", {"slow": 7, "noisy": 8, "fast": 8}),
-        ("fast", {"slow": 9, "noisy": 9, "fast": 7}),
+        (STUDY, "noisy", {"slow": 8, "noisy": 7, "fast": 8}),
+        (STUDY, "slow", {"slow": 7, "noisy": 8, "fast": 8}),
+        (STUDY, "fast", {"slow": 9, "noisy": 9, "fast": 7}),
+        (CROSSED, "a_y", {"a_x": 11, "b_x": 11, "c_x": 11, "a_y": 9, "b_y": 10, "c_y": 10}),
     ],
 )
-def test_a_variant_with_a_failed_run_gets_no_more_and_none_after_the_baseline(
-    tmp_path: Path, pretend: Pretend, failing: str, num_seeds: dict[str, int]
+def test_a_failed_run_ends_the_contrasts_that_it_is_in(
+    tmp_path: Path, pretend: Pretend, study: str, failing: str, num_seeds: dict[str, int]
 ) -> None:
-    planned = sweep(tmp_path, "seed=range(9)")
+    planned = sweep(tmp_path, f"seed=range({max(num_seeds.values())})", study=study)
     runs = [job.config for job in planned.jobs[:3] if job.label == failing]
     pretend(fails=lambda config: config in runs)
     assert seeds(planned) == num_seeds
@@ -116,8 +119,11 @@ def test_the_best_mean_is_chosen(tmp_path: Path, protocol: str, best: float) -> 
 
 
 def test_without_axes_the_setting_is_chosen_for_every_data_set(tmp_path: Path) -> None:
-    tuning = plan_tuning(["data=contrast,imdb", "tune=train.lr=0.1"])
-    jobs = tuning.search.jobs
-    entries = [SweepEntry(job, "", tmp_path, False, result("", 0, [0.5])) for job in jobs]
-    study, _ = choose_settings(tuning, entries)
-    assert [job.config.data.name for job in study.jobs] == ["contrast", "imdb"]
+    tuning = plan_tuning(["data=contrast,imdb", "tune=train.lr=0.1,0.2"])
+    entries = [
+        SweepEntry(job, "", tmp_path, False, result("", 0, [job.config.train.lr]))
+        for job in tuning.search.jobs
+    ]
+    study, lines = choose_settings(tuning, entries)
+    chosen = [(job.config.data.name, job.config.train.lr) for job in study.jobs]
+    assert (len(lines), chosen) == (2, [("contrast", 0.2), ("imdb", 0.2)])
