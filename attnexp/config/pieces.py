@@ -68,10 +68,9 @@ def _restore(base_spec: Any, values: Tree) -> Any:
     return spec(load(values["kind"]), base_spec)(**values)
 
 
-def setting(default: Any, meaning: str = "", when: Any = None, **of_piece: Any) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. default: may be
-    a class, of which each config then has an instance. of_piece: see `inner_piece`."""
-    metadata = {"meaning": meaning, "when": when, **of_piece}
+def setting(default: Any, meaning: str = "", when: Any = None) -> Any:
+    """A field of a config that acts when `when` holds. Of a class, each config has an instance."""
+    metadata = {"meaning": meaning, "when": when}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -80,7 +79,8 @@ def setting(default: Any, meaning: str = "", when: Any = None, **of_piece: Any) 
 def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]) -> Any:
     """A field for a piece within a piece. default_kind: `module:Class`, or None where there may be
     no piece. seam: gives the base class, once torch is imported."""
-    return setting(Piece, meaning, default_kind=default_kind, seam=seam)
+    metadata = {"meaning": meaning, "default_kind": default_kind, "seam": seam}
+    return field(default_factory=Piece, metadata=metadata)
 
 
 @cache

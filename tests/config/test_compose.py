@@ -62,9 +62,8 @@ WRONG = {
     "seed=range(3": ["'seed=range(3' is not understood", "range(3", "key=value"],
     "seeds=3": ["'seed=range(3)'"],
     "train.loss=mine": ["mine: wanted module:Class or module:function"],
-    "model.heads=${model.d_model}": ["Settings of a piece are known here only if given."],
     "train.loss=": ["train.loss=VALUE, or train.loss=null"],
-    "seed=${nosuch.key}": ["cannot be interpolated", "nosuch"],
+    "seed=${model.width}": ["cannot be interpolated", "model.width", "known here only if given."],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
 }
 
@@ -85,7 +84,6 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 
 
 SAME = {
-    "model/pooling=max": "model.pooling=max",
     "++train.lr=1": "train.lr=1",
     "experiment=blog_pe ~position=rotary": "experiment=blog_pe position=none",
     "model=lstm position=null ~model.hidden": "model=lstm position=none",

@@ -131,8 +131,7 @@ def test_what_lies_in_the_current_folder_is_not_imported(tmp_path: Path) -> None
     for file in ("hydra_plugins/x.py", "random.py", "own.py", "attnexp.py"):
         mark = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
         write_file(tmp_path / file, mark + MODULE * (file == "own.py"))
-    smoke = ["experiment=smoke", "train.epochs=1", "data.limit_train=32", "data.limit_test=32"]
-    words = [*smoke, "seed=0,1", "executor.workers=2", "model.pooling=own:Pool"]
-    words += ["data.tokenizer=own:words"]
-    subprocess.run([PROGRAM, "sweep", *words], cwd=tmp_path, check=True)
+    words = "experiment=smoke train.epochs=1 data.limit_train=32 data.limit_test=32 seed=0,1 "
+    words += "executor.workers=2 model.pooling=own:Pool data.tokenizer=own:words"
+    subprocess.run([PROGRAM, "sweep", *words.split()], cwd=tmp_path, check=True)
     assert {path.stem for path in tmp_path.rglob("*.ran")} == {"own"}

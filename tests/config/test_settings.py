@@ -162,8 +162,7 @@ def test_every_study_plans_runs_of_every_variant(study: str) -> None:
 
 def test_every_file_says_what_it_is_for() -> None:
     for group, meanings in describe().items():
-        assert [*meanings] == [*groups()[group]]
-        assert all(meanings.values())
+        assert all(meanings.values()), group
 
 
 @pytest.mark.parametrize(("group", "command"), [("experiment", "train"), ("study", "sweep")])
