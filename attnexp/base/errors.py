@@ -33,8 +33,7 @@ def escape_name(name: object) -> str:
 
 
 def check_name(name: str, what: str) -> None:
-    """Raise `UserError` for a name that a user or a file gives if it has a line break or a control
-    character, which would break tables. what: subject of the message."""
+    """Raise `UserError` for a name that would break tables. what: subject of the message."""
     if escape_name(name) != name:
         raise UserError(
             f"{what} is named {name!a}, with a line break or control character. Rename it."
@@ -55,8 +54,7 @@ def on_one_line(message: object) -> str:
 
 
 def require(package: str, what: str, extra: str) -> Any:
-    """Import a package that only `what` needs, and that attnexp's `extra` installs. Raises
-    `UserError` if that fails."""
+    """Import a package that only `what` needs and `extra` installs. Raises `UserError`."""
     try:
         return importlib.import_module(package)
     except ImportError as error:

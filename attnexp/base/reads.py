@@ -1,12 +1,10 @@
 """A run is what it read: the files of user code and those that it opens, each with a digest.
 
 A file has the digest of the moment at which it is first opened (Python's audit event `open`) or
-imported: it is what ran, and not what was edited since. The state is the process's, as its modules
-are; `begin_run` drops it, but for what imports have read.
+imported: it is what ran, and not what was edited since. The process has one record, as of modules:
+`importing` what a config names; then `begin_run`, `watching` user code, `read_files` at the end.
 """
 
-import ast
-import hashlib
 import os
 import sys
 import sysconfig
@@ -15,9 +13,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import source_from_cache
-from os.path import abspath, isfile, join
+from os.path import abspath, isfile
 from pathlib import Path
 from typing import Any
+
+from attnexp.base.digests import change_since, digest_now, path_of, short_name
 
 INSTALLED = {"site-packages", "dist-packages"}  # folders in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
@@ -59,23 +59,24 @@ def watching() -> Iterator[None]:
 def importing(module: str) -> Iterator[None]:
     """Add what a module reads while it is imported within, for this run and all later ones. From
     then on its whole package is the user's, wherever it is installed."""
-    before = set(_reads)
-    with watching():
-        yield
-    for path in _reads.keys() - before:
-        _reads[path].at_import = True
-    package = sys.modules[module.partition(".")[0]]
-    file = getattr(package, "__file__", None)  # None for a built-in module
-    if hasattr(package, "__path__"):
-        _named_prefixes.update(f"{folder}{os.sep}" for folder in package.__path__)
-    elif file:
-        _named_prefixes.add(file)
-    _add_modules()
-
-
-@cache
-def _add_hook() -> None:
-    sys.addaudithook(_on_event)
+    global _reads
+    earlier = _reads
+    _reads = _read_at_import()  # What this run has read before is read anew.
+    try:
+        with watching():
+            yield
+        for read in _reads.values():
+            read.at_import = True
+        earlier |= _reads
+        package = sys.modules[module.partition(".")[0]]
+        file = getattr(package, "__file__", None)  # None for a built-in module
+        if hasattr(package, "__path__"):
+            _named_prefixes.update(f"{folder}{os.sep}" for folder in package.__path__)
+        elif file:
+            _named_prefixes.add(file)
+    finally:
+        _reads = earlier  # Of a failed import only modules stay that it has imported.
+        _add_modules()
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
@@ -91,11 +92,18 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
             add_file(path)
 
 
+_add_hook = cache(lambda: sys.addaudithook(_on_event))  # once, since a hook cannot be removed
+
+
 def begin_run() -> None:
     """Forget what an earlier run has read and written, but for what was read at an import."""
+    global _reads
+    _reads = _read_at_import()
     _written.clear()
-    for path in [path for path, read in _reads.items() if not read.at_import]:
-        del _reads[path]
+
+
+def _read_at_import() -> dict[str, _Read]:
+    return {path: read for path, read in _reads.items() if read.at_import and path not in _written}
 
 
 def add_file(name: str, *, at_import: bool = False) -> None:
@@ -103,13 +111,14 @@ def add_file(name: str, *, at_import: bool = False) -> None:
     path = abspath(name)
     if path.endswith(".pyc"):
         path = source_from_cache(path)
-    if path not in _reads and path not in _written and is_users_file(path):
+    if path not in _reads:
+        if path in _written or not is_users_file(path):
+            return
         _reads[path] = read = _Read()  # first, since to read the file calls this again
-        read.digest = _digest_of(path)
+        read.digest = digest_now(path)
         if path.endswith(".py"):
             read.source = Path(path).read_bytes()
-    if at_import and path in _reads:
-        _reads[path].at_import = True
+    _reads[path].at_import |= at_import
 
 
 def _add_modules() -> None:
@@ -147,43 +156,10 @@ def sources(names: Iterable[str]) -> dict[str, bytes]:
     return {name: python[name] for name in names if name in python}
 
 
-def short_name(path: str) -> str:
-    """A Python file's path from the folder of `sys.path` that has it, another file's from the
-    current folder, such as mine/decay.py; the whole path where `path_of` leads elsewhere."""
-    for folder in _folders_of(path):
-        name = path.removeprefix(f"{folder}{os.sep}")
-        if name != path and path_of(name) == path:
-            return name
-    return path
-
-
-def path_of(name: str) -> str:
-    """Path of a file by its short name, which may be a whole path; empty if there is none."""
-    paths = [join(folder, name) for folder in _folders_of(name)]
-    return next(filter(isfile, paths), "")
-
-
-def _folders_of(name: str) -> list[str]:
-    """Where a file is looked for: Python's in `sys.path`, then any in the current folder."""
-    folders = sys.path if name.endswith(".py") else []
-    return [abspath(folder) for folder in [*folders, "."]]
-
-
-def change_since(files: Mapping[str, str]) -> str:
-    """`mine.py changed`: the first of these files that is not as it was; empty if all are."""
-    for name, digest_before in files.items():
-        path = path_of(name)
-        if not path:
-            return f"{name} is no longer there"
-        if _digest_of(path) != digest_before:
-            return f"{name} changed"
-    return ""
-
-
 def change_since_import() -> str:
     """As `change_since`, of what this process read at imports and goes on to run as it was."""
-    at_import = [path for path, read in sorted(_reads.items()) if read.at_import]
-    return change_since({short_name(path): _reads[path].digest for path in at_import})
+    at_import = sorted(_read_at_import().items())
+    return change_since({short_name(path): read.digest for path, read in at_import})
 
 
 def first_that_differs(files: Mapping[str, str]) -> str:
@@ -193,23 +169,3 @@ def first_that_differs(files: Mapping[str, str]) -> str:
         if read and read.digest != digest_there:
             return name
     return ""
-
-
-def digest(path: str | Path, content: bytes) -> str:
-    """Sixteen hex digits, which for a Python file change with its code and docstrings, or with the
-    version of Python, not with comments and layout."""
-    if str(path).endswith(".py"):
-        with suppress(SyntaxError, ValueError, RecursionError):
-            content = ast.dump(ast.parse(content)).encode()
-    return hashlib.sha256(content).hexdigest()[:16]
-
-
-def _digest_of(path: str) -> str:
-    """Digest of a file as it is now."""
-    status = os.stat(path)
-    return _digest_at(path, status.st_size, status.st_mtime_ns)
-
-
-@cache  # A file is read again when its size or time has changed.
-def _digest_at(path: str, _size: int, _mtime: int) -> str:
-    return digest(path, Path(path).read_bytes())

@@ -25,12 +25,13 @@ def config(
 
     Example: attnexp config experiment=blog_pe model.heads=4 --cost"""
     from attnexp.config import options
-    from attnexp.config.compose import compose
     from attnexp.config.schema import to_dict
 
     if groups:
         _emit_tree(options.describe(), as_json)
         return
+    from attnexp.config.compose import compose  # and with it torch
+
     config = compose(overrides or [])
     if cost:
         from attnexp.network.build import build_model

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import fields
 from os.path import abspath, expanduser
 from types import NoneType
@@ -18,7 +17,7 @@ from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, meanings, refu
 from attnexp.config.words import OF_SWEEPS
 from attnexp.model import seams
 
-Allowed = Mapping[type, Any]
+Allowed = Mapping[type[Any], Any]
 """Seams that a piece may fill in a place (`NoneType`: no piece), with their common settings."""
 PLACES: dict[str, Allowed] = {
     "model": {
@@ -61,9 +60,9 @@ def check_run(tree: Tree) -> RunConfig:
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = None) -> Piece:
-    """The piece of a choice at a key such as `model`, and those within it, such as `model.pooling`.
-    choice: an option, a class, or a section with either as its `kind`. default: kind of a choice
-    without any. Raises `UserError` for a class that does not fit there, or a wrong setting."""
+    """The piece of a choice at a key such as `model`, with those within it. choice: an option, a
+    class, or a section with either as its `kind`. default: the kind if none is given. Raises
+    `UserError` for a class that does not fit there, or a wrong setting."""
     if not isinstance(choice, dict):
         choice = {} if choice is None else {"kind": choice}
     settings: Tree = {"kind": default} | choice
@@ -77,7 +76,9 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
         if "seam" in f.metadata:  # a field that `inner_piece` made
             inner_key = f"{key}.{f.name}"
             inner_default = f.metadata["default_kind"]
-            fitting = {f.metadata["seam"](): Piece} | ({} if inner_default else {NoneType: Piece})
+            fitting = {f.metadata["seam"](): Piece}
+            if inner_default is None:
+                fitting[NoneType] = Piece
             inner[f.name] = choose_piece(settings.get(f.name), inner_key, fitting, inner_default)
     piece: Piece = validate(piece_spec, settings | inner, f"{key}.")
     return piece
@@ -86,19 +87,15 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
 def _choose_loss(choice: Any) -> Piece | None:
     """The loss of a choice: a function, or a class with settings. Settings alone are an error."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
-    kind = settings.get("kind")
-    loaded = load(kind)
-    loss_spec = spec(loaded) if isinstance(loaded, type) else Piece  # A function takes no settings.
-    loss: Piece = validate(loss_spec, settings, "train.loss.")
-    return loss if kind else None
+    loss: Piece = validate(spec(load(settings.get("kind"))), settings, "train.loss.")
+    return loss if loss.kind else None
 
 
 def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     """The dataclass of a class's settings in its place. Raises `UserError` if it does not fit."""
     cls = load(kind)
     for seam, base_spec in allowed.items():
-        fits = isinstance(cls, type) and issubclass(cls, seam)
-        if fits:
+        if isinstance(cls, type) and issubclass(cls, seam):
             return spec(cls, base_spec)
     listed = " or ".join(seam.__name__ for seam in allowed if seam is not NoneType)
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
@@ -148,11 +145,12 @@ def _options_by_key() -> dict[str, list[str]]:
     for group, options in groups().items():
         if not group.startswith(tuple(PLACES)):
             continue
-        allowed = PLACES.get(group, {object: Piece})  # within the model, nothing is common
+        allowed = PLACES.get(group, {object: Piece})  # within the model any class may stand
         for option in options:
-            with suppress(UserError):  # A user's may name no class.
-                kind = read(group, option).get("kind")
-                for f in fields(_spec_in_place(kind, group, allowed)):
-                    key = f"{group}.{f.name}"
-                    options_by_key.setdefault(key, []).append(f"{group}={option}")
+            try:
+                option_spec = _spec_in_place(read(group, option).get("kind"), group, allowed)
+            except UserError:
+                continue  # A user's may name no class.
+            for f in fields(option_spec):
+                options_by_key.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
     return options_by_key

@@ -1,10 +1,9 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes options of the groups in `conf/config.yaml`, and over them experiments by name,
-   whose defaults lists may choose other options.
+2. Hydra composes options of the groups in `conf/config.yaml`, and experiments by name over them.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` reads options of pieces within the model, and checks all. It is slow to import: torch.
+4. `choose` reads options of pieces within the model, and checks all.
 """
 
 import shlex
@@ -21,8 +20,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError, on_one_line
-from attnexp.config import pieces
-from attnexp.config.options import Tree, conf_dir, folders, groups, is_file, no_such, read
+from attnexp.config.choose import check_run, validate
+from attnexp.config.options import Flat, Tree, conf_dir, folders, groups, is_file, no_such, read
+from attnexp.config.pieces import trusting
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle, set_keys
 from attnexp.config.words import OF_SWEEPS, group_of, setting_of
 
@@ -31,12 +31,10 @@ LISTED = ("data", "train", *PIECES)  # groups in the defaults of `conf/config.ya
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
-    from attnexp.config.choose import check_run
-
     flat: list[str] = []
     for part in words:
         flat += [part] if isinstance(part, str) else part
-    pairs = []
+    settings: Flat = {}
     experiments = []
     for word in flat:
         if OF_SWEEPS.match(word):
@@ -46,8 +44,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
         else:
-            pairs.append((key, value))
-    settings = _by_key(pairs)
+            settings |= _by_key([(key, value)])
     for path in filter(is_file, reversed(experiments)):  # the last file first
         settings = _override(_by_key(read("experiment", path).items()), settings)
     tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
@@ -58,8 +55,6 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    from attnexp.config.choose import validate
-
     settings = _by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
     tree = set_keys({"executor": read("executor", option)}, settings)
@@ -72,23 +67,21 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     """A config that `to_dict` gave, with some settings changed. Words may choose another piece, but
     no other data or train, which the tree spells out. Checking it imports the code that it names,
     and a run may come from anyone: without `trust_code`, foreign code raises `UserError`."""
-    from attnexp.config.choose import check_run
-
     laid = set_keys(tree, _by_key(map(setting_of, words)))
-    with pieces.refusing_foreign_code(unless=trust_code):
+    with trusting(all_code=trust_code):
         return check_run(laid)
 
 
-def _by_key(pairs: Iterable[tuple[str, Any]]) -> Tree:
-    """Settings by full key, and choices by the keys of their groups: `data` for `data.name`."""
-    settings: Tree = {}
+def _by_key(pairs: Iterable[tuple[str, Any]]) -> Flat:
+    """Settings by whole key, and choices by the keys of their groups: `data` for `data.name`."""
+    settings: Flat = {}
     for section, content in pairs:
         for key, value in flatten({section: content}).items():
             settings[group_of(key)] = value
     return settings
 
 
-def _override(settings: Tree, later: Tree) -> Tree:
+def _override(settings: Flat, later: Flat) -> Flat:
     """A file's settings with later ones over them. Where these choose a piece again, the file's
     settings of its own choice go: later position=alibi drops rotary and position.layout=split."""
     chosen_again = tuple(f"{key}." for key in settings.keys() & later.keys() & groups().keys())
@@ -96,23 +89,24 @@ def _override(settings: Tree, later: Tree) -> Tree:
     return kept | later
 
 
-def _compose_tree(settings: Tree, experiments: Sequence[str]) -> Tree:
+def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, over experiments by name."""
     options = groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values: Tree = {}
+    values: Flat = {}
     for key, value in settings.items():
-        option = "none" if value is None else str(value)  # if the key is a group's
+        if key not in options:
+            values[key] = value
+            continue
+        option = "none" if value is None else str(value)
         if key in LISTED and option in options[key]:
             hydra_words.append(f"{key}={option}")
-        elif key in options and key.startswith(PIECES):  # Hydra knows no class, nor model.pooling.
+        elif key in ("data", "train"):
+            raise no_such(key, option)
+        else:  # a class, or a piece within the model: Hydra knows neither
             values[f"{key}.kind"] = option
             if key in PIECES:
                 hydra_words.append(f"~{key}")  # The class takes the place of Hydra's default.
-        elif key in LISTED:
-            raise no_such(key, option)
-        else:
-            values[key] = value
     users_folders = tuple(folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)
@@ -147,5 +141,6 @@ def _interpolate(tree: Tree) -> Tree:
         known = OmegaConf.merge(asdict(RunConfig()), tree)  # `${train.lr}` may have its default.
         resolved: Any = OmegaConf.to_container(known, resolve=True)
     except OmegaConfBaseException as error:
-        raise UserError(f"This cannot be interpolated: {on_one_line(error)}") from error
+        reason = f"{on_one_line(error)}. Settings of a piece are known here only if given"
+        raise UserError(f"This cannot be interpolated: {reason}.") from error
     return dict(resolved)

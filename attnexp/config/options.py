@@ -8,19 +8,21 @@ import json
 import re
 import shlex
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.base.progress import note
 
-Tree = dict[str, Any]
-"""Settings by name, those of a section in a tree of their own, as YAML holds them."""
-Groups = dict[str, dict[str, Path]]
-"""Files of options by group, such as `position` or `model.pooling`, and in it by name."""
+Tree = dict[str, Any]  # settings by name, those of a section in a tree of their own, as in YAML
+Flat = dict[str, Any]  # settings by whole key, such as `model.heads`
+Groups = dict[str, dict[str, Path]]  # files by group, such as `model.pooling`, and by option
 
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
+_parse_yaml = lru_cache(yaml.safe_load)  # The runs of a sweep read the same texts.
 
 
 @cache
@@ -82,8 +84,6 @@ def no_such(group: str, option: str) -> UserError:
 
 def read(group: str, option: str) -> Tree:
     """Content of an option's file, not interpolated. Raises `UserError` if it cannot be read."""
-    import yaml  # which `--help` need not wait for
-
     options = groups().get(group, {})
     if group in ("experiment", "study") and is_file(option):
         path = Path(option).expanduser()
@@ -93,7 +93,7 @@ def read(group: str, option: str) -> Tree:
         raise no_such(group, option)
     try:
         text = path.read_text("utf-8")
-        tree = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        tree = json.loads(text) if path.suffix == ".json" else _parse_yaml(text)
         if not isinstance(tree, dict):
             raise ValueError("it must hold keys")
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -102,7 +102,7 @@ def read(group: str, option: str) -> Tree:
 
 
 def describe() -> dict[str, dict[str, str]]:
-    """Every group's options, with the comment that opens their files."""
+    """Every group's options, with the first comment of their files."""
     descriptions: dict[str, dict[str, str]] = {}
     for group, options in groups().items():
         descriptions[group] = {}
@@ -123,7 +123,8 @@ def names_of_kinds() -> dict[str, str]:
             ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
     names: dict[str, str] = {}
     for *_, name, kind in sorted(ranked):
-        names.setdefault(kind, name)
+        if ":" in kind:  # a class, rather than an executor
+            names.setdefault(kind, name)
     return names
 
 

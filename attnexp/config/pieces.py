@@ -35,7 +35,7 @@ CHECKED = ConfigDict(
     extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
 )
 
-_refuses_foreign: ContextVar[bool] = ContextVar("refuses_foreign", default=False)
+_trusts_all: ContextVar[bool] = ContextVar("trusts_all", default=True)
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -43,8 +43,8 @@ class Piece:
     """Class chosen for a seam; `spec` adds its settings as fields. Without `kind`, no piece."""
 
     kind: str | None = None
-    cls: ClassVar[type] = NoneType  # that `kind` names; this one where there is no piece
-    base_spec: ClassVar[Any] = None  # dataclass of the settings that every piece in its place has
+    cls: ClassVar[type] = NoneType  # the class that `kind` names; NoneType for no piece
+    base_spec: ClassVar[Any] = None  # dataclass that `spec` extended; None if this is one itself
 
     @property
     def name(self) -> str:
@@ -69,8 +69,7 @@ def _restore(base_spec: Any, values: Tree) -> Any:
 
 
 def setting(default: Any, meaning: str = "", when: Any = None) -> Any:
-    """A field of a config, with its meaning and the condition under which it acts. default: may be
-    a class, of which each config then has an instance."""
+    """A field of a config that acts when `when` holds. Of a class, each config has an instance."""
     metadata = {"meaning": meaning, "when": when}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
@@ -87,7 +86,7 @@ def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]
 @cache
 def spec(cls: Any, base_spec: Any = Piece) -> Any:
     """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
-    if cls is NoneType:
+    if cls is NoneType or not inspect.isclass(cls):  # no piece, or a function: it takes none
         return base_spec
     taken = dir(base_spec())
     annotations: Tree = {}
@@ -107,15 +106,13 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
         return dataclass(plain_class, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
         message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
-        kind = f"{cls.__module__}:{cls.__name__}"
-        raise UserError(f"{kind}: its constructor does not fit: {message}.") from error
+        name = f"{cls.__module__}:{cls.__name__}"
+        raise UserError(f"{name}: its constructor does not fit: {message}.") from error
 
 
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
-    default = argument.default
-    if default is argument.empty:
-        default = MISSING
+    default = MISSING if argument.default is argument.empty else argument.default
     notes = getattr(hint, "__metadata__", ())  # of `Annotated`
     plain_type = get_args(hint)[0] if notes else hint
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
@@ -129,13 +126,13 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
 
 
 @contextmanager
-def refusing_foreign_code(*, unless: bool) -> Iterator[None]:
-    """Let `load` refuse within whatever `is_ours` denies, however a config names it."""
-    token = _refuses_foreign.set(not unless)
+def trusting(*, all_code: bool) -> Iterator[None]:
+    """Let `load` import all code within, or only what `is_ours`, however a config names it."""
+    token = _trusts_all.set(all_code)
     try:
         yield
     finally:
-        _refuses_foreign.reset(token)
+        _trusts_all.reset(token)
 
 
 def is_ours(kind: str) -> bool:
@@ -144,16 +141,17 @@ def is_ours(kind: str) -> bool:
 
 
 def load(kind: str | None) -> Any:
-    """Class or function `module:name`, imported, or NoneType for None. Raises `UserError` if it may
-    not be run, or fails. Not cached, so that `refusing_foreign_code` holds each time."""
+    """Class or function `module:name`, if it is trusted; NoneType for None. Raises `UserError`."""
     if kind is None:
         return NoneType
     kind = str(kind)  # `kind: 1` is YAML.
-    if _refuses_foreign.get() and not is_ours(kind):
+    if not (_trusts_all.get() or is_ours(kind)):
         raise UserError(
             f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
+    if not CLASS.fullmatch(kind):
+        raise UserError(f"{kind}: wanted module:Class or module:function.")
     return _import_attribute(kind)
 
 

@@ -1,8 +1,7 @@
 """The typed configuration of one run.
 
 Every key that is no setting of a piece has its type, bounds, default and meaning here; the defaults
-are those of K's script of March 2018. The settings of the pieces stand in the signatures of their
-classes, where `pieces` reads them.
+are those of K's script of March 2018. Settings of pieces stand in the signatures of their classes.
 """
 
 import copy
@@ -19,7 +18,7 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import Tree, conf_dir
+from attnexp.config.options import Flat, Tree, conf_dir
 from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours, setting
 
 FITS_64_BITS = Lt(2**63)
@@ -109,9 +108,7 @@ class DataConfig:
     vocab_size: Annotated[Size, Ge(4)] = setting(20_000, "At most, with pad, start and unknown.")
     truncate: Side = setting(Side.pre, "Side on which a longer text is cut: pre keeps its end.")
     pad: Side = setting(Side.pre, "Side on which a shorter text is padded.")
-    tokenizer: Tokenizer = setting(
-        "keras", f"{', '.join(TOKENIZERS)}, or your own module:function."
-    )
+    tokenizer: Tokenizer = setting("keras", f"{', '.join(TOKENIZERS)}, or your module:function.")
     limit_train: Limit = setting(None, "Train on this many texts, the same for every seed.")
     limit_test: Limit = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
@@ -293,9 +290,9 @@ def to_dict(config: Any) -> Tree:
     return acting_settings(config)
 
 
-def flatten(tree: Tree, prefix: str = "") -> Tree:
+def flatten(tree: Tree, prefix: str = "") -> Flat:
     """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
-    flat: Tree = {}
+    flat: Flat = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):
@@ -305,7 +302,7 @@ def flatten(tree: Tree, prefix: str = "") -> Tree:
     return flat
 
 
-def set_keys(tree: Tree, values: Tree) -> Tree:
+def set_keys(tree: Tree, values: Flat) -> Tree:
     """A copy of a tree with values put in by their keys, a section before what is in it."""
     tree = copy.deepcopy(tree)
     for key in sorted(values, key=lambda key: key.count(".")):
@@ -321,6 +318,5 @@ def set_keys(tree: Tree, values: Tree) -> Tree:
 
 def foreign_code(config: Tree) -> list[str]:
     """Pieces, tokenizer and loss that are not attnexp's in a config of `to_dict`: `module:name`."""
-    settings = flatten(config)
-    texts = [str(value) for key, value in settings.items() if key.startswith(CODE)]
+    texts = [str(value) for key, value in flatten(config).items() if key.startswith(CODE)]
     return [text for text in texts if CLASS.fullmatch(text) and not is_ours(text)]

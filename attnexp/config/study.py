@@ -23,11 +23,8 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     @property
     def levels(self) -> dict[str, dict[str, str]]:
         """Levels of the two factors, keyed by variant; empty without factors."""
-        levels = {}
-        if self.factors:
-            for pair in itertools.product(*self.factors.values()):
-                levels["_".join(pair)] = dict(zip(self.factors, pair, strict=True))
-        return levels
+        pairs = itertools.product(*self.factors.values()) if self.factors else []
+        return {"_".join(pair): dict(zip(self.factors, pair, strict=True)) for pair in pairs}
 
     @model_validator(mode="after")
     def _cross(self) -> Self:

@@ -22,9 +22,8 @@ Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its va
 
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> tuple[str, Override]:
-    """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`, and
-    `position` for `position.kind=rotary`), and Hydra's override. Raises `UserError` for a word that
-    is none, or that names two columns."""
+    """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`), and the
+    override of Hydra. Raises `UserError` for a word that is none, or that names two columns."""
     try:
         override = OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
@@ -51,8 +50,7 @@ def key_of(word: str) -> str:
 
 
 def setting_of(word: str) -> tuple[str, Any]:
-    """Key and value of a word, None for `~position` or `~position=rotary`. Raises `UserError` for a
-    word with several values, or with none."""
+    """Key and value of a word, None for `~position`. Raises `UserError` unless it has one value."""
     key, override = parse(word)
     if override.is_sweep_override():
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import from_numpy, nn
 
-from attnexp.base import reads
+from attnexp.base import digests
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
 from attnexp.config.compose import overlay
@@ -123,7 +123,7 @@ def load_config(
     if _has_other_texts(overrides):  # Of its data only what turns texts into ids stays.
         tree["data"] = {key: tree["data"][key] for key in AS_IDS} | {"name": "files"}
     config = overlay(tree, overrides, trust_code=trust_code)
-    change = reads.change_since(run.result.read_files)
+    change = digests.change_since(run.result.read_files)
     if change and not any_code:
         raise UserError(
             f"{change} since {run.path} was trained, which kept its code in its folder "

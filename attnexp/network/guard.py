@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 import numpy as np
 import torch
 
-from attnexp.base import reads
+from attnexp.base import digests, reads
 from attnexp.base.errors import RunFailed, UserError
 
 
@@ -32,7 +32,7 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
         place = ""
         if users_frames:
             innermost = users_frames[-1]
-            place = f" at {reads.short_name(innermost.filename)}:{innermost.lineno}"
+            place = f" at {digests.short_name(innermost.filename)}:{innermost.lineno}"
         reason = f"{type(error).__name__}: {error}"
         raise UserError(f"{', '.join(kinds)} failed{place}: {reason}") from error
 

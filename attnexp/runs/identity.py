@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnexp.base import reads
+from attnexp.base import digests
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.runs.labels import settings
 from attnexp.runs.result import SCHEMA
@@ -50,7 +50,7 @@ def _code_of_attnexp() -> dict[str, str]:
     modules = ("model", "network", "training", "data")
     paths = [path for module in modules for path in package.glob(f"{module}/**/*.py")]
     names = sorted(path.relative_to(package).as_posix() for path in paths)
-    return {name: reads.digest(name, (package / name).read_bytes()) for name in names}
+    return {name: digests.digest(name, (package / name).read_bytes()) for name in names}
 
 
 def _digest(tree: Any) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
 
-from attnexp.base import reads
+from attnexp.base import digests
 from attnexp.base.errors import Busy, UserError, on_one_line
 from attnexp.base.files import atomic_write, reading, writing
 from attnexp.config.schema import RunConfig, to_dict
@@ -52,7 +52,7 @@ def choose_folder(out: str | Path, run_id: str) -> tuple[Path, str]:
     number = 1
     change = ""
     while has_finished(path):
-        change = reads.change_since(load_result(path).read_files)
+        change = digests.change_since(load_result(path).read_files)
         if not change:
             break
         number += 1

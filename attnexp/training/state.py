@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from attnexp.base import progress, reads
+from attnexp.base import digests, progress
 from attnexp.base.files import atomic_write, reading
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow
@@ -126,7 +126,7 @@ def resume(state: State, log: RunLog) -> History:
         saved = torch.load(file, weights_only=True, map_location="cpu")
         history = History(**saved["history"])
         history.epochs = [EpochRow(**row) for row in saved["history"]["epochs"]]
-    change = reads.change_since(history.read_files)
+    change = digests.change_since(history.read_files)
     if change:
         log.note(f"{change} since this run was stopped. Starts over.")
         return History()

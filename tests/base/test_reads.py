@@ -7,14 +7,14 @@ import numpy as np
 from conftest import Patch
 from samples import write_file
 
-from attnexp.base import reads
+from attnexp.base import digests, reads
 
 
 def read_in(folder: Path) -> dict[str, str]:
     """What the process has read, of files whose names lead into the folder."""
     names = reads.read_files("outputs/runs").items()
     return {
-        name: digest for name, digest in names if Path(reads.path_of(name)).is_relative_to(folder)
+        name: digest for name, digest in names if Path(digests.path_of(name)).is_relative_to(folder)
     }
 
 
@@ -43,15 +43,18 @@ def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch:
     package = f"{folder.name}_named"
     write_file(site / f"{folder.name}_other.py", "")
     write_file(site / package / "__init__.py", "from .core import *")
-    write_file(folder / "counter", "1")
+    for name in ("counter", "words"):
+        write_file(folder / name, "1")
     count = "from pathlib import Path; n = Path('counter'); n.write_text(n.read_text() + '1')"
     core = site / package / "core.py"
-    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n{count}\n")
+    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n{count}\nopen('words').close()")
+    reads.add_file("words")  # in a run before the import
     with reads.importing(f"{package}.core"):
         importlib.import_module(package)
+    reads.begin_run()
     name = f"{package}/core.py"
-    assert read_in(folder).keys() == {f"{package}/__init__.py", name}
-    write_file(core, f"{core.read_text()}# A comment.")
+    assert read_in(folder).keys() == {f"{package}/__init__.py", name, "words"}
+    write_file(core, f"{core.read_text()}  # A comment.")
     assert reads.change_since_import() == ""
     write_file(core, "RATE = 2")
     assert b"RATE = 1" in reads.sources([name])[name]
@@ -62,13 +65,13 @@ def test_a_file_that_another_process_read_with_other_content_is_named(folder: Pa
     write_file(folder / "a", "1")
     with reads.watching():
         Path("a").read_text()
-    assert reads.first_that_differs({"a": reads.digest("a", b"1"), "c": "any"}) == ""
+    assert reads.first_that_differs({"a": digests.digest("a", b"1"), "c": "any"}) == ""
     assert reads.first_that_differs({"a": "other", "c": "any"}) == "a"
 
 
 def test_a_digest_changes_with_code_and_not_with_how_it_is_written() -> None:
     def digest(source: str) -> str:
-        return reads.digest("file.py", source.encode())
+        return digests.digest("file.py", source.encode())
 
     assert digest("f(1)") == digest("# A comment.\nf( 1, )  # Another.")
     assert digest("f('a' 'b', 'c', 0x10, 1_0)") == digest('f("ab", """c""", 16, 10)')

@@ -61,8 +61,9 @@ WRONG = {
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "seed=range(3": ["'seed=range(3' is not understood", "range(3", "key=value"],
     "seeds=3": ["'seed=range(3)'"],
+    "train.loss=mine": ["mine: wanted module:Class or module:function"],
     "train.loss=": ["train.loss=VALUE, or train.loss=null"],
-    "seed=${nosuch.key}": ["cannot be interpolated", "nosuch"],
+    "seed=${model.width}": ["cannot be interpolated", "model.width", "known here only if given."],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
 }
 
@@ -83,7 +84,6 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 
 
 SAME = {
-    "model/pooling=max": "model.pooling=max",
     "++train.lr=1": "train.lr=1",
     "experiment=blog_pe ~position=rotary": "experiment=blog_pe position=none",
     "model=lstm position=null ~model.hidden": "model=lstm position=none",
@@ -134,7 +134,6 @@ OWN = {
     "experiment=heir position=attnexp.model.positions:LearnedPosition": "position=learned "
     "position.scale=7 train.epochs=4 train.lr=0.25",
     "experiment=[one.yaml,two.yaml]": "position=alibi train.epochs=4 train.lr=0.5 seed=4",
-    "experiment=one.yaml experiment=two.yaml": "position=alibi train.epochs=4 train.lr=0.5 seed=4",
     "experiment=two.yaml experiment=one.yaml seed=3": "position=learned position.dropout=0.5 "
     "train.epochs=3 train.lr=0.5 seed=3",
 }
@@ -216,8 +215,9 @@ def test_axes_expand_as_hydra_writes_them() -> None:
             expand([f"seed=range({end})"])
 
 
-def test_every_executor_composes() -> None:
+def test_every_executor_composes_and_is_no_piece() -> None:
     assert all(compose_executor([f"executor={name}"]).kind == name for name in groups()["executor"])
+    assert not any(map(pieces.is_ours, [*groups()["executor"], "None"]))
 
 
 def stored_but(section: str, **settings: Any) -> dict[str, Any]:
@@ -227,7 +227,7 @@ def stored_but(section: str, **settings: Any) -> dict[str, Any]:
 FOREIGN = [
     stored_but("model", pooling={"kind": "theirs:Mean"}),
     stored_but("model", pooling="theirs:Mean"),
-    stored_but("train", loss="theirs"),  # a module alone
+    stored_but("train", loss="theirs:Mean"),
     stored_but("position", kind="theirs"),  # an option of the folder
     stored_but("position", no_such=1),  # an unknown key, whose message reads the options
 ]
