@@ -24,7 +24,7 @@ class Comparison:
     """What is computed of a group: one data set and one protocol."""
 
     group: Group
-    endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, at, n, mean, sd: over the seeds of each variant
+    at_endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, at, n, mean, sd: over the seeds of each variant
     epochs: pd.DataFrame  # `EPOCH_KEYS`, n, mean, sd
     differences: list[Difference]
     agreements: list[Agreement]  # with K's run
@@ -73,9 +73,9 @@ class Answer:
         return [row for comparison in self.comparisons for row in comparison.differences]
 
     @property
-    def endpoints(self) -> pd.DataFrame:
+    def at_endpoints(self) -> pd.DataFrame:
         """Means at the endpoints of all groups."""
-        return pd.concat(comparison.endpoints for comparison in self.comparisons)
+        return pd.concat(comparison.at_endpoints for comparison in self.comparisons)
 
     @property
     def undecided(self) -> list[str]:
@@ -126,7 +126,7 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
     for group in groups:
         comparison = Comparison(
             group=group,
-            endpoints=_mean_endpoints(group),
+            at_endpoints=_mean_endpoints(group),
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
             differences=judge_all(group, metric),
             agreements=agreements_with_k(group),
@@ -139,9 +139,9 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
-    about = [(point.name, point.split, point.label) for point in group.points]
+    about = [(point.name, point.split, point.label) for point in group.endpoints]
     points = pd.DataFrame(about, columns=["point", "split", "at"])
-    rows = group.endpoints.merge(points, on="point")
+    rows = group.at_endpoints.merge(points, on="point")
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
@@ -176,9 +176,9 @@ def _list_notes(group: Group, metric: MetricSpec) -> Iterator[str]:
             yield f"Planned: {planned}. This judges {metric}."
         if study.added_seeds:
             yield f"Seeds added after a first answer: {', '.join(study.added_seeds)}."
-    if metric.name not in set(group.endpoints["metric"]):
+    if metric.name not in set(group.at_endpoints["metric"]):
         yield f"{group.data}: these results hold no {metric.name}."
-    seeds_of = group.endpoints.groupby("variant")["seed"].agg(frozenset)
+    seeds_of = group.at_endpoints.groupby("variant")["seed"].agg(frozenset)
     if seeds_of.nunique() > 1:
         yield "A difference leaves out seeds that one of its variants lacks; means do not."
     for variant, seeds in group.missing().items():

@@ -119,7 +119,7 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         group = replace(group, right={})
     contrasts = contrasts_with_m(group.families)
     rows = []
-    for endpoint in group.points:
+    for endpoint in group.endpoints:
         values = group.values(endpoint.name, metric.name)
         above_chance = _list_above_chance(group, values, endpoint, metric)
         for contrast, m in contrasts:

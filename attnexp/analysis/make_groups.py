@@ -6,7 +6,7 @@ import pandas as pd
 
 from attnexp.analysis.endpoints import ENDPOINTS, Endpoint
 from attnexp.analysis.families import Family, differences_from, family_of_study
-from attnexp.analysis.group import RUN_COLUMNS, Answers, Group, Key
+from attnexp.analysis.group import RUN_COLUMNS, Group, Key, Marks
 from attnexp.analysis.kexue import k_rows_like
 from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
@@ -60,7 +60,7 @@ def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) 
     setups = {variant: run.setup for variant, run in first_runs["run"].items()}
     first = by_run.iloc[0]  # What is read of it, all runs share.
     facts = first["run"].setup.facts
-    points = ENDPOINTS[first["protocol"]]
+    endpoints = ENDPOINTS[first["protocol"]]
     epochs = pd.concat({run.run_id: run.epochs for run in by_run["run"]}, names=["run_id"])
     epochs = by_run[ABOUT].merge(epochs.reset_index("run_id"), on="run_id")
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
@@ -68,13 +68,13 @@ def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) 
     by_variant = [
         _melt(own, ["epoch"], metrics) for _, own in epochs.groupby("variant", sort=False)
     ]
-    measured = _measure_endpoints(epochs, points)
+    measured = _measure_endpoints(epochs, endpoints)
     right, guess = _unpack_answers(measured, list(by_run["run"]))
     made_by = {str(made): made for run in by_run["run"] for made in run.made_by}
     num_texts = {}
     k_rows = []
     for variant, setup in setups.items():
-        for point in points:
+        for point in endpoints:
             num_texts[variant, point.name] = setup.facts[f"n_{point.measured}"]
         k_rows.append(k_rows_like(setup.settings, setup.facts).assign(variant=variant))
     return Group(
@@ -82,9 +82,9 @@ def _make_group(entries: pd.DataFrame, planned: pd.DataFrame, studies: Studies) 
         source=first["source"],
         protocol=first["protocol"],
         variants=list(setups),
-        points=points,
+        endpoints=endpoints,
         families=_make_families(planned, first_runs["variant_kind"]),
-        endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
+        at_endpoints=_melt(measured, ["epoch", "point"], list(BY_NAME)),
         epochs=pd.concat(by_variant),
         right=right,
         num_texts=num_texts,
@@ -142,10 +142,10 @@ def _make_families(planned: pd.DataFrame, seed_kinds: "pd.Series[str]") -> list[
     return [family for family in families if family]
 
 
-def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.DataFrame:
+def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> pd.DataFrame:
     """Metrics and correct of each run at each endpoint; a column that no run has is NaN."""
     parts = []
-    for point in points:
+    for point in endpoints:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
         at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
@@ -160,10 +160,10 @@ def _measure_endpoints(epochs: pd.DataFrame, points: Sequence[Endpoint]) -> pd.D
 
 def _unpack_answers(
     measured: pd.DataFrame, runs: Sequence[RunRows]
-) -> tuple[dict[Key, Answers], Answers | None]:
+) -> tuple[dict[Key, Marks], Marks | None]:
     """`Group.right` and `Group.guess`; none where runs have other test sets, as each seed may draw
     its own. Answers of another accuracy than the run's are not used."""
-    right: dict[Key, Answers] = {}
+    right: dict[Key, Marks] = {}
     if len({run.redraw for run in runs}) > 1:
         return right, None
     num_texts = runs[0].setup.facts["n_test"]

@@ -186,13 +186,13 @@ def _make_group(
             )
         answers = {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}
         num_texts = {(variant, RESULT.name): len(by_run) for variant in variants}
-    endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
+    at_endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
         data=data,
         source=data,
         variants=variants,
-        endpoints=endpoints,
-        epochs=endpoints.iloc[:0],
+        at_endpoints=at_endpoints,
+        epochs=at_endpoints.iloc[:0],
         families=[differences_from(baseline, variants)],
         right=answers,
         num_texts=num_texts,

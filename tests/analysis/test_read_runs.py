@@ -57,7 +57,7 @@ def test_best_is_the_best_epoch_on_average(
 ) -> None:
     runs = [result("a", seed, values, "train.epochs=3") for seed, values in enumerate(seeds)]
     group = one(*runs)
-    assert {*group.endpoints.query("point == 'best'")["epoch"]} == {epoch}
+    assert {*group.at_endpoints.query("point == 'best'")["epoch"]} == {epoch}
     assert [*group.values("best", "accuracy")["a"]] == best
     assert [*group.values("final", "accuracy")["a"]] == [values[-1] for values in seeds]
 
@@ -66,8 +66,8 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     run = result("a", 0, [0.6, 0.9, 0.7], "train=holdout")
     group = one(but(run, test=replace(run.result.test, accuracy=0.55)))
     assert group.protocol == "holdout"
-    assert [point.name for point in group.points] == ["chosen", "final"]
-    rows = group.endpoints.set_index(["point", "metric"])["value"]
+    assert [point.name for point in group.endpoints] == ["chosen", "final"]
+    rows = group.at_endpoints.set_index(["point", "metric"])["value"]
     assert rows["chosen", "accuracy"] == 0.55
     assert rows["final", "accuracy"] == 0.7
     # Accuracy on train after the epoch, 0.9, minus accuracy.
@@ -206,7 +206,7 @@ def test_a_damaged_run_is_left_out(
     save_study(tmp_path, [run("a"), run("a", seed=1)])
     (tmp_path / "runs/bloga1-0" / name).write_bytes(content)
     (group,) = load_groups([tmp_path / "blog"])
-    assert [*group.endpoints["seed"].unique()] == ["0"]
+    assert [*group.at_endpoints["seed"].unique()] == ["0"]
     (message,) = capsys.readouterr().err.splitlines()
     assert re.match(r"left out: .*/bloga1-0", message)
 
