@@ -89,7 +89,7 @@ class Answer:
         return list(names)
 
     def select_comparisons(self, comparisons: list[Comparison]) -> "Answer":
-        """The answer of some of the comparisons alone."""
+        """These comparisons, with the means over data sets of their protocols."""
         protocols = {comparison.group.protocol for comparison in comparisons}
         means = [row for row in self.means if row.protocol in protocols]
         return replace(self, comparisons=comparisons, means=means)
@@ -124,13 +124,14 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
     """Compare the variants of each group by a metric, and their differences over data sets."""
     comparisons = []
     for group in groups:
+        differences = judge_all(group, metric)
         comparison = Comparison(
             group=group,
             at_endpoints=_mean_endpoints(group),
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
-            differences=judge_all(group, metric),
+            differences=differences,
             agreements=agreements_with_k(group),
-            notes=[*_list_notes(group, metric), *group.notes],
+            notes=[*_list_notes(group, differences, metric), *group.notes],
         )
         comparisons.append(comparison)
     answer = Answer(comparisons=comparisons, metric=metric, means=[])
@@ -139,9 +140,9 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
-    about = [(point.name, point.split, point.label) for point in group.endpoints]
-    points = pd.DataFrame(about, columns=["point", "split", "at"])
-    rows = group.at_endpoints.merge(points, on="point")
+    about = [(endpoint.name, endpoint.split, endpoint.label) for endpoint in group.endpoints]
+    endpoints = pd.DataFrame(about, columns=["point", "split", "at"])
+    rows = group.at_endpoints.merge(endpoints, on="point")
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
@@ -168,8 +169,8 @@ def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
     return [average_differences(rows) for rows in by_data if len(rows) > 1]
 
 
-def _list_notes(group: Group, metric: MetricSpec) -> Iterator[str]:
-    """Notes on what was planned and is not there, or the other way round."""
+def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) -> Iterator[str]:
+    """Notes on what was planned and is not there, or the other way round. rows: differences."""
     for study in group.studies:
         planned = planned_metric(study)
         if planned != metric:
@@ -178,9 +179,13 @@ def _list_notes(group: Group, metric: MetricSpec) -> Iterator[str]:
             yield f"Seeds added after a first answer: {', '.join(study.added_seeds)}."
     if metric.name not in set(group.at_endpoints["metric"]):
         yield f"{group.data}: these results hold no {metric.name}."
-    seeds_of = group.at_endpoints.groupby("variant")["seed"].agg(frozenset)
-    if seeds_of.nunique() > 1:
-        yield "A difference leaves out seeds that one of its variants lacks; means do not."
+    num_seeds = group.at_endpoints.groupby("variant")["seed"].nunique()
+    listed: dict[str, None] = {}
+    for row in rows:
+        if row.interval.n < num_seeds[list(row.contrast.weights)].max():
+            listed[f"{row.contrast.name}: {row.interval.n}"] = None
+    if listed:
+        yield f"Differences take shared seeds alone ({'; '.join(listed)}); means take all."
     for variant, seeds in group.missing().items():
         number = f"{len(seeds)} of {len(group.planned[variant])} planned"
         yield f"Missing: {variant}, {number} (seed {join_names(seeds)})."

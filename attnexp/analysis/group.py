@@ -59,13 +59,13 @@ class Group:
         return self.published[self.published["variant"] == variant]
 
     def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
-        """Smallest step of a metric, as `t_interval` wants it: of the variant with fewest texts."""
-        if not self.num_texts:  # another trainer's, without answers
-            is_metric = self.at_endpoints["metric"] == metric.name
-            return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
-        if metric.counts_texts:
-            return 1 / min(self.num_texts[variant, point] for variant in contrast.weights)
-        return 0.0
+        """Smallest step of a metric, as `t_interval` wants it: by the variant with fewest texts."""
+        if self.num_texts:
+            sizes = [self.num_texts[variant, point] for variant in contrast.weights]
+            return 1 / min(sizes) if metric.counts_texts else 0.0
+        # Of another trainer's results without answers, it is read off their values.
+        is_metric = self.at_endpoints["metric"] == metric.name
+        return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
 
     def with_baseline(self, name: str) -> "Group":
         """The group with differences from another variant, in each family that has it."""

@@ -142,8 +142,8 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME.drop(columns="variant"), {}, "no column variant.*--variant-column"),
         (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
         (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),
-        (RUNS, LOSS | {"margin": 0}, "--margin"),
-        (FRAME, {"margin": 0.005}, "in points .*half a point is 0.5"),  # meant as a share?
+        (RUNS, LOSS | {"margin": 0}, "--margin.*above 0"),
+        (FRAME, {"margin": 0.005}, "in points and above 0.05 .half"),  # meant as a share?
         (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
         (FRAME.assign(seed=range(8)), {}, "a and another of a, b must share a seed"),
         (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, "Row 9 .*a, 0.*differ in: loss"),

@@ -140,14 +140,16 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
 
 
 def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() -> None:
-    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)")
-    other = replace(plan, seed_kind="seeds.init")
-    rows = []
-    for label in "ab":
-        rows += [as_rows(run(label), "s", plan), as_rows(run(label), "t", other)]
-        rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t", other))
-    (group,) = make_groups(rows, {"s": plan, "t": other})
-    assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
+    plan = planned("a0() b0()")
+    other = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", seed_kind="seeds.init")
+    both = [("s", plan), ("t", other)]
+    rows = [as_rows(run(label), key, study) for key, study in both for label in "ab"]
+    own = [as_rows(run(label, "seeds.init=3", seed=1), "t", other) for label in "ab"]
+    rows += [replace(row, seed="1") for row in own]
+    for missing in ([], ["b (seeds.init)"], ["a (seeds.init)", "b (seeds.init)"]):
+        (group,) = make_groups(rows[: 6 - len(missing)], dict(both))
+        assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
+        assert group.missing() == {variant: ["1"] for variant in missing}
 
 
 def test_each_study_keeps_its_family() -> None:
@@ -172,11 +174,13 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
     assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
 
 
-def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
+def test_a_run_is_missing_on_the_data_set_of_its_plan_also_where_none_has_finished() -> None:
     both: Any = {"a": {"imdb": {}, "contrast": {}}}
     plan = planned("a0() a1('data=contrast',) a2()", settings=both)
     found = groups(run("a"), run("a", "data=contrast", seed=1), plan=plan)
     assert [group.missing() for group in found] == [{"a": ["2"]}, {"a": ["2"]}]
+    none_on_contrast = one(run("a"), plan=plan)
+    assert none_on_contrast.missing() == {"a on contrast": ["0", "1", "2"], "a": ["1", "2"]}
 
 
 def test_runs_of_a_study_that_adds_seeds_are_sequential(tmp_path: Path) -> None:
