@@ -180,11 +180,9 @@ def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) ->
     if metric.name not in set(group.at_endpoints["metric"]):
         yield f"{group.data}: these results hold no {metric.name}."
     num_seeds = group.at_endpoints.groupby("variant")["seed"].nunique()
-    listed: dict[str, None] = {}
-    for row in rows:
-        if row.interval.n < num_seeds[list(row.contrast.weights)].max():
-            listed[f"{row.contrast.name}: {row.interval.n}"] = None
-    if listed:
+    few = [row for row in rows if row.interval.n < max(num_seeds[[*row.contrast.weights]])]
+    if few:
+        listed = dict.fromkeys(f"{row.contrast.name}: {row.interval.n}" for row in few)
         yield f"Differences take shared seeds alone ({'; '.join(listed)}); means take all."
     for variant, seeds in group.missing().items():
         number = f"{len(seeds)} of {len(group.planned[variant])} planned"

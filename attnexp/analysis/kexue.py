@@ -41,8 +41,8 @@ class Agreement:
         line = "K's run"
         if self.unlike:
             line += f" (ours differ by {' '.join(self.unlike)})"
-        inside = f"{self.num_inside} of {self.num_values} values"
-        line += f": {inside} within the interval of one more seed"
+        line += f": {self.num_inside} of {self.num_values} values "
+        line += "within the interval of one more seed"
         if self.ours:
             line += f" (ours: {min(self.ours)} to {max(self.ours)})"
         return line

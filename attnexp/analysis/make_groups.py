@@ -19,6 +19,7 @@ from attnexp.statistics.chance import guesses
 RUN = ["variant", "seed"]  # what tells the runs of a group apart
 ABOUT = ["data", "protocol", *RUN, "run_id"]
 Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
+Plans = tuple[list[Family], dict[str, list[str]]]  # `Group.families` and `Group.planned`
 
 
 def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
@@ -109,14 +110,10 @@ def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(_melt(own, ["epoch"], metrics) for _, own in by_variant)
 
 
-def _read_plans(
-    entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studies
-) -> tuple[list[Family], dict[str, list[str]]]:
-    """`Group.families`: that of each study; then, for each kind of seeds, that of variants which no
-    study planned, compared with the first of this kind. `Group.planned`: of this data set, and as
-    `pe on imdb` of any where no run has finished."""
+def _read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studies) -> Plans:
+    """Families: of each study; then, for each kind of seeds, of variants that no study planned. Of
+    another data set, seeds are planned as those of `pe on imdb` while no run on it has finished."""
     source = entries["source"].iloc[0]
-    finished = set(all_entries["run_id"])
     families = []
     planned: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for key, study in studies.items():
@@ -124,7 +121,7 @@ def _read_plans(
         own = entries[entries["study"] == key]
         by_id = dict(zip(own["run_id"], own["variant"], strict=True))
         by_label = dict(zip(own["label"], own["variant"], strict=True))
-        finished_elsewhere = finished - by_id.keys()
+        finished_elsewhere = set(all_entries["run_id"]) - by_id.keys()
         taken = set(entries.loc[entries["seed_kind"] != study.seed_kind, "variant"])
         levels: dict[str, dict[str, str]] = {}
         for run in study.runs:

@@ -80,8 +80,7 @@ def test_options_name_the_columns_and_a_column_separates_data_sets(column: str) 
         frame, metric="f1", variant_column="model", seed_column="run", dataset_column=other
     )
     assert [*found["data"]] == ["x", "y", "mean over 2"]
-    assert {*found["variant"]} == {"b"}
-    assert {*found["baseline"]} == {"a"}  # the first variant of all
+    assert {*zip(found["variant"], found["baseline"], strict=True)} == {("b", "a")}  # a is first
 
 
 def test_answers_by_example_make_an_accuracy() -> None:
@@ -92,8 +91,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
     (group,), metric = read_results(frame)
     values = group.values("result", "accuracy")
     assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
-    assert {*values["a"]} == {0.5}
-    assert {*values["b"]} == {0.8}
+    assert [{*values[variant]} for variant in "ab"] == [{0.5}, {0.8}]
     assert group.num_texts == {("a", "result"): 10, ("b", "result"): 10}
     assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
