@@ -63,8 +63,7 @@ class Group:
         if self.num_texts:
             sizes = [self.num_texts[variant, point] for variant in contrast.weights]
             return 1 / min(sizes) if metric.counts_texts else 0.0
-        # Of another trainer's results without answers, it is read off their values.
-        is_metric = self.at_endpoints["metric"] == metric.name
+        is_metric = self.at_endpoints["metric"] == metric.name  # another trainer's, no answers
         return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
 
     def with_baseline(self, name: str) -> "Group":

@@ -139,8 +139,7 @@ def _read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studi
     for _, of_kind in entries.groupby("seed_kind", sort=False)["variant"]:
         unplanned = [variant for variant in of_kind.unique() if variant not in planned]
         families.append(differences_from(of_kind.iloc[0], unplanned))
-    seeds = {variant: list(own) for variant, own in planned.items()}
-    return list(filter(None, families)), seeds
+    return list(filter(None, families)), {name: list(own) for name, own in planned.items()}
 
 
 def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> pd.DataFrame:

@@ -133,8 +133,7 @@ def _note_unused(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSp
 
 
 def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
-    """Rows with shares in place of per cent, and their metric: a share if more is better and values
-    lie in 0..1, or in 1..100 under the name of a share. Raises `UserError` for a mixture."""
+    """Rows with shares in place of per cent, and their metric. Raises `UserError` for a mixture."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     metric = replace(known, name=name, higher_is_better=known.higher_is_better and not lower)
     values = rows["value"]
