@@ -27,10 +27,10 @@ def results(path: File, *more_paths: File) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Frames `endpoints` and `epochs` of finished runs, with a column for every setting that varies
     between variants, pieces by name. Raises `UserError` for a path without any finished run."""
     groups = load_groups(list(map(Path, (path, *more_paths))))
-    endpoints = pd.concat([group.endpoints for group in groups])
+    at_endpoints = pd.concat([group.at_endpoints for group in groups])
     epochs = pd.concat([group.epochs for group in groups])
     settings = _varying_settings(groups)
-    return _add_settings(endpoints, settings), _add_settings(epochs, settings)
+    return _add_settings(at_endpoints, settings), _add_settings(epochs, settings)
 
 
 def _varying_settings(groups: list[Group]) -> pd.DataFrame:

@@ -92,7 +92,7 @@ def find_endpoints(rows: Sequence[RunRows]) -> set[tuple[str, int]]:
     """Runs and epochs at which any endpoint lies."""
     places = set()
     for group in make_groups(rows, {}):
-        ends = group.endpoints.merge(group.runs, on=["variant", "seed"])
+        ends = group.at_endpoints.merge(group.runs, on=["variant", "seed"])
         places |= set(zip(ends["run_id"], ends["epoch"], strict=True))
     return places
 

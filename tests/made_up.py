@@ -29,8 +29,8 @@ def made_group(*variants: str, seeds: int = 4, data: str = "imdb", **more: Any) 
     last = epochs[(epochs["epoch"] == 3) & (epochs["metric"] == "val_accuracy")]
     about: dict[str, Any] = {
         "source": data,
-        "points": [FINAL],
-        "endpoints": last.assign(metric="accuracy", point="final"),
+        "endpoints": [FINAL],
+        "at_endpoints": last.assign(metric="accuracy", point="final"),
         "epochs": epochs,
         "families": [differences_from(variants[0], variants)],
         "num_texts": {(variant, "final"): 1000 for variant in variants},

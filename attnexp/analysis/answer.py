@@ -24,7 +24,7 @@ class Comparison:
     """What is computed of a group: one data set and one protocol."""
 
     group: Group
-    endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, at, n, mean, sd: over the seeds of each variant
+    at_endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, at, n, mean, sd: over the seeds of each variant
     epochs: pd.DataFrame  # `EPOCH_KEYS`, n, mean, sd
     differences: list[Difference]
     agreements: list[Agreement]  # with K's run
@@ -73,9 +73,9 @@ class Answer:
         return [row for comparison in self.comparisons for row in comparison.differences]
 
     @property
-    def endpoints(self) -> pd.DataFrame:
+    def at_endpoints(self) -> pd.DataFrame:
         """Means at the endpoints of all groups."""
-        return pd.concat(comparison.endpoints for comparison in self.comparisons)
+        return pd.concat(comparison.at_endpoints for comparison in self.comparisons)
 
     @property
     def undecided(self) -> list[str]:
@@ -89,7 +89,7 @@ class Answer:
         return list(names)
 
     def select_comparisons(self, comparisons: list[Comparison]) -> "Answer":
-        """The answer of some of the comparisons alone."""
+        """These comparisons, with the means over data sets of their protocols."""
         protocols = {comparison.group.protocol for comparison in comparisons}
         means = [row for row in self.means if row.protocol in protocols]
         return replace(self, comparisons=comparisons, means=means)
@@ -124,13 +124,14 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
     """Compare the variants of each group by a metric, and their differences over data sets."""
     comparisons = []
     for group in groups:
+        differences = judge_all(group, metric)
         comparison = Comparison(
             group=group,
-            endpoints=_mean_endpoints(group),
+            at_endpoints=_mean_endpoints(group),
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
-            differences=judge_all(group, metric),
+            differences=differences,
             agreements=agreements_with_k(group),
-            notes=[*_list_notes(group, metric), *group.notes],
+            notes=[*_list_notes(group, differences, metric), *group.notes],
         )
         comparisons.append(comparison)
     answer = Answer(comparisons=comparisons, metric=metric, means=[])
@@ -139,9 +140,9 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
     """Means over seeds at the endpoints, labelled in the column at; no epoch where seeds differ."""
-    about = [(point.name, point.split, point.label) for point in group.points]
-    points = pd.DataFrame(about, columns=["point", "split", "at"])
-    rows = group.endpoints.merge(points, on="point")
+    about = [(endpoint.name, endpoint.split, endpoint.label) for endpoint in group.endpoints]
+    endpoints = pd.DataFrame(about, columns=["point", "split", "at"])
+    rows = group.at_endpoints.merge(endpoints, on="point")
     num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
@@ -168,19 +169,21 @@ def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
     return [average_differences(rows) for rows in by_data if len(rows) > 1]
 
 
-def _list_notes(group: Group, metric: MetricSpec) -> Iterator[str]:
-    """Notes on what was planned and is not there, or the other way round."""
+def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) -> Iterator[str]:
+    """Notes on what was planned and is not there, or the other way round. rows: differences."""
     for study in group.studies:
         planned = planned_metric(study)
         if planned != metric:
             yield f"Planned: {planned}. This judges {metric}."
         if study.added_seeds:
             yield f"Seeds added after a first answer: {', '.join(study.added_seeds)}."
-    if metric.name not in set(group.endpoints["metric"]):
+    if metric.name not in set(group.at_endpoints["metric"]):
         yield f"{group.data}: these results hold no {metric.name}."
-    seeds_of = group.endpoints.groupby("variant")["seed"].agg(frozenset)
-    if seeds_of.nunique() > 1:
-        yield "A difference leaves out seeds that one of its variants lacks; means do not."
+    num_seeds = group.at_endpoints.groupby("variant")["seed"].nunique()
+    few = [row for row in rows if row.interval.n < max(num_seeds[[*row.contrast.weights]])]
+    if few:
+        listed = dict.fromkeys(f"{row.contrast.name}: {row.interval.n}" for row in few)
+        yield f"Differences take shared seeds alone ({'; '.join(listed)}); means take all."
     for variant, seeds in group.missing().items():
         number = f"{len(seeds)} of {len(group.planned[variant])} planned"
         yield f"Missing: {variant}, {number} (seed {join_names(seeds)})."

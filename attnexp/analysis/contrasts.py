@@ -33,7 +33,7 @@ class Difference:
     """A weighted sum of variants, one number for each seed that they share."""
 
     data: str
-    source: str  # data set of which `data` may be a cut
+    source: str  # data set of which `data` may be a cut; a mean has that of its first
     protocol: str
     contrast: Contrast
     endpoint: Endpoint
@@ -43,7 +43,7 @@ class Difference:
     texts_n: int = 0  # seeds behind `texts`, whose answers are stored
     error: float = math.nan  # standard error, for other texts too where it is known
     m: int  # contrasts that are judged together
-    sequential: bool = False  # whether seeds were added because of results
+    sequential: bool = False  # whether seeds were added because of results; never of a mean
     p: float = math.nan  # of the paired t test, times m; NaN where there is none
     verdict: Verdict
     seeds_if_as_measured: int | None = None  # enough in four of five cases if it is as measured
@@ -119,7 +119,7 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         group = replace(group, right={})
     contrasts = contrasts_with_m(group.families)
     rows = []
-    for endpoint in group.points:
+    for endpoint in group.endpoints:
         values = group.values(endpoint.name, metric.name)
         above_chance = _list_above_chance(group, values, endpoint, metric)
         for contrast, m in contrasts:

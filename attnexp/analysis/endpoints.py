@@ -21,7 +21,7 @@ class Endpoint:
     measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
     remark: str = ""  # what a reader must know beside the epochs of the variants
     select: Callable[[pd.DataFrame], "pd.Series[int]"] = _last
-    """The epoch of each run, of accuracies (runs by variant and seed, epochs) as measured."""
+    """Chooses the epoch of each run. Given: accuracies, a row a run, a column an epoch."""
 
 
 def _best_on_average(accuracies: pd.DataFrame) -> "pd.Series[int]":
@@ -53,7 +53,7 @@ ENDPOINTS = {
             label="chosen (test)",
             description="the epoch chosen on held-out data; the test set was touched once",
             split="test",
-            measured="test",  # at the chosen epoch alone, which is the last of them
+            measured="test",  # at the chosen epoch alone: the last with a value
         ),
         replace(
             _LAST,

@@ -1,7 +1,6 @@
 """Families: which contrasts of variants a study judges together.
 
-A contrast weighs variants: a difference +1 and -1, an interaction +1, -1, -1, +1. Seed by seed,
-values @ weights is one number.
+A contrast weighs variants: a difference +1 and -1, an interaction +1, -1, -1, +1.
 """
 
 from collections.abc import Mapping, Sequence

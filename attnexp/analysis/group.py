@@ -16,7 +16,7 @@ from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
 
 Key = tuple[str, str, str]  # variant, seed, name of an endpoint
-Answers = NDArray[np.bool_ | np.float64]
+Marks = NDArray[np.bool_ | np.float64]
 """1 for each right text, else 0; in published files of `probe` minus the untouched model's."""
 RUN_COLUMNS = ["variant", "seed", "run_id", "folder", "command"]
 K_COLUMNS = ["variant", "epoch", "val_accuracy"]  # of K's run, at least
@@ -30,14 +30,14 @@ class Group:
     source: str  # data set of which this may be a cut
     protocol: str = ""  # blog or holdout; empty where not our trainer measured
     variants: list[str]  # with finished runs; the baseline comes first
-    points: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
+    endpoints: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
     families: list[Family]  # of each study, of variants with or without finished runs
-    endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value
+    at_endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
-    right: dict[Key, Answers] = field(default_factory=dict)  # to the texts of one test set
+    right: dict[Key, Marks] = field(default_factory=dict)  # to the texts of one test set
     num_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # by variant and endpoint
     chance: dict[str, float] = field(default_factory=dict)  # metrics of guessing the largest class
-    guess: Answers | None = None  # of this guess to the test texts
+    guess: Marks | None = None  # of this guess to the test texts
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
     notes: list[str] = field(default_factory=list)  # sentences that a reader must know
     # What follows only our runs have.
@@ -50,8 +50,8 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        is_wanted = (self.endpoints["point"] == point) & (self.endpoints["metric"] == metric)
-        values = self.endpoints[is_wanted].pivot(index="seed", columns="variant", values="value")
+        is_wanted = (self.at_endpoints["point"] == point) & (self.at_endpoints["metric"] == metric)
+        values = self.at_endpoints[is_wanted].pivot(index="seed", columns="variant", values="value")
         return values[[variant for variant in self.variants if variant in values]]
 
     def k_run(self, variant: str) -> pd.DataFrame:
@@ -59,13 +59,12 @@ class Group:
         return self.published[self.published["variant"] == variant]
 
     def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
-        """Smallest step of a metric, as `t_interval` wants it: of the variant with fewest texts."""
-        if not self.num_texts:  # another trainer's, without answers
-            is_metric = self.endpoints["metric"] == metric.name
-            return smallest_step(self.endpoints.loc[is_metric, "value"], metric.is_share)
-        if metric.counts_texts:
-            return 1 / min(self.num_texts[variant, point] for variant in contrast.weights)
-        return 0.0
+        """Smallest step of a metric, as `t_interval` wants it: by the variant with fewest texts."""
+        if self.num_texts:
+            sizes = [self.num_texts[variant, point] for variant in contrast.weights]
+            return 1 / min(sizes) if metric.counts_texts else 0.0
+        is_metric = self.at_endpoints["metric"] == metric.name  # another trainer's, no answers
+        return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
 
     def with_baseline(self, name: str) -> "Group":
         """The group with differences from another variant, in each family that has it."""
@@ -82,7 +81,7 @@ class Group:
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
         missing = {}
-        finished = self.endpoints.groupby("variant")["seed"].agg(set)
+        finished = self.at_endpoints.groupby("variant")["seed"].agg(set)
         for variant, planned in self.planned.items():
             seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
             if seeds:

@@ -64,19 +64,19 @@ def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
     positions = []
     for position, k_own in k_settings.items():
         accepted = [*k_own.items(), *OUR_DEFAULTS.items()]
-        if all(key in FREE or (key, value) in accepted for key, value in settings.items()):
+        if {key for key, value in settings.items() if (key, value) not in accepted} <= FREE:
             positions.append(position)
     return table[table["position"].isin(positions)]
 
 
 def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
-    """Settings in which a run that `k_rows_like` has rows for differs from K's, as `key=value`."""
+    """Our defaults that a run like K's has in place of K's settings, as `key=value`."""
     return tuple(as_word(*item) for item in OUR_DEFAULTS.items() if item in setup.settings.items())
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """One agreement for each set of settings in which variants that K ran differ from K's, on the
-    values of epochs that ours have, where three of our seeds or more have all of them."""
+    """K's values beside ours, in epochs that ours have. Variants that differ from K's in the same
+    settings are put together; a seed of ours counts if it has all values, from three seeds on."""
     if group.published.empty:
         return []
     keys = ["variant", "epoch", "metric"]

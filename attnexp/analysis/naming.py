@@ -6,8 +6,8 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries with variant, in the order of variants, and variant_kind, its kind of seeds.
-    entries: `RunRows.entry`, a row for each run and study that has it.
+    """The entries with variant, in the order of variants. entries: `RunRows.entry`, a row for each
+    run and study that has it; dropped where its kind of seeds is not that of the first of them.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
@@ -16,15 +16,15 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     folder without a study. Variants without a study come last, closest to the defaults first."""
     # A run takes its label and kind of seeds from the first study that has it.
     runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
-    num_labels = runs.groupby(["key", "seed_kind", "study"])["label"].transform("nunique")
-    runs["own_label"] = runs["label"].where(num_labels > 1, "")  # rule 1
-    num_runs = runs.groupby(["key", "seed_kind", "own_label", "seed"])["run_id"].transform("size")
-    runs["own_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
-    by_variant = runs.groupby(["key", "seed_kind", "own_label", "own_id"], sort=False)
-    runs["number"] = by_variant.ngroup()
+    same = ["key", "seed_kind"]
+    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
+    runs["separating_label"] = runs["label"].where(num_labels > 1, "")  # rule 1
+    same.append("separating_label")
+    num_runs = runs.groupby([*same, "seed"])["run_id"].transform("size")
+    runs["separating_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
+    runs["number"] = runs.groupby([*same, "separating_id"], sort=False).ngroup()
     runs["variant"] = runs["number"].map(_names_by_number(runs.drop_duplicates("number")))
-    runs["variant_kind"] = runs["seed_kind"]
-    return runs[["run_id", "variant", "variant_kind"]].merge(entries, on="run_id")
+    return runs[["run_id", "seed_kind", "variant"]].merge(entries, on=["run_id", "seed_kind"])
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
@@ -34,10 +34,9 @@ def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")
     for row in rows:
-        settings = row.run.setup.settings
         namesakes = [other.run.setup.settings for other in rows if other.label == row.label]
         words = [row.label] if row.label else []
-        for key, value in settings.items():
+        for key, value in row.run.setup.settings.items():
             # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
             if any(other.get(key, value) != value for other in namesakes):
                 words.append(as_word(key, value))

@@ -52,12 +52,12 @@ def read_results(
     rows = _choose_columns(cells, column_of)
     other_cells = cells.drop(columns=list(column_of.values()))
     _refuse_repeated(rows, other_cells)
-    rows, spec = _as_shares(rows, metric, lower)
+    rows, spec = _find_unit(rows, metric, lower)
     spec = replace(spec, margin=_choose_margin(spec, margin))
     first = baseline or rows["variant"].iloc[0]
     by_data = rows.groupby("data", sort=False)
-    groups = [_make_group(str(data), own, metric, first, sequential) for data, own in by_data]
-    notes = _list_notes(other_cells, rows, spec)
+    groups = [_group_data(str(data), own, metric, first, sequential) for data, own in by_data]
+    notes = _note_unused(other_cells, rows, spec)
     return [replace(group, notes=[*group.notes, *notes]) for group in groups], spec
 
 
@@ -85,16 +85,16 @@ def _choose_columns(cells: pd.DataFrame, column_of: dict[str, str]) -> pd.DataFr
     rows = rows[rows["value"] != ""]
     if rows.empty:
         raise UserError(f"There are no rows with {column_of['value']}.")
-    _refuse_rows(rows[(rows == "").any(axis=1)], "has an empty cell")
+    _refuse_any(rows[(rows == "").any(axis=1)], "has an empty cell")
     values = rows["value"].str.lower().replace({"true": "1", "false": "0"})
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     is_number = numbers.abs() < math.inf
-    _refuse_rows(rows[~is_number], f"has no number as {column_of['value']}")
+    _refuse_any(rows[~is_number], f"has no number as {column_of['value']}")
     seeds = rows["seed"].str.removesuffix(".0")  # pandas makes 1.0 of 1 beside empty cells
     return rows.assign(value=numbers, seed=seeds)
 
 
-def _refuse_rows(rows: pd.DataFrame, problem: str) -> None:
+def _refuse_any(rows: pd.DataFrame, problem: str) -> None:
     """Raise `UserError` that names the first of these rows, if there is one."""
     if len(rows):
         row = rows.iloc[0]
@@ -109,16 +109,16 @@ def _refuse_repeated(rows: pd.DataFrame, other_cells: pd.DataFrame) -> None:
     if is_repeated.any():
         in_run = _list_differing(other_cells, keys)
         hint = f"; rows of one run differ in: {in_run}" if in_run else ""
-        _refuse_rows(rows[is_repeated], f"repeats a run{hint}")
+        _refuse_any(rows[is_repeated], f"repeats a run{hint}")
 
 
 def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
-    """Columns that differ between rows of equal keys, as a list. cells: of these and other rows."""
-    num_values = cells.loc[keys.index].groupby([keys[key] for key in keys]).nunique()
+    """The columns of cells with several values where keys are equal. keys: of some of its rows."""
+    num_values = cells.loc[keys.index].groupby([keys[name] for name in keys]).nunique()
     return join_names(num_values.columns[num_values.gt(1).any()])
 
 
-def _list_notes(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec) -> list[str]:
+def _note_unused(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec) -> list[str]:
     """Notes on what is not used of a table, and on a direction that nobody gave."""
     notes = []
     in_variant = _list_differing(other_cells, rows[["data", "variant"]])
@@ -132,7 +132,7 @@ def _list_notes(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpe
     return notes
 
 
-def _as_shares(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
+def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
     """Rows with shares in place of per cent, and their metric. Raises `UserError` for a mixture."""
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     metric = replace(known, name=name, higher_is_better=known.higher_is_better and not lower)
@@ -144,23 +144,23 @@ def _as_shares(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
     if not known.is_share:
         return rows, metric
     is_wrong = ~values.between(1, 100)
-    _refuse_rows(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
+    _refuse_any(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
     return rows.assign(value=values / 100), metric
 
 
 def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
     """The margin in the metric's own unit, from one in points of a share. Raises `UserError`."""
-    request = f"Give --margin, the smallest difference of {metric.name} that matters, in"
+    request = f"Give --margin, the smallest difference of {metric.name} that matters"
     if not metric.is_share and (margin is None or margin <= 0):
-        raise UserError(f"{request} its unit.")
+        raise UserError(f"{request}, in its unit and above 0.")
     if margin is None:
         return metric.margin
     if metric.is_share and margin <= LARGEST_SHARE:
-        raise UserError(f"{request} points (half a point is 0.5).")
+        raise UserError(f"{request}, in points and above {LARGEST_SHARE} (half a point is 0.5).")
     return margin / metric.unit
 
 
-def _make_group(
+def _group_data(
     data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
@@ -186,13 +186,13 @@ def _make_group(
             )
         answers = {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}
         num_texts = {(variant, RESULT.name): len(by_run) for variant in variants}
-    endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
+    at_endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
         data=data,
         source=data,
         variants=variants,
-        endpoints=endpoints,
-        epochs=endpoints.iloc[:0],
+        at_endpoints=at_endpoints,
+        epochs=at_endpoints.iloc[:0],
         families=[differences_from(baseline, variants)],
         right=answers,
         num_texts=num_texts,

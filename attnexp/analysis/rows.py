@@ -66,8 +66,8 @@ class RunRows:
 
     @property
     def entry(self) -> Tree:
-        """Its row in the frame of entries, which tells groups and variants apart. key: equal in
-        runs of one variant. distance: from the defaults; 0 if a study names the run."""
+        """Its row in the frame of entries, by which groups and variants are told apart. key: equal
+        in runs of one variant. distance: from the defaults; 0 if a study names the run."""
         facts = self.setup.facts
         return {
             "run": self,

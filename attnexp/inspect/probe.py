@@ -135,8 +135,8 @@ def _make_group(source: str, num_texts: int, probed: Probed) -> Group:
     rows = pd.DataFrame([*probed.answers, *probed.heads], columns=[*KEYS, *METRICS])
     if rows.duplicated(KEYS).any():
         raise UserError(f"{data}: two runs have one variant and seed. Probe a study at a time.")
-    endpoints = rows.melt(KEYS, var_name="metric").dropna(subset="value")
-    endpoints = endpoints.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
+    at_endpoints = rows.melt(KEYS, var_name="metric").dropna(subset="value")
+    at_endpoints = at_endpoints.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
     answers = pd.DataFrame(probed.answers).assign(point=RESULT.name)
     right = answers.set_index([*KEYS, "point"])["right"]
     largest_class = answers["largest_class"].max()
@@ -144,8 +144,8 @@ def _make_group(source: str, num_texts: int, probed: Probed) -> Group:
         data=data,
         source=source,
         variants=list(rows["variant"].unique()),
-        endpoints=endpoints,
-        epochs=endpoints.iloc[:0],
+        at_endpoints=at_endpoints,
+        epochs=at_endpoints.iloc[:0],
         families=[_make_family(own) for _, own in answers.groupby("untouched", sort=False)],
         right={key: np.asarray(texts, float) for key, texts in right.items()},
         num_texts={(variant, RESULT.name): num_texts for variant in rows["variant"]},

@@ -28,7 +28,7 @@ def make_document(answer: Answer, table: TableName | None = None) -> Record:
     if table is not None:
         return {table: to_records(make_table(table, answer).frame)}
     return {
-        "endpoints": to_records(answer.endpoints[ENDPOINT_FIELDS]),
+        "endpoints": to_records(answer.at_endpoints[ENDPOINT_FIELDS]),
         "differences": to_records(difference_frame(answer.differences)),
         "notes": answer.notes,
     }
@@ -38,7 +38,7 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
     """An answer, or one of its tables, as csv (its numbers; of an answer a row for each seed,
     endpoint and metric), markdown or latex (its texts). The table `study` is sentences in all."""
     if name is None and format == "csv":
-        return to_csv(pd.concat([group.endpoints for group in answer.groups])[SEED_COLUMNS])
+        return to_csv(pd.concat([group.at_endpoints for group in answer.groups])[SEED_COLUMNS])
     tables: dict[str, Table] = {}
     texts: list[str] = []
     if name == "study":

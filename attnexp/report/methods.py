@@ -72,7 +72,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "variants": group.variants,
         "shared": shared_settings([group]),
         "parameters": {name: setup.facts.get("parameters") for name, setup in group.setups.items()},
-        "seeds": list(group.endpoints["seed"].unique()),
+        "seeds": list(group.at_endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
         "margins": [f"±{metric.margin_text}{unit}"],

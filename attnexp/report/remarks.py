@@ -29,8 +29,8 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
 def describe_comparisons(answer: Answer) -> Iterator[str]:
     """The epochs of each endpoint that has a remark, of one group; how K's run agrees; notes."""
     if len(answer.groups) == 1:
-        rows = answer.endpoints.drop_duplicates(["variant", "point"])
-        for point in answer.groups[0].points:
+        rows = answer.at_endpoints.drop_duplicates(["variant", "point"])
+        for point in answer.groups[0].endpoints:
             if point.remark:
                 at_point = rows[rows["point"] == point.name].itertuples()
                 listed = [f"{row.variant}: {row.epoch:.0f}" for row in at_point]

@@ -59,7 +59,7 @@ def tabulate_means(answer: Answer) -> Table:
 
 def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
-    label = answer.groups[0].points[0].label
+    label = answer.groups[0].endpoints[0].label
     rows = _select_means(answer)
     is_shown = (rows["metric"] == answer.metric.name) & (rows["at"] == label)
     means = rows[is_shown].drop(columns="sd")
@@ -73,7 +73,7 @@ def _select_means(answer: Answer) -> pd.DataFrame:
     names = dict.fromkeys([answer.metric.name, ACCURACY.name])
     frames = []
     for comparison in answer.comparisons:
-        rows = comparison.endpoints
+        rows = comparison.at_endpoints
         if comparison.group.protocol:  # Results of other trainers, and of `probe`, have none.
             frames += [rows[rows["metric"] == name] for name in names]
             frames.append(_k_rows(comparison))
@@ -123,7 +123,7 @@ def tabulate_epochs(answer: Answer) -> Table:
 
 def tabulate_metrics(answer: Answer) -> Table:
     """Every metric at every endpoint, mean ± sd over seeds."""
-    rows = answer.endpoints
+    rows = answer.at_endpoints
     metrics = {*rows["metric"]}
     explained = [f"{name}: {words}" for name, words in EXPLAINED.items() if name in metrics]
     title = "Metrics by endpoint"
@@ -159,7 +159,7 @@ def tabulate_classes(answer: Answer) -> Table:
     that are taken for each class. Raises `UserError` where no run is on disk."""
     parts = []
     for group in answer.groups:
-        point = group.points[0].name
+        point = group.endpoints[0].name
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
             classes = _measure_classes(run.folder, point)

@@ -40,7 +40,7 @@ def show_answer(answer: Answer, console: Console) -> None:
 def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
     """Print the answer of several data sets at the endpoint that decides, of many contrasts only
     means over data sets and decided differences; return the differences that are shown."""
-    point = answer.groups[0].points[0]
+    point = answer.groups[0].endpoints[0]
     means = [row for row in answer.means if row.endpoint == point]
     rows = [row for row in answer.measured if row.endpoint == point]
     if len({row.contrast.name for row in rows}) <= MOST_CONTRASTS:

@@ -101,7 +101,7 @@ def test_two_variants_with_the_same_texts_right_have_no_verdict_on_accuracy() ->
     same = answered(a=right, b=right)
     row = differences(same)["b"]
     assert (row.words, row.verdict.name) == ("the same texts are right", "")
-    f1 = replace(same, endpoints=same.endpoints.assign(metric="macro_f1"))
+    f1 = replace(same, at_endpoints=same.at_endpoints.assign(metric="macro_f1"))
     assert differences(f1, BY_NAME["macro_f1"])["b"].verdict.name
     four = answered(none_raw=right, none_big=right, pe_raw=better, pe_big=better)
     rows = differences(replace(four, families=[family_of_study(FACTORS)]))
@@ -209,7 +209,7 @@ def test_the_mean_over_data_sets_is_a_difference_in_the_family_of_its_study() ->
 def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() -> None:
     *two, third = THREE
     at_chance = replace(third, chance={"accuracy": 0.99}, num_texts=HUNDRED)
-    few = replace(third, endpoints=third.endpoints.query("seed < '2'"))
+    few = replace(third, at_endpoints=third.at_endpoints.query("seed < '2'"))
     early = replace(third, sequential=frozenset(third.variants))  # with four seeds
     for left_out, reason in ((at_chance, BY_CHANCE), (few, FEW), (early, FEW)):
         answer = compare([*two, left_out], ACCURACY)

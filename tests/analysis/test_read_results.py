@@ -80,8 +80,7 @@ def test_options_name_the_columns_and_a_column_separates_data_sets(column: str) 
         frame, metric="f1", variant_column="model", seed_column="run", dataset_column=other
     )
     assert [*found["data"]] == ["x", "y", "mean over 2"]
-    assert {*found["variant"]} == {"b"}
-    assert {*found["baseline"]} == {"a"}  # the first variant of all
+    assert {*zip(found["variant"], found["baseline"], strict=True)} == {("b", "a")}  # a is first
 
 
 def test_answers_by_example_make_an_accuracy() -> None:
@@ -92,8 +91,7 @@ def test_answers_by_example_make_an_accuracy() -> None:
     (group,), metric = read_results(frame)
     values = group.values("result", "accuracy")
     assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
-    assert {*values["a"]} == {0.5}
-    assert {*values["b"]} == {0.8}
+    assert [{*values[variant]} for variant in "ab"] == [{0.5}, {0.8}]
     assert group.num_texts == {("a", "result"): 10, ("b", "result"): 10}
     assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
@@ -142,8 +140,8 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME.drop(columns="variant"), {}, "no column variant.*--variant-column"),
         (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
         (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),
-        (RUNS, LOSS | {"margin": 0}, "--margin"),
-        (FRAME, {"margin": 0.005}, "in points .*half a point is 0.5"),  # meant as a share?
+        (RUNS, LOSS | {"margin": 0}, "--margin.*above 0"),
+        (FRAME, {"margin": 0.005}, "in points and above 0.05 .half"),  # meant as a share?
         (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
         (FRAME.assign(seed=range(8)), {}, "a and another of a, b must share a seed"),
         (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, "Row 9 .*a, 0.*differ in: loss"),

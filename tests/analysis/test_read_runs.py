@@ -57,7 +57,7 @@ def test_best_is_the_best_epoch_on_average(
 ) -> None:
     runs = [result("a", seed, values, "train.epochs=3") for seed, values in enumerate(seeds)]
     group = one(*runs)
-    assert {*group.endpoints.query("point == 'best'")["epoch"]} == {epoch}
+    assert {*group.at_endpoints.query("point == 'best'")["epoch"]} == {epoch}
     assert [*group.values("best", "accuracy")["a"]] == best
     assert [*group.values("final", "accuracy")["a"]] == [values[-1] for values in seeds]
 
@@ -66,10 +66,9 @@ def test_holdout_is_judged_on_test_at_the_chosen_epoch() -> None:
     run = result("a", 0, [0.6, 0.9, 0.7], "train=holdout")
     group = one(but(run, test=replace(run.result.test, accuracy=0.55)))
     assert group.protocol == "holdout"
-    assert [point.name for point in group.points] == ["chosen", "final"]
-    rows = group.endpoints.set_index(["point", "metric"])["value"]
-    assert rows["chosen", "accuracy"] == 0.55
-    assert rows["final", "accuracy"] == 0.7
+    assert [point.name for point in group.endpoints] == ["chosen", "final"]
+    rows = group.at_endpoints.set_index(["point", "metric"])["value"]
+    assert (rows["chosen", "accuracy"], rows["final", "accuracy"]) == (0.55, 0.7)
     # Accuracy on train after the epoch, 0.9, minus accuracy.
     assert rows["final", "gap"] == pytest.approx(0.2)
 
@@ -118,7 +117,8 @@ def test_other_data_and_protocols_are_groups_of_their_own() -> None:
     first = run("a")
     edited = but(run("b"), data=first.result.data | {"fingerprint": "x"})
     found = groups(first, run("a", "data=contrast"), run("a", "train=holdout"), edited)
-    assert [f"{group.data}, {group.protocol}" for group in found] == [
+    names = [f"{group.data}, {group.protocol}" for group in found]
+    assert names == [
         "imdb (imdb), blog",
         "contrast, blog",
         "imdb (imdb), holdout",
@@ -133,21 +133,21 @@ def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> 
         runs += [run("", position, f"seeds.init={i}", seed=1) for i in (3, 4)]
     group = one(*runs, study="")
     assert group.values("final", "accuracy").count().tolist() == [1, 2, 1, 2]
-    assert families(group) == [
-        ["position=rotary − position=none"],
-        ["position=rotary (seeds.init) − position=none (seeds.init)"],
-    ]
+    name = "position=rotary{0} − position=none{0}"
+    assert families(group) == [[name.format("")], [name.format(" (seeds.init)")]]
 
 
 def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() -> None:
-    plan = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)")
-    other = replace(plan, seed_kind="seeds.init")
-    rows = []
-    for label in "ab":
-        rows += [as_rows(run(label), "s", plan), as_rows(run(label), "t", other)]
-        rows.append(as_rows(run(label, "seeds.init=3", seed=1), "t", other))
-    (group,) = make_groups(rows, {"s": plan, "t": other})
-    assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
+    plan = planned("a0() b0()")
+    other = planned("a0() b0() a1('seeds.init=3',) b1('seeds.init=3',)", seed_kind="seeds.init")
+    both = [("s", plan), ("t", other)]
+    rows = [as_rows(run(label), key, study) for key, study in both for label in "ab"]
+    own = [as_rows(run(label, "seeds.init=3", seed=1), "t", other) for label in "ab"]
+    rows += [replace(row, seed="1") for row in own]
+    for missing in ([], ["b (seeds.init)"], ["a (seeds.init)", "b (seeds.init)"]):
+        (group,) = make_groups(rows[: 6 - len(missing)], dict(both))
+        assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
+        assert group.missing() == {variant: ["1"] for variant in missing}
 
 
 def test_each_study_keeps_its_family() -> None:
@@ -172,11 +172,13 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
     assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
 
 
-def test_a_run_that_is_planned_on_another_data_set_is_not_missing() -> None:
+def test_a_run_is_missing_on_the_data_set_of_its_plan_also_where_none_has_finished() -> None:
     both: Any = {"a": {"imdb": {}, "contrast": {}}}
     plan = planned("a0() a1('data=contrast',) a2()", settings=both)
     found = groups(run("a"), run("a", "data=contrast", seed=1), plan=plan)
     assert [group.missing() for group in found] == [{"a": ["2"]}, {"a": ["2"]}]
+    none_on_contrast = one(run("a"), plan=plan)
+    assert none_on_contrast.missing() == {"a on contrast": ["0", "1", "2"], "a": ["1", "2"]}
 
 
 def test_runs_of_a_study_that_adds_seeds_are_sequential(tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ def test_a_damaged_run_is_left_out(
     save_study(tmp_path, [run("a"), run("a", seed=1)])
     (tmp_path / "runs/bloga1-0" / name).write_bytes(content)
     (group,) = load_groups([tmp_path / "blog"])
-    assert [*group.endpoints["seed"].unique()] == ["0"]
+    assert [*group.at_endpoints["seed"].unique()] == ["0"]
     (message,) = capsys.readouterr().err.splitlines()
     assert re.match(r"left out: .*/bloga1-0", message)
 

@@ -166,7 +166,7 @@ def read_csv(answer: Answer, table: TableName | None) -> pd.DataFrame:
 
 def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
     answer = published("position_x_scale")
-    expected = answer.groups[0].endpoints[formats.SEED_COLUMNS]
+    expected = answer.groups[0].at_endpoints[formats.SEED_COLUMNS]
     pd.testing.assert_frame_equal(read_csv(answer, None), expected, check_dtype=False)
     document = formats.make_document(answer)
     keys: dict[TableName, str] = {"differences": "differences", "metrics": "endpoints"}
@@ -198,10 +198,10 @@ def test_seeds_that_are_missing_are_said_and_where_variants_differ_n_is_a_column
     text = printed(made_answer(group))
     assert "Missing: pe, 2 of 3 planned (seed 98, 99)." in text
     assert "Left out: 3 rows." in text
-    line = "A difference leaves out seeds that one of its variants lacks; means do not."
-    assert line not in text
-    rows = group.endpoints.query("variant != 'pe' or seed != '0'")
-    answer = made_answer(replace(group, endpoints=rows))
-    assert line in printed(answer)
+    rows = group.at_endpoints.query("variant != 'pe' or seed != '0'")
+    answer = made_answer(replace(group, at_endpoints=rows))
+    assert "Differences take shared seeds alone (pe − none: 3); means take all." in printed(answer)
+    of_rotary = replace(answer.groups[0], families=[group.families[0][1:]])
+    assert made_answer(of_rotary).notes[0].startswith("Missing")
     assert [*tables.tabulate_means(answer).cells["n"]] == ["4", "3", "4"]
     assert [*tabulate_differences(answer.differences, VERDICT).cells["n"]] == ["3", "4"]
