@@ -157,6 +157,7 @@ def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:
     chance = rng.normal(scale=0.005, size=4).tolist()
     return EpochRow(
         epoch=epoch,
+        val_macro_f1=accuracy,
         train_loss=0.4 + chance[0],
         train_accuracy=accuracy + 0.01,
         train_loss_after=0.35 + chance[0],
@@ -198,6 +199,7 @@ def make_result(entry: SweepEntry, rng: np.random.Generator) -> RunResult:
         own_best=best,
         final=final,
         test=Evaluation(
+            macro_f1=final.val_macro_f1,
             loss=final.val_loss,
             accuracy=final.val_accuracy,
             brier=final.val_brier,

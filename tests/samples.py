@@ -23,7 +23,7 @@ from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, Run, RunResult
 def row(epoch: int, accuracy: float) -> EpochRow:
     return EpochRow(epoch=epoch, train_loss=0.4, train_accuracy=0.8, train_loss_after=0.3,
                     train_accuracy_after=0.9, val_loss=0.35, val_accuracy=accuracy, val_brier=0.1,
-                    val_ece=0.05, seconds=1.0,
+                    val_ece=0.05, val_macro_f1=0.8, seconds=1.0,
                     examples_per_second=1.0)  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def result(label: str, seed: int, accuracies: Sequence[float], *words: str) -> R
         data={"name": name, "fingerprint": name, "source": "made up", "n_train": 25_000,
               "n_val": 25_000, "n_test": 25_000, "classes": ["negative", "positive"]},
         own_best=max(rows, key=lambda row: row.val_accuracy), final=rows[-1],
-        test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, n=9),
+        test=Evaluation(loss=0.35, accuracy=accuracies[-1], brier=0.1, ece=0.05, macro_f1=0.8, n=9),
         wall_seconds=1.0,
         provenance={"version": "0.1", "commit": "c" * 40 + "+", "argv": ["attnexp", "sweep"],
                     "started": "2026-01-01T00:00:00+00:00"},

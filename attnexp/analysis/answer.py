@@ -110,8 +110,6 @@ def choose_metric(
         raise UserError(f"Judge by {name}? Give --metric one of {', '.join(BY_NAME)}.")
     metric = BY_NAME[name]
     if margin is not None:
-        if margin <= 0:
-            raise UserError(f"A margin is above 0, in points or the metric's unit; got {margin:g}.")
         return replace(metric, margin=margin / metric.unit)
     if name == plan.name:
         return plan

@@ -1,6 +1,6 @@
 """Results as two data frames, whoever measured them: what all comparisons start from."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,7 +45,8 @@ class Group:
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # `RUN_COLUMNS`
     made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
-    planned: dict[str, list[str]] = field(default_factory=dict)  # seeds by variant, run or not
+    planned: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Seeds that studies planned, by variant, whether or not their runs have finished."""
     published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))
 
     def values(self, point: str, metric: str) -> pd.DataFrame:

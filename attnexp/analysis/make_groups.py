@@ -19,7 +19,8 @@ from attnexp.statistics.chance import guesses
 RUN = ["variant", "seed"]  # what tells the runs of a group apart
 ABOUT = ["data", "protocol", *RUN, "run_id"]
 Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
-Plans = tuple[list[Family], dict[str, list[str]]]  # `Group.families` and `Group.planned`
+Planned = defaultdict[str, dict[str, None]]  # seeds by variant, in order
+Plans = tuple[list[Family], Planned]
 
 
 def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
@@ -111,35 +112,42 @@ def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studies) -> Plans:
-    """Families: of each study; then, for each kind of seeds, of variants that no study planned. Of
-    another data set, seeds are planned as those of `pe on imdb` while no run on it has finished."""
-    source = entries["source"].iloc[0]
+    """The families of each study, and for each kind of seeds one of variants that none planned; and
+    the seeds that studies planned, by variant."""
     families = []
-    planned: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    planned = _list_not_begun(all_entries, studies)
     for key, study in studies.items():
-        begun = set(all_entries.loc[all_entries["study"] == key, "source"])
         own = entries[entries["study"] == key]
         by_id = dict(zip(own["run_id"], own["variant"], strict=True))
-        by_label = dict(zip(own["label"], own["variant"], strict=True))
         finished_elsewhere = set(all_entries["run_id"]) - by_id.keys()
-        taken = set(entries.loc[entries["seed_kind"] != study.seed_kind, "variant"])
+        namesakes = entries.loc[entries["seed_kind"] != study.seed_kind, "variant"]
+        by_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
+        by_label |= zip(own["label"], own["variant"], strict=True)
         levels: dict[str, dict[str, str]] = {}
         for run in study.runs:
-            label = run.variant
-            for data in study.settings[label]:
-                if data not in begun:
-                    planned[f"{label} on {data}"][run.seed] = None
-                elif data == source and run.run_id not in finished_elsewhere:
-                    unfinished = f"{label} ({study.seed_kind})" if label in taken else label
-                    variant = by_id.get(run.run_id) or by_label.get(label, unfinished)
-                    levels[variant] = study.variants[label]
-                    planned[variant][run.seed] = None
+            is_here = entries["source"].iloc[0] in study.settings[run.variant]
+            if is_here and run.run_id not in finished_elsewhere:
+                variant = by_id.get(run.run_id) or by_label.get(run.variant, run.variant)
+                levels[variant] = study.variants[run.variant]
+                planned[variant][run.seed] = None
         if levels:
             families.append(family_of_study(levels))
     for _, of_kind in entries.groupby("seed_kind", sort=False)["variant"]:
         unplanned = [variant for variant in of_kind.unique() if variant not in planned]
         families.append(differences_from(of_kind.iloc[0], unplanned))
-    return list(filter(None, families)), {name: list(own) for name, own in planned.items()}
+    return list(filter(None, families)), planned
+
+
+def _list_not_begun(all_entries: pd.DataFrame, studies: Studies) -> Planned:
+    """Seeds that studies planned on data sets where no run of theirs has finished, as those of a
+    variant `pe on imdb`."""
+    planned: Planned = defaultdict(dict)
+    for key, study in studies.items():
+        begun = set(all_entries.loc[all_entries["study"] == key, "source"])
+        for run in study.runs:
+            for data in filter(lambda data: data not in begun, study.settings[run.variant]):
+                planned[f"{run.variant} on {data}"][run.seed] = None
+    return planned
 
 
 def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> pd.DataFrame:

@@ -169,13 +169,12 @@ def _group_data(
     names = join_names(seeds_of)
     if baseline not in seeds_of:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
-    others = [name for name in seeds_of if name != baseline]
+    _, *others = variants = sorted(seeds_of, key=lambda name: name != baseline)
     if not others:
         raise UserError(f"{data}: there is no variant besides {baseline}.")
     alone = [name for name in others if seeds_of[name].isdisjoint(seeds_of[baseline])]
     if alone == others:
         raise UserError(f"{data}: {baseline} and another of {names} must share a seed.")
-    variants = [baseline, *others]
     answers = {}
     num_texts = {}
     if "example" in rows:

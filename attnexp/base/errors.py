@@ -32,14 +32,6 @@ def escape_name(name: object) -> str:
     return escape_controls(str(name)).replace("\n", "\\n")
 
 
-def check_name(name: str, what: str) -> None:
-    """Raise `UserError` for a name that would break tables. what: subject of the message."""
-    if escape_name(name) != name:
-        raise UserError(
-            f"{what} is named {name!a}, with a line break or control character. Rename it."
-        )
-
-
 def join_names(names: Iterable[object]) -> str:
     """The first five names, each cut after 99 characters."""
     listed = [escape_name(name)[:99] for name in names]

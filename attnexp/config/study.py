@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import BaseModel, ValidationError, model_validator
 
-from attnexp.base.errors import UserError, check_name
+from attnexp.base.errors import UserError
 from attnexp.config.options import read
 
 Words = list[str]  # of the command line, such as position=rotary
@@ -42,8 +42,6 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
             raise ValueError(f"baseline {self.baseline!r} is not among the variants")
         else:
             self.variants = {self.baseline: self.variants[self.baseline], **self.variants}
-        for label in self.variants:
-            check_name(label, "a variant")
         return self
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 
 from attnexp.base import progress
-from attnexp.base.errors import UserError, check_name, join_names, on_one_line
+from attnexp.base.errors import UserError, join_names, on_one_line
 from attnexp.config.schema import DataConfig, DataName
 from attnexp.data import contrast
 from attnexp.data.read import FORMATS, Tables, read_splits
@@ -225,8 +225,6 @@ def label_rows(
         )
     are_numbers = all(map(WHOLE.fullmatch, labels))
     written = sorted(set(labels), key=int if are_numbers else str)
-    for name in written:
-        check_name(name, f"A class of {source}")
     codes = pd.Categorical(labels, written).codes
     texts = rows.text.str.replace("\r\n", "\n", regex=False)  # line breaks as Windows writes them
     return rows.assign(text=texts, label=codes), tuple(written)

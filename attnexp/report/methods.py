@@ -62,7 +62,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
     for key in ("n_train", "n_val", "n_test"):
         sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
-    commands = [command for plan in group.studies for command in plan.commands]
+    commands = list(chain(*(plan.commands for plan in group.studies)))
     unit = " points" if metric.is_share else ""
     return {
         "data": group.data,

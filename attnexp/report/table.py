@@ -31,7 +31,7 @@ class Table:
     @cached_property
     def cells(self) -> pd.DataFrame:
         """The lines, without columns that say nothing."""
-        cells = pd.DataFrame(self.lines).fillna(NONE)
+        cells = pd.DataFrame(self.lines).fillna(NONE).map(escape_name).rename(columns=escape_name)
         unused = [name for name in cells if (cells[name] == NONE).all()]
         unused += [name for name in CONTEXT if name in cells and cells[name].nunique() == 1]
         return cells.drop(columns=unused)
@@ -39,7 +39,7 @@ class Table:
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
-    cells = table.cells.map(escape_name).rename(columns=escape_name)
+    cells = table.cells
     widest = {name: max(map(cell_len, [name, *cells[name]])) for name in cells}
     num_gaps = len(widest) - 1
     room = console.width - num_gaps  # SIMPLE_HEAD puts one blank into a gap.

@@ -29,7 +29,7 @@ class EpochRow:
     val_accuracy: Share
     val_brier: FiniteFloat
     val_ece: Share
-    val_macro_f1: Share | None = None  # None in earlier runs
+    val_macro_f1: Share
     seconds: float  # of training and validation, without measuring train again
     examples_per_second: float  # of training
 
@@ -42,7 +42,7 @@ class Evaluation:
     accuracy: Share
     brier: FiniteFloat
     ece: Share
-    macro_f1: Share | None = None  # None in earlier runs
+    macro_f1: Share
     n: Count
 
 

@@ -97,10 +97,7 @@ def is_locked(path: Path) -> bool:
 
 
 def create(path: Path, config: RunConfig) -> None:
-    """Make the folder of a locked run, or take up an earlier attempt's, and write its config. No
-    link stays in it, so that nothing is written elsewhere."""
-    for link in filter(Path.is_symlink, [path, *path.glob("*")]):
-        link.unlink()
+    """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
     path.mkdir(parents=True, exist_ok=True)
     # What a killed process was writing, and what was measured of an earlier model.
     for old in [*path.glob(".*.*.[0-9]*"), *path.glob("probe_*.json")]:

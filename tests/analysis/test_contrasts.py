@@ -113,8 +113,7 @@ def test_two_variants_with_the_same_texts_right_have_no_verdict_on_accuracy() ->
     [("012345678", "4 of 9 seeds finished", ""), ("01234567", "", "helps on these texts")],
 )
 def test_less_than_half_a_study_has_no_verdict(planned: str, reason: str, verdict: str) -> None:
-    whole = group(none=NONE, pe=PE)
-    whole.planned.update(none=[*planned], pe=[*planned])
+    whole = replace(group(none=NONE, pe=PE), planned={"none": planned, "pe": planned})
     row = differences(whole)["pe"]
     assert (row.record["reason"], row.verdict.name) == (reason, verdict)
 

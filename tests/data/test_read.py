@@ -124,7 +124,6 @@ WRONG: dict[str, Any] = {
     "fractions in a csv": ("a.csv", GOOD.replace("1\n", "0.5\n"), "'text 1', '0.5'"),
     "copies": ("a.csv", "text,label\n" + "a,0\nb,1\n" * 9, "has the classes none"),
     "one class": ("a.csv", GOOD.replace("1\n", "0\n"), "has the classes 0, and train 0"),
-    "an escape": ("a.csv", GOOD.replace("1\n", "\x1b[31m\n"), r"named '\x1b[31m'"),
     "another kind": ("a.txt", GOOD, "in no known format"),
 }
 
