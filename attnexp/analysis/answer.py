@@ -141,7 +141,8 @@ def _mean_endpoints(group: Group) -> pd.DataFrame:
     about = [(endpoint.name, endpoint.split, endpoint.label) for endpoint in group.endpoints]
     endpoints = pd.DataFrame(about, columns=["point", "split", "at"])
     rows = group.at_endpoints.merge(endpoints, on="point")
-    num_epochs = rows.groupby(["variant", "point"])["epoch"].transform("nunique")
+    by_variant = rows.groupby(["variant", "point"])
+    num_epochs = by_variant["epoch"].transform("nunique")
     rows["epoch"] = rows["epoch"].where(num_epochs == 1)
     return mean_over_seeds(rows, [*ENDPOINT_KEYS, "at"])
 

@@ -145,8 +145,9 @@ def _list_not_begun(all_entries: pd.DataFrame, studies: Studies) -> Planned:
     for key, study in studies.items():
         begun = set(all_entries.loc[all_entries["study"] == key, "source"])
         for run in study.runs:
-            for data in filter(lambda data: data not in begun, study.settings[run.variant]):
-                planned[f"{run.variant} on {data}"][run.seed] = None
+            for data in study.settings[run.variant]:
+                if data not in begun:
+                    planned[f"{run.variant} on {data}"][run.seed] = None
     return planned
 
 

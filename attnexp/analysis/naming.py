@@ -23,8 +23,10 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     num_runs = runs.groupby([*same, "seed"])["run_id"].transform("size")
     runs["separating_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
     runs["number"] = runs.groupby([*same, "separating_id"], sort=False).ngroup()
-    runs["variant"] = runs["number"].map(_names_by_number(runs.drop_duplicates("number")))
-    return runs[["run_id", "seed_kind", "variant"]].merge(entries, on=["run_id", "seed_kind"])
+    first_runs = runs.drop_duplicates("number")
+    runs["variant"] = runs["number"].map(_names_by_number(first_runs))
+    named = runs[["run_id", "seed_kind", "variant"]]
+    return named.merge(entries, on=["run_id", "seed_kind"])
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:

@@ -170,11 +170,9 @@ def _group_data(
     if baseline not in seeds_of:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
     _, *others = variants = sorted(seeds_of, key=lambda name: name != baseline)
-    if not others:
-        raise UserError(f"{data}: there is no variant besides {baseline}.")
     alone = [name for name in others if seeds_of[name].isdisjoint(seeds_of[baseline])]
     if alone == others:
-        raise UserError(f"{data}: {baseline} and another of {names} must share a seed.")
+        raise UserError(f"{data}: {baseline} must share a seed with another of {names}.")
     answers = {}
     num_texts = {}
     if "example" in rows:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.make_groups import make_groups
@@ -17,7 +18,7 @@ from attnexp.base.files import reading
 from attnexp.config.options import Tree
 from attnexp.runs import find, store
 from attnexp.runs.labels import settings
-from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest, parse_manifest
+from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 LeftOut = Callable[[str], object]  # gets a message
 Loaded = tuple[list[RunRows], Manifest | None]
@@ -72,7 +73,8 @@ def _load_published(file: Path, study: str) -> Loaded:
         metadata = table.schema.metadata or {}
         tree = json.loads(metadata[METADATA])
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
-        manifest = parse_manifest({**tree, "runs": planned})
+        about = tree | {"runs": planned}
+        manifest = TypeAdapter(Manifest).validate_python(about)
         return _read_runs(table.to_pandas(), tree, study, manifest), manifest
 
 

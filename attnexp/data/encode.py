@@ -107,7 +107,7 @@ def _limit(encoded: Encoded, limit: int, split: str) -> Encoded:
     num_up_to = np.cumsum(num_texts)  # texts of the classes up to each
     # Sums are rounded down, not quotas, so that these add up to the limit.
     quotas = np.diff(limit * num_up_to // len(labels), prepend=0)
-    if np.any((quotas == 0) & (num_texts > 0)):
+    if 0 in quotas[num_texts > 0]:
         raise UserError(f"data.limit_{split}={limit} leaves no text of some class. Use more.")
     random = np.random.default_rng(0)
     rows: list[int] = []

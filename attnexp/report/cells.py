@@ -17,8 +17,9 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
         return NONE
     if metric.is_share:
         return format(100 * value, f"{sign}.2f")
-    digits = ".4f" if abs(value) < 10 else ".4g"
-    if 0 < abs(value) < 1e-4:
+    size = abs(value)
+    digits = ".4f" if size < 10 else ".4g"
+    if 0 < size < 1e-4:
         digits = ".2g"
     return format(value, sign + digits)
 
@@ -62,20 +63,10 @@ def intervals_of(row: Difference) -> list[Bounds | None]:
     if row.metric.is_share:
         largest = row.metric.spread * sum(map(abs, row.contrast.weights.values())) / 2
     intervals = []
-    for low, high in _whole_intervals(row):
+    for low, high in (row.interval.bounds, row.next or row.texts or NO_BOUNDS):
         is_finite = math.isfinite(high - low)
         intervals.append((max(low, -largest), min(high, largest)) if is_finite else None)
     return intervals
-
-
-def is_cut(row: Difference) -> bool:
-    """Whether an interval goes beyond what a difference can be."""
-    pairs = zip(intervals_of(row), _whole_intervals(row), strict=True)
-    return any(shown is not None and shown != whole for shown, whole in pairs)
-
-
-def _whole_intervals(row: Difference) -> list[Bounds]:
-    return [row.interval.bounds, row.next or row.texts or NO_BOUNDS]
 
 
 def size_of(row: Difference) -> str:

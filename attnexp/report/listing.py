@@ -66,4 +66,5 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     num_bytes = int(runs["bytes"].sum())
-    return Table(title=f"Runs: {states}; {decimal(num_bytes)}", frame=runs, lines=lines)
+    title = f"Runs: {states}; {decimal(num_bytes)}"
+    return Table(title=title, frame=runs, lines=lines)

@@ -63,6 +63,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = list(chain(*(plan.commands for plan in group.studies)))
+    own_codes = (setup.own_code.items() for setup in group.setups.values())
     unit = " points" if metric.is_share else ""
     return {
         "data": group.data,
@@ -76,7 +77,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
         "margins": [f"±{metric.margin_text}{unit}"],
-        "code": dict(chain(*(setup.own_code.items() for setup in group.setups.values()))),
+        "code": dict(chain(*own_codes)),
         "alpha": ALPHA,
         "m": max((row.m for row in comparison.differences), default=0),
         "sequential": any(row.sequential for row in comparison.differences),

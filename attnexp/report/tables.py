@@ -61,8 +61,8 @@ def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].endpoints[0].label
     rows = _select_means(answer)
-    is_shown = (rows["metric"] == answer.metric.name) & (rows["at"] == label)
-    means = rows[is_shown].drop(columns="sd")
+    judged = rows[rows["metric"] == answer.metric.name]
+    means = judged[judged["at"] == label].drop(columns="sd")
     statistic = "mean" if label == RESULT.label else f"at {label}, mean"
     title = titles.title_of_means(answer, means["n"], statistic)
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")

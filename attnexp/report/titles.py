@@ -6,7 +6,7 @@ from attnexp.analysis.answer import Answer
 from attnexp.analysis.contrasts import Difference
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.metrics import ACCURACY
-from attnexp.report.cells import format_span, is_cut
+from attnexp.report.cells import format_span
 
 PROTOCOLS = {"blog": ", measured on test", "holdout": ", epoch chosen on held-out data", "": ""}
 
@@ -63,8 +63,6 @@ def _describe_intervals(rows: Sequence[Difference]) -> str:
     if sizes != {1}:
         bound = "all" if len(sizes) == 1 else "up to"
         text += f", {bound} {max(sizes)} together"
-    if any(map(is_cut, rows)):
-        text += ", cut at the largest possible: the data are too few"
     return text
 
 

@@ -62,12 +62,7 @@ def load_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(file, "Delete it and sweep again: finished runs are kept."):
-        return parse_manifest(json.loads(file.read_bytes()))
-
-
-def parse_manifest(tree: Tree) -> Manifest:
-    """The manifest of a JSON object. Raises whatever its content causes."""
-    return TypeAdapter(Manifest).validate_python(tree)
+        return TypeAdapter(Manifest).validate_json(file.read_bytes())
 
 
 def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:

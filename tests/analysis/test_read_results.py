@@ -143,7 +143,7 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (RUNS, LOSS | {"margin": 0}, "--margin.*above 0"),
         (FRAME, {"margin": 0.005}, "in points and above 0.05 .half"),  # meant as a share?
         (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
-        (FRAME.assign(seed=range(8)), {}, "a and another of a, b must share a seed"),
+        (FRAME.assign(seed=range(8)), {}, "a must share a seed with another of a, b"),
         (pd.concat([RUNS, RUNS.assign(loss=1)]), {}, "Row 9 .*a, 0.*differ in: loss"),
         (pd.concat([FRAME, FRAME[:1]]), {}, r"Row 9 .*a, 0, 0.8\) repeats a run\.$"),
         (FRAME.replace({"seed": {2: None}}), {}, "Row 3 .*has an empty cell"),
