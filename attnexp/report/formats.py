@@ -65,8 +65,8 @@ def to_records(frame: pd.DataFrame) -> list[Record]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """Without index and infinite numbers; a name that a spreadsheet would compute gets a quote."""
-    cells = frame.mask(frame.isin(EMPTY)).replace(r"^(?=[=+\-@])", "'", regex=True)
+    """A frame as csv, without its index and infinite numbers."""
+    cells = frame.mask(frame.isin(EMPTY))
     return str(cells.to_csv(index=False)).rstrip("\n")
 
 

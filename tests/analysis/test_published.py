@@ -115,9 +115,8 @@ def test_only_ks_experiment_is_compared_with_his_table(words: str, position: lis
 
 
 def test_compare_is_the_difference_of_the_document() -> None:
-    found = attnexp.compare(PUBLISHED / "blog.parquet", margin=3)
-    assert [*found["verdict"]] == ["equivalent", "equivalent"]
     file = PUBLISHED / "blog.parquet"
+    assert [*attnexp.compare(file, margin=3)["verdict"]] == ["equivalent", "equivalent"]
     assert "above 0" in message_of(attnexp.compare, file, margin=0)
 
 

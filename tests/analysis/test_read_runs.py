@@ -173,8 +173,7 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
 
 
 def test_a_run_is_missing_on_the_data_set_of_its_plan_also_where_none_has_finished() -> None:
-    both: Any = {"a": {"imdb": {}, "contrast": {}}}
-    plan = planned("a0() a1('data=contrast',) a2()", settings=both)
+    plan = planned("a0() a1('data=contrast',) a2()", settings={"a": {"imdb": {}, "contrast": {}}})
     found = groups(run("a"), run("a", "data=contrast", seed=1), plan=plan)
     assert [group.missing() for group in found] == [{"a": ["2"]}, {"a": ["2"]}]
     none_on_contrast = one(run("a"), plan=plan)

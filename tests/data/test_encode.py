@@ -45,11 +45,6 @@ def test_a_drawn_split_is_stratified(share: float) -> None:
     assert [*is_test.groupby(labels).mean()] == pytest.approx([share] * 3, abs=0.06)
 
 
-def test_some_of_every_class_is_left() -> None:
-    rows = pd.DataFrame({"split": "train", "label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
-    assert "train" in {*corpus_of(rows).draw_test(rows, {0: 0.9, 1: 0.9}, seed=0).rows.split}
-
-
 def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
     write_csv(tmp_path / "train.csv", [*enumerate(20 * "abbbcccccc")])
     dataset = load_dataset(on_disk(tmp_path, limit_train=50, limit_test=20))
@@ -87,7 +82,9 @@ def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_pat
     assert not {"another", "text"} & {*drawn.words}  # which the old train split did not have
 
 
-def test_a_draw_that_leaves_test_no_class_is_refused(tmp_path: Path) -> None:
+def test_a_draw_leaves_some_of_every_class_and_is_refused_if_test_has_none(tmp_path: Path) -> None:
+    texts = pd.DataFrame({"split": "train", "label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
+    assert "train" in {*corpus_of(texts).draw_test(texts, {0: 0.9, 1: 0.9}, seed=0).rows.split}
     rows: Rows = [("good film", 1), ("bad film", 0)]
     write_csv(tmp_path / "train.csv", 9 * rows)
     write_csv(tmp_path / "test.csv", rows)

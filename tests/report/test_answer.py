@@ -174,12 +174,6 @@ def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
         pd.testing.assert_frame_equal(frame, expected, check_dtype=False, rtol=1e-12)
 
 
-def test_no_name_in_csv_is_a_formula() -> None:
-    names = pd.DataFrame({"a": ["=1+1", "@A", "-2+3", "+x", "pe"], "b": -1.5})
-    written = formats.to_csv(names).splitlines()[1:]
-    assert written == ["'=1+1,-1.5", "'@A,-1.5", "'-2+3,-1.5", "'+x,-1.5", "pe,-1.5"]
-
-
 def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
     answer = made_answer(made_group("a", "b", seeds=1))
     assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, measured on test"
