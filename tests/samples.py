@@ -59,6 +59,9 @@ def save_run(root: Path, run: Run, run_id: str) -> Path:
     return folder
 
 
+PLAN = {"train.protocol": "blog"}  # settings of a study, those that tell its runs apart
+
+
 def study_of(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:
     """The study of these runs, each as variant, seed and id."""
     variants = dict[str, dict[str, str]]()
@@ -66,7 +69,7 @@ def study_of(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Man
     for name, seed, run_id in runs:
         variants[name] = {}
         entries.append(PlannedRun(variant=name, seed=str(seed), run_id=run_id))
-    settings: dict[str, Any] = {name: {"imdb": {}} for name in variants}
+    settings: dict[str, Any] = {name: {"imdb": PLAN} for name in variants}
     return Manifest(variants=variants, settings=settings, commands=[command], runs=entries)
 
 

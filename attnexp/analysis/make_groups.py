@@ -17,6 +17,7 @@ from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
 
 RUN = ["variant", "seed"]  # what tells the runs of a group apart
+PROTOCOL = "train.protocol"  # among the settings of a plan
 ABOUT = ["data", "protocol", *RUN, "run_id"]
 Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
 Planned = defaultdict[str, dict[str, None]]  # seeds by variant, in order
@@ -25,6 +26,8 @@ Plans = tuple[list[Family], Planned]
 
 def make_groups(runs: Sequence[RunRows], studies: Studies) -> list[Group]:
     """Groups of one data set and one protocol. runs: one of several studies is there for each."""
+    if not runs:  # All that a sweep began may have failed.
+        return []
     all_entries = pd.DataFrame([run.entry for run in runs])
     all_entries = all_entries.drop_duplicates(["run_id", "study", "label"])
     num_contents = all_entries.groupby("source")["fingerprint"].nunique()
@@ -115,6 +118,7 @@ def _read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studi
     """The families of each study, and for each kind of seeds one of variants that none planned; and
     the seeds that studies planned, by variant."""
     families = []
+    first = entries.iloc[0]
     planned = _list_not_begun(all_entries, studies)
     for key, study in studies.items():
         own = entries[entries["study"] == key]
@@ -125,7 +129,8 @@ def _read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studi
         by_label |= zip(own["label"], own["variant"], strict=True)
         levels: dict[str, dict[str, str]] = {}
         for run in study.runs:
-            is_here = entries["source"].iloc[0] in study.settings[run.variant]
+            plan = study.settings[run.variant].get(first["source"])
+            is_here = plan and plan[PROTOCOL] == first["protocol"]
             if is_here and run.run_id not in finished_elsewhere:
                 variant = by_id.get(run.run_id) or by_label.get(run.variant, run.variant)
                 levels[variant] = study.variants[run.variant]
@@ -139,14 +144,16 @@ def _read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studi
 
 
 def _list_not_begun(all_entries: pd.DataFrame, studies: Studies) -> Planned:
-    """Seeds that studies planned on data sets where no run of theirs has finished, as those of a
-    variant `pe on imdb`."""
+    """Seeds that studies planned on a data set, under a protocol, where no run of theirs has
+    finished, as those of a variant `pe on imdb`."""
     planned: Planned = defaultdict(dict)
     for key, study in studies.items():
-        begun = set(all_entries.loc[all_entries["study"] == key, "source"])
+        own = all_entries[all_entries["study"] == key]
+        places = zip(own["source"], own["protocol"], strict=True)
+        begun = set(places)
         for run in study.runs:
-            for data in study.settings[run.variant]:
-                if data not in begun:
+            for data, plan in study.settings[run.variant].items():
+                if (data, plan[PROTOCOL]) not in begun:
                     planned[f"{run.variant} on {data}"][run.seed] = None
     return planned
 

@@ -6,8 +6,8 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries with variant, in the order of variants. entries: `RunRows.entry`, a row for each
-    run and study that has it; dropped where its kind of seeds is not that of the first of them.
+    """The entries with variant, variants in order of appearance. entries: `RunRows.entry`, one for
+    each run and study that has it; dropped if its first study has another kind of seeds.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
@@ -16,13 +16,12 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     folder without a study. Variants without a study come last, closest to the defaults first."""
     # A run takes its label and kind of seeds from the first study that has it.
     runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
-    same = ["key", "seed_kind"]
-    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
-    runs["separating_label"] = runs["label"].where(num_labels > 1, "")  # rule 1
-    same.append("separating_label")
-    num_runs = runs.groupby([*same, "seed"])["run_id"].transform("size")
-    runs["separating_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
-    runs["number"] = runs.groupby([*same, "separating_id"], sort=False).ngroup()
+    labels = runs.groupby(["key", "seed_kind", "study"])["label"]
+    runs["separating_label"] = runs["label"].where(labels.transform("nunique") > 1, "")  # rule 1
+    equals = runs.groupby(["key", "seed_kind", "separating_label", "seed"])["run_id"]
+    runs["separating_id"] = runs["run_id"].where(equals.transform("size") > 1, "")  # rule 2
+    identity = ["key", "seed_kind", "separating_label", "separating_id"]
+    runs["number"] = runs.groupby(identity, sort=False).ngroup()
     first_runs = runs.drop_duplicates("number")
     runs["variant"] = runs["number"].map(_names_by_number(first_runs))
     named = runs[["run_id", "seed_kind", "variant"]]

@@ -64,7 +64,8 @@ def read_results(
 def _read_cells(results: "Sequence[str | PathLike[str]] | pd.DataFrame") -> pd.DataFrame:
     """All rows, numbered from 1, with their cells as texts without blanks around them."""
     if not isinstance(results, pd.DataFrame):
-        results = pd.concat([read_table(Path(path)) for path in results])
+        tables = [read_table(Path(path)) for path in results]
+        results = pd.concat(tables)
     cells = results.astype("string").fillna("")
     cells = cells.apply(lambda column: column.str.strip())
     cells.index = pd.RangeIndex(1, len(cells) + 1)
@@ -143,7 +144,7 @@ def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
         return rows, replace(metric, is_share=True)
     if not known.is_share:
         return rows, metric
-    is_wrong = ~values.between(1, 100)
+    is_wrong = ~(values.between(1, 100) | values.eq(0))
     _refuse_any(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
     return rows.assign(value=values / 100), metric
 

@@ -25,12 +25,12 @@ Loaded = tuple[list[RunRows], Manifest | None]
 METADATA = b"attnexp"
 """A published file has a row for each run and epoch. Under this key its schema holds JSON: fields
 of `Manifest`, but pairs of variant and seed as `planned` in place of runs; `shared`, variant, data,
-config and code of the runs of a variant; `made_by`; `largest_class`, bits by data set."""
+config, code and own_code of a variant's runs; `made_by`; `largest_class`, bits by data set."""
 
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: gets a message on each that cannot be read. Raises `UserError` if none can be."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` without any."""
     runs = []
     studies = {}
     messages: list[str] = []

@@ -23,7 +23,7 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders in a path
 ATTNEXP = str(Path(__file__).parents[1])  # The id of a run has its code.
 PYTHON = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
 SYSTEM = tuple(f"{path}{os.sep}" for path in (ATTNEXP, *PYTHON, "/proc", "/sys"))
-"""No file in these is the user's."""
+"""No file in these is the user's, unless in code that a config names."""
 
 
 @dataclass
@@ -132,8 +132,7 @@ def _add_modules() -> None:
 
 
 def is_users_file(path: str) -> bool:
-    """Whether a path is a regular file of the user's: neither attnexp's nor installed, unless in a
-    package that a config names."""
+    """Whether a path is a file of the user's: not installed, unless in code that a config names."""
     is_named = path.startswith(tuple(_named_prefixes))
     is_installed = path.startswith(SYSTEM) or not INSTALLED.isdisjoint(path.split(os.sep))
     return (is_named or not is_installed) and isfile(path)
@@ -159,7 +158,7 @@ def sources(names: Iterable[str]) -> dict[str, bytes]:
 def change_since_import() -> str:
     """As `change_since`, of what this process read at imports and goes on to run as it was."""
     at_import = sorted(_read_at_import().items())
-    return change_since({short_name(path): read.digest for path, read in at_import})
+    return change_since({short_name(path): read.digest for path, read in at_import if read.digest})
 
 
 def first_that_differs(files: Mapping[str, str]) -> str:

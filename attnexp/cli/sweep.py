@@ -64,7 +64,10 @@ def sweep_command(
     sweep = assign_folder(sweep)
     entries = _run(sweep, until, any_code)
     _print_answer(sweep, entries, as_json)
-    _stop_at_failures([*search_entries, *entries])
+    entries += search_entries
+    failures = [f"{entry.job}: {entry.failure}" for entry in entries if entry.failure is not None]
+    if failures:
+        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
 
 
 def _run(sweep: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
@@ -92,10 +95,3 @@ def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) ->
         if not as_json:
             report = shlex.join(["attnexp", "report", str(sweep.directory)])
             emit(f"Results: {sweep.directory}. More: {report} --html page.html")
-
-
-def _stop_at_failures(entries: "list[SweepEntry]") -> None:
-    failed = [entry for entry in entries if entry.failure is not None]
-    if failed:
-        lines = [f"{entry.job}: {entry.failure}" for entry in failed]
-        stop("\n".join([f"{len(failed)} of {len(entries)} runs failed.", *lines]), code=1)

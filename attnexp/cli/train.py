@@ -94,7 +94,7 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
     if not user_code:  # With it, predict would need --trust-code.
         commands.append(["predict", str(run_dir), SENTENCE])
     # The settings of one position are unknown to the other.
-    has_settings = any(key_of(word).startswith("position.") or "{" in word for word in words)
+    has_settings = any(key_of(word).startswith("position.") for word in words)
     if isinstance(config.model, ModelConfig) and not has_settings:
         position = config.position
         option = position.kind if position.kind in user_code else position.name

@@ -63,8 +63,7 @@ def setting_of(word: str) -> tuple[str, Any]:
 
 
 def expand(words: Sequence[str]) -> list[Axis]:
-    """Axes of a sweep, one a word. Of words with one key the last counts, but all experiments do,
-    since they compose."""
+    """Axes of a sweep, one a word. Of words with one key the last counts; experiments compose."""
     axes: dict[str, Axis] = {}
     for word in words:
         key = key_of(word)

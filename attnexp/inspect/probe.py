@@ -193,8 +193,7 @@ def probe_run(
 
 
 def load_measured(file: Path) -> dict[str, Any]:
-    """What a file holds, by intervention, without the user's functions, which may have changed; of
-    another version nothing."""
+    """What a file of this version holds by intervention, but for the user's, which may change."""
     if not file.exists():
         return {}
     with reading(file, "Delete it, and it is measured again."):

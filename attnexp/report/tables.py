@@ -166,9 +166,7 @@ def tabulate_classes(answer: Answer) -> Table:
             classes["variant"] = run.variant
             parts.append(classes.assign(data=group.data, protocol=group.protocol))
     if not parts:
-        raise UserError(
-            "--table classes needs predictions, which runs of a folder hold, no other files."
-        )
+        raise UserError("--table classes takes runs on disk: other files hold no predictions.")
     measures = pd.concat(parts)
     # With seeds.resample, each seed may have drawn another number of texts of a class.
     num_texts = measures.groupby(CLASS)["num_texts"].transform("mean")

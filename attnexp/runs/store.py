@@ -135,8 +135,6 @@ def load_result(path: Path) -> RunResult:
         tree = json.loads(file.read_bytes())
         if tree["schema"] != SCHEMA:
             raise ValueError(f"it has schema {tree['schema']}; this attnexp reads {SCHEMA}")
-        if "best" in tree:  # Earlier runs call it so.
-            tree["own_best"] = tree.pop("best")
         return CHECKED_RESULT.validate_python(tree)
 
 

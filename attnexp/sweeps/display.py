@@ -26,9 +26,10 @@ def count_runs(sweep: Sweep, *, any_code: bool = False) -> Tree:
     entries = scan(sweep, any_code=any_code)
     missing = [entry.job for entry in entries if not entry.finished_before]
     num_missing = Counter(job.title for job in missing)
+    num_runs = Counter(job.title for job in sweep.jobs)
     variants = {
         title: {"runs": number, "finished": number - num_missing[title]}
-        for title, number in Counter(job.title for job in sweep.jobs).items()
+        for title, number in num_runs.items()
     }
     slots = num_slots(sweep.executor, missing)
     return {"runs": len(entries), "to_do": len(missing), "at_a_time": slots, "variants": variants}
@@ -41,8 +42,8 @@ def describe_counts(sweep: Sweep, counts: Tree) -> str:
         lines.append(f"{title}: {numbers['finished']} of {numbers['runs']} runs finished")
     to_do = "Runs to do: at most" if sweep.sequential else "Runs to do:"
     how = f"executor={sweep.executor.kind}, {counts['at_a_time']} at a time."
-    lines.append(f"{to_do} {counts['to_do']}, {how}")
-    return "\n".join(lines)
+    total = f"{to_do} {counts['to_do']}, {how}"
+    return "\n".join([*lines, total])
 
 
 class SweepDisplay:

@@ -189,5 +189,5 @@ def _list_jobs(variants: Sequence[Variant]) -> Iterable[Job]:
         for config in variant.configs:
             job = Job(config=config, label=label)
             if jobs.setdefault(str(job), job).config != config:
-                raise UserError(f"Two data sets are called {config.data.title}. Use two sweeps.")
+                raise UserError(f"Two runs are called '{job}'. Use two sweeps.")
     return jobs.values()

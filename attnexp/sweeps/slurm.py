@@ -115,7 +115,7 @@ class SlurmQueue(Executor):
             self.status += f", {counts['PENDING']} wait ({', '.join(reasons)})"
 
     def close(self) -> None:
-        """Cancel the jobs, and delete submitit's files unless a job has failed."""
+        """Cancel the jobs, and delete submitit's files unless a job ended without outcome."""
         cancel = ["scancel", f"--name={self.name}"]
         if subprocess.run(cancel).returncode != 0:
             progress.note(f"Jobs may still be in Slurm's queue. Remove them: {' '.join(cancel)}")

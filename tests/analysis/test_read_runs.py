@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Capture
-from samples import but, result, save_study, stored_study
+from samples import PLAN, but, result, save_study, stored_study
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.make_groups import make_groups
@@ -40,7 +40,7 @@ def families(group: Group) -> list[list[str]]:
 def planned(ids: str, **more: Any) -> Manifest:
     """The plan of these runs, whose ids begin with the variant, of one letter, and the seed."""
     runs = [PlannedRun(variant=run_id[0], seed=run_id[1], run_id=run_id) for run_id in ids.split()]
-    more.setdefault("settings", {run.variant: {"imdb": {}} for run in runs})
+    more.setdefault("settings", {run.variant: {"imdb": PLAN} for run in runs})
     return Manifest(variants={run.variant: {} for run in runs}, runs=runs, **more)
 
 
@@ -173,7 +173,8 @@ def test_planned_seeds_that_are_not_there_are_missing() -> None:
 
 
 def test_a_run_is_missing_on_the_data_set_of_its_plan_also_where_none_has_finished() -> None:
-    plan = planned("a0() a1('data=contrast',) a2()", settings={"a": {"imdb": {}, "contrast": {}}})
+    both = {"a": {"imdb": PLAN, "contrast": PLAN}}
+    plan = planned("a0() a1('data=contrast',) a2()", settings=both)
     found = groups(run("a"), run("a", "data=contrast", seed=1), plan=plan)
     assert [group.missing() for group in found] == [{"a": ["2"]}, {"a": ["2"]}]
     none_on_contrast = one(run("a"), plan=plan)

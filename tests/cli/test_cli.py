@@ -108,7 +108,7 @@ WRONG = {
     "sweep study=blog tune=data=trec": "tune= takes settings other than data",
     "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",
     "sweep name=a/b": "a sweep's name has letters",
-    "sweep data=imdb,files data.path=a/r.csv": "Two data sets are called r.csv",
+    "sweep data=imdb,files data.path=a/r.csv": "on r.csv, seed 0'. Use two sweeps",
     "train data=contrast model.d_head=1000000000": "Memory does not suffice: ",
     "sweep -m seed=1,2": "Settings have no dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",

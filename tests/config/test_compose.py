@@ -106,6 +106,7 @@ HYDRAS = [*each_once("train", "position", "mask"), *each_once("model"), *each_on
 HYDRAS += [words for words in each_once("data") if not re.search("=(files|hub)", words)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", HYDRAS)
 def test_a_program_that_knows_only_hydra_gets_the_same(words: str) -> None:
     overrides = [*words.split(), "++seed=3", "++train.threads=2"]

@@ -127,7 +127,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
     ]
     macro_f1 = table.frame.set_index(["class", "metric"]).loc[("macro", "F1")]
     assert macro_f1[["n", "mean", "sd"]].tolist() == pytest.approx([2, 0.325, 0.15 / 2**0.5])
-    with pytest.raises(UserError, match="needs predictions"):
+    with pytest.raises(UserError, match="hold no predictions"):
         tables.tabulate_classes(made_answer(made_group("a")))
 
 
