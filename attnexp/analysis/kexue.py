@@ -64,7 +64,8 @@ def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
     positions = []
     for position, k_own in k_settings.items():
         accepted = [*k_own.items(), *OUR_DEFAULTS.items()]
-        if {key for key, value in settings.items() if (key, value) not in accepted} <= FREE:
+        differing = {key for key, value in settings.items() if (key, value) not in accepted}
+        if differing <= FREE:
             positions.append(position)
     return table[table["position"].isin(positions)]
 

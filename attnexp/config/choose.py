@@ -66,11 +66,12 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     if not isinstance(choice, dict):
         choice = {} if choice is None else {"kind": choice}
     settings: Tree = {"kind": default} | choice
-    name = settings["kind"]
-    if name is not None and not CLASS.fullmatch(str(name)):  # an option, whose settings lie below
-        option = read(key, str(name))
-        settings = set_keys(option, flatten(settings)) | {"kind": option.get("kind")}
-    piece_spec = _spec_in_place(settings["kind"], key, allowed)
+    kind = settings["kind"]
+    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option, whose settings lie below
+        option = read(key, str(kind))
+        kind = option.get("kind")  # the class
+        settings = set_keys(option, flatten(settings)) | {"kind": kind}
+    piece_spec = _spec_in_place(kind, key, allowed)
     inner: Tree = {}
     for f in fields(piece_spec):
         if "seam" in f.metadata:  # a field that `inner_piece` made

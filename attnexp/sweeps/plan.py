@@ -156,7 +156,7 @@ def _expand_study(study: Study, factor: str, words: Words) -> Iterator[Variant]:
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
     """All combinations of the axes, each with the runs of all seeds. own_words, name: of a variant
     of a study. Raises `UserError` if words cross seeds."""
-    crossed = list(filter(is_seed, varied_keys(words)))  # A study's own may be, as in variance.
+    crossed = list(filter(is_seed, varied_keys(words)))  # study=variance crosses its own
     if len(crossed) > 1:
         raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
     axes = expand([*own_words, *words])

@@ -76,8 +76,8 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
 
 
 def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
-    """The executor of this kind for jobs, the missing ones of `planned`; this process if there are
-    none, or if they run one by one without user code. Raises `UserError` if it is not here."""
+    """The executor for these jobs. Those that run one by one stay in this process unless any of
+    `planned` has user code. Raises `UserError` where Slurm or Ray is not here."""
     # Planning has imported user code into this process, where it may have changed torch: each run
     # of such a plan has a process of its own, be it of user code or not.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)

@@ -50,14 +50,13 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     settings = dict.fromkeys(itertools.product(*axes))  # each once
     candidates = defaultdict[str, dict[str, list[Job]]](dict)
     for setting in settings:
-        planned = plan([*run_words, *setting])
-        for variant, levels in main.levels_by_label.items():
+        planned = plan([*run_words, *setting])  # the variants of `main`, in its order
+        variants = zip(main.levels_by_label.items(), planned.levels_by_label, strict=True)
+        for (variant, levels), old_label in variants:
             label = f"{variant}, {' '.join(setting)} (best of {len(settings)})"
-            old_label = _find_label(planned, levels)
             jobs = [replace(job, label=label) for job in planned.jobs if job.label == old_label]
             tried_levels = levels | dict(zip(keys, setting, strict=True))
-            search_label = _find_label(search, tried_levels)
-            candidates[variant][search_label] = jobs
+            candidates[variant][_find_label(search, tried_levels)] = jobs
     command = command_of(words, metric)  # Either study is continued by this.
     folder = main.directory
     search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
@@ -66,7 +65,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
 
 
 def _find_label(sweep: Sweep, levels: dict[str, str]) -> str:
-    """Label of the variant at these levels, some of which all variants may share."""
+    """Label of the variant at these levels. A sweep tells only those that it varies."""
     of_sweep = sweep.levels_by_label.items()
     return next(label for label, own_levels in of_sweep if own_levels.items() <= levels.items())
 
