@@ -65,8 +65,9 @@ def to_records(frame: pd.DataFrame) -> list[Record]:
 
 
 def to_csv(frame: pd.DataFrame) -> str:
-    """A frame as csv, without its index and infinite numbers."""
+    """Without index and infinite numbers; a name that a spreadsheet would compute gets a quote."""
     cells = frame.mask(frame.isin(EMPTY))
+    cells = cells.replace(r"^(?=[=+\-@])", "'", regex=True)
     return str(cells.to_csv(index=False)).rstrip("\n")
 
 

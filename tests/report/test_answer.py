@@ -163,6 +163,7 @@ def read_csv(answer: Answer, table: TableName | None) -> pd.DataFrame:
 
 
 def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
+    assert formats.to_csv(pd.DataFrame({"a": ["=1", "pe"]})).split() == ["a", "'=1", "pe"]
     answer = published("position_x_scale")
     expected = answer.groups[0].at_endpoints[formats.SEED_COLUMNS]
     pd.testing.assert_frame_equal(read_csv(answer, None), expected, check_dtype=False)

@@ -23,8 +23,7 @@ def write(out: Path, run_id: str) -> Path:
 
 
 def test_a_result_of_another_schema_is_not_read(tmp_path: Path) -> None:
-    path = write(tmp_path, "1-x")
-    write_file(path / store.RESULT, json.dumps({"schema": 0}))
+    path = write_file(tmp_path / store.RESULT, json.dumps({"schema": 0})).parent
     assert "it has schema 0" in message_of(store.load_result, path)
 
 
