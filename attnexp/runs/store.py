@@ -37,7 +37,7 @@ RUN_ID = re.compile(r"([0-9a-f]{12}-[0-9a-f]{8})(-[0-9]+)?")  # the id; a number
 
 def run_dir(out: str | Path, run_id: str) -> Path:
     """Folder of a run, finished or not."""
-    return Path(out) / RUNS / run_id
+    return Path(out, RUNS, run_id)
 
 
 def has_finished(path: Path) -> bool:
@@ -98,10 +98,11 @@ def is_locked(path: Path) -> bool:
 
 def create(path: Path, config: RunConfig) -> None:
     """Make the folder of a locked run, or take up an earlier attempt's, and write its config."""
-    path.mkdir(parents=True, exist_ok=True)
+    links = filter(Path.is_symlink, [path, *path.glob("*")])  # They lead elsewhere.
     # What a killed process was writing, and what was measured of an earlier model.
-    for old in [*path.glob(".*.*.[0-9]*"), *path.glob("probe_*.json")]:
-        old.unlink()
+    for old in [*links, *path.glob(".*.*.[0-9]*"), *path.glob("probe_*.json")]:
+        old.unlink(missing_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     with atomic_write(path / CONFIG) as file:
         file.write(json.dumps(to_dict(config), indent=1).encode())
 
@@ -117,8 +118,9 @@ def save_code(path: Path, files: Mapping[str, bytes]) -> None:
 
 def load_vocabulary(run: Run) -> list[str]:
     """Vocabulary of a run. Raises `UserError` if it cannot be read."""
-    with reading(run.path / VOCABULARY, "Train again."):
-        return (run.path / VOCABULARY).read_bytes().decode().split("\n")[:-1]
+    file = run.path / VOCABULARY
+    with reading(file, "Train again."):
+        return file.read_bytes().decode().split("\n")[:-1]
 
 
 def save_result(path: Path, result: RunResult) -> None:
@@ -140,8 +142,7 @@ def load_result(path: Path) -> RunResult:
 
 @contextmanager
 def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]:
-    """Go on after whatever the reading of a run, study or file raises. left_out: gets a message,
-    which names the path where that of a `UserError` does not."""
+    """Go on after whatever the reading of a path raises. left_out: gets a message that names it."""
     try:
         yield
     except Exception as error:  # What is damaged, or another program's, may raise anything.
@@ -152,8 +153,7 @@ def leaving_out(path: Path, left_out: Callable[[str], object]) -> Iterator[None]
 
 
 def newest_finished(out: str | Path) -> dict[str, Path]:
-    """Folders of finished runs under `out`, by the settings with which their ids begin; of several,
-    whatever their code, the one that finished last."""
+    """The run under `out` that finished last, of whatever code, by the settings in its id."""
     files = Path(out, RUNS).glob(f"*/{RESULT}")
     in_order = sorted(files, key=lambda file: file.stat().st_mtime)
     return {file.parent.name.partition("-")[0]: file.parent for file in in_order}
