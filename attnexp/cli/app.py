@@ -201,7 +201,7 @@ ConfigDir = Annotated[
 ]
 Margin = Annotated[
     float | None,
-    typer.Option(metavar="NUMBER", min=1e-6, help="Smallest gain that matters."),
+    typer.Option(min=1e-6, help="Smallest gain that matters."),
 ]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
