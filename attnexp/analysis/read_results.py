@@ -170,9 +170,10 @@ def _group_data(
     names = join_names(seeds_of)
     if baseline not in seeds_of:
         raise UserError(f"{data}: there is no {baseline}. There are {names}.")
-    _, *others = variants = sorted(seeds_of, key=lambda name: name != baseline)
+    variants = sorted(seeds_of, key=lambda name: name != baseline)  # the baseline first
+    others = variants[1:]
     alone = [name for name in others if seeds_of[name].isdisjoint(seeds_of[baseline])]
-    if alone == others:
+    if alone == others:  # or if there are no others
         raise UserError(f"{data}: {baseline} must share a seed with another of {names}.")
     answers = {}
     num_texts = {}

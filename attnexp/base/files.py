@@ -25,8 +25,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def reading(file: Path, advice: str) -> Iterator[None]:
-    """Turn whatever a file raises that is damaged, or another program's, into a `UserError` that
-    names it. advice: what to do."""
+    """Turn whatever a damaged file raises into a `UserError` that names it. advice: what to do."""
     try:
         yield
     except UserError:

@@ -37,8 +37,7 @@ class _Read:
 
 _reads: dict[str, _Read] = {}  # by absolute path; to others a file is known by its short name
 _written = set[str]()  # paths that this run opened to write, so that they are no inputs
-_named_prefixes = set[str]()
-"""Path prefixes of code that a config names: a package's folders, or the file of one module."""
+_named_prefixes = set[str]()  # of paths of code that a config names: folders, or a module's file
 _is_watching = False
 
 
@@ -61,7 +60,7 @@ def importing(module: str) -> Iterator[None]:
     then on its whole package is the user's, wherever it is installed."""
     global _reads
     earlier = _reads
-    _reads = _read_at_import()  # What this run has read before is read anew.
+    _reads = _reads_at_import()  # What this run has read before is read anew.
     try:
         with watching():
             yield
@@ -92,17 +91,19 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
             add_file(path)
 
 
-_add_hook = cache(lambda: sys.addaudithook(_on_event))  # once, since a hook cannot be removed
+@cache  # once, since a hook cannot be removed
+def _add_hook() -> None:
+    sys.addaudithook(_on_event)
 
 
 def begin_run() -> None:
     """Forget what an earlier run has read and written, but for what was read at an import."""
     global _reads
-    _reads = _read_at_import()
+    _reads = _reads_at_import()
     _written.clear()
 
 
-def _read_at_import() -> dict[str, _Read]:
+def _reads_at_import() -> dict[str, _Read]:
     return {path: read for path, read in _reads.items() if read.at_import and path not in _written}
 
 
@@ -157,7 +158,7 @@ def sources(names: Iterable[str]) -> dict[str, bytes]:
 
 def change_since_import() -> str:
     """As `change_since`, of what this process read at imports and goes on to run as it was."""
-    at_import = sorted(_read_at_import().items())
+    at_import = sorted(_reads_at_import().items())
     return change_since({short_name(path): read.digest for path, read in at_import if read.digest})
 
 

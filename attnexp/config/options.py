@@ -83,7 +83,7 @@ def no_such(group: str, option: str) -> UserError:
 
 
 def read(group: str, option: str) -> Tree:
-    """Content of an option's file, not interpolated. Raises `UserError` if it cannot be read."""
+    """Content of an option's file, not interpolated; others share it. Raises `UserError`."""
     options = groups().get(group, {})
     if group in ("experiment", "study") and is_file(option):
         path = Path(option).expanduser()

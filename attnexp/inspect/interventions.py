@@ -143,8 +143,7 @@ DEFAULT = """shuffle shuffle=2 shuffle=3 shuffle=5 reverse unknown=0.1 last=20 n
 
 
 def choose_interventions(words: Iterable[str], num_heads: int) -> list[str]:
-    """The interventions that words ask for; `no_head` alone is one for each head. Raises
-    `UserError` as `load_intervention`."""
+    """Interventions that words ask for; `no_head` is one for each head. Raises `UserError`."""
     chosen = []
     for word in words:
         if word != ATTENTION:

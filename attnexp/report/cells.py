@@ -12,7 +12,7 @@ NONE = "–"  # where there is no number
 
 
 def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
-    """`81.58` in %; of another metric four decimals, or the first digits if they are elsewhere."""
+    """`81.58` in %; of another metric four decimals, or four digits if large and two if tiny."""
     if math.isnan(value):
         return NONE
     if metric.is_share:
