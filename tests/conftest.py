@@ -64,7 +64,7 @@ def pytest_collection_finish() -> None:
 @pytest.fixture(autouse=True)
 def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads the user's data, reaches for the hub, or has imported what another edited."""
-    monkeypatch.setattr(reads, "_reads", {})
+    monkeypatch.setattr(reads, "_imported", {})
     monkeypatch.setenv("HF_HOME", str(tmp_path_factory.getbasetemp() / "huggingface"))
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody listens on the discard port
     for name in ("ATTNEXP_IMDB", "ATTNEXP_DATA"):
