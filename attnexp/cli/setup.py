@@ -48,7 +48,8 @@ def _print_settings(config: "RunConfig") -> None:
     """Print every setting as one types it, with its meaning beside it."""
     from rich.table import Table
 
-    from attnexp.config.schema import flatten, meanings, to_dict
+    from attnexp.config.options import flatten
+    from attnexp.config.schema import meanings, to_dict
     from attnexp.runs.labels import as_word
 
     meaning_of = meanings(config)

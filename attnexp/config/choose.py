@@ -1,9 +1,7 @@
 """From a plain tree to a checked `RunConfig`, or to a `UserError` in the user's terms."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import fields
-from os.path import abspath, expanduser
 from types import NoneType
 from typing import Any
 
@@ -11,13 +9,13 @@ from pydantic import ValidationError
 
 from attnexp.base.errors import UserError
 from attnexp.config import schema
-from attnexp.config.options import Tree, did_you_mean, groups, name_of, read
-from attnexp.config.pieces import CLASS, Piece, load, spec
-from attnexp.config.schema import TOKENIZERS, RunConfig, flatten, meanings, refuse_idle, set_keys
+from attnexp.config.options import Tree, did_you_mean, flatten, groups, name_of, read, set_keys
+from attnexp.config.pieces import CLASS, InnerPlace, Piece, load, spec
+from attnexp.config.schema import TOKENIZERS, RunConfig, meanings, refuse_idle
 from attnexp.config.words import OF_SWEEPS
 from attnexp.model import seams
 
-Allowed = Mapping[type[Any], Any]
+Allowed = dict[type[Any], Any]
 """Seams that a piece may fill in a place (`NoneType`: no piece), with their common settings."""
 PLACES: dict[str, Allowed] = {
     "model": {
@@ -39,7 +37,7 @@ PLACES: dict[str, Allowed] = {
 
 def check_run(tree: Tree) -> RunConfig:
     """The config of a tree without interpolations, whose classes it imports. Raises `UserError`."""
-    chosen: Tree = {place: choose_piece(tree.get(place), place, PLACES[place]) for place in PLACES}
+    chosen: Tree = {key: choose_piece(tree.get(key, {}), key, PLACES[key]) for key in PLACES}
     train = tree.get("train")
     if isinstance(train, dict) and train.get("loss") is not None:
         chosen["train"] = train | {"loss": _choose_loss(train["loss"])}
@@ -52,36 +50,34 @@ def check_run(tree: Tree) -> RunConfig:
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
-    if data.path is not None and data.name != "hub":
-        data.path = abspath(expanduser(data.path))
     if data.tokenizer not in TOKENIZERS:
-        load(data.tokenizer)
+        load(data.tokenizer)  # raises unless it can be imported
     return config
 
 
 def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = None) -> Piece:
     """The piece of a choice at a key such as `model`, with those within it. choice: an option, a
-    class, or a section with either as its `kind`. default: the kind if none is given. Raises
-    `UserError` for a class that does not fit there, or a wrong setting."""
-    if not isinstance(choice, dict):
-        choice = {} if choice is None else {"kind": choice}
-    settings: Tree = {"kind": default} | choice
-    kind = settings["kind"]
-    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option, whose settings lie below
+    class, or a section with either as its `kind`. default: the kind of a section without one.
+    Raises `UserError` for a class that does not fit there, or a wrong setting."""
+    settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
+    kind = settings.get("kind", default)
+    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option, below these settings
         option = read(key, str(kind))
-        kind = option.get("kind")  # the class
-        settings = set_keys(option, flatten(settings)) | {"kind": kind}
+        settings = set_keys(option, flatten(settings))
+        kind = option.get("kind")  # a class
     piece_spec = _spec_in_place(kind, key, allowed)
-    inner: Tree = {}
+    inner_pieces: Tree = {}
     for f in fields(piece_spec):
-        if "seam" in f.metadata:  # a field that `inner_piece` made
-            inner_key = f"{key}.{f.name}"
-            inner_default = f.metadata["default_kind"]
-            fitting = {f.metadata["seam"](): Piece}
-            if inner_default is None:
-                fitting[NoneType] = Piece
-            inner[f.name] = choose_piece(settings.get(f.name), inner_key, fitting, inner_default)
-    piece: Piece = validate(piece_spec, settings | inner, f"{key}.")
+        place: InnerPlace | None = f.metadata.get("place")
+        if place is None:
+            continue
+        fitting: Allowed = {place.seam(): Piece}
+        if place.default_kind is None:
+            fitting[NoneType] = Piece
+        inner_choice = settings.get(f.name, {})
+        inner_key = f"{key}.{f.name}"
+        inner_pieces[f.name] = choose_piece(inner_choice, inner_key, fitting, place.default_kind)
+    piece: Piece = validate(piece_spec, {**settings, "kind": kind, **inner_pieces}, f"{key}.")
     return piece
 
 
@@ -102,17 +98,17 @@ def _spec_in_place(kind: str | None, key: str, allowed: Allowed) -> Any:
     raise UserError(f"{key}={kind}: wanted a subclass of {listed} (docs/extending.md).")
 
 
-def validate(section: Any, values: Tree, prefix: str = "") -> Any:
+def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
     """A section with these values, whose keys have a prefix such as `model.`, or a `UserError`."""
     try:
-        return section(**{str(key): value for key, value in values.items()})  # `1: x` is YAML.
+        return section_type(**{str(key): value for key, value in values.items()})  # `1: x` is YAML.
     except ValidationError as validation:
         errors = validation.errors()  # An unknown key says more than a wrong value.
         unknown = [error for error in errors if error["type"] == "unexpected_keyword_argument"]
         error = (unknown or errors)[0]
         key = prefix + ".".join(map(str, error["loc"]))
         if unknown:
-            message = _describe_unknown(key.removesuffix(".kind"), section, values, prefix)
+            message = _describe_unknown(key.removesuffix(".kind"), section_type, values, prefix)
         elif error["type"] == "missing":
             message = f"{key} must be given: write {key}=VALUE."
         else:
@@ -121,7 +117,7 @@ def validate(section: Any, values: Tree, prefix: str = "") -> Any:
         raise UserError(message) from validation
 
 
-def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
+def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
     if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
         return f"'{key}' is no key of a run, but a word of the command line."
@@ -130,7 +126,7 @@ def _describe_unknown(key: str, section: Any, values: Tree, prefix: str) -> str:
         return f"'{key}' belongs to {', '.join(options_by_key[key])}, which is not chosen."
     if prefix:
         lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
-        keys = [f"{prefix}{f.name}" for f in fields(section)]
+        keys = [f"{prefix}{f.name}" for f in fields(section_type)]
     else:
         lacking = "There is"
         keys = [*groups(), *meanings(RunConfig()), *options_by_key]

@@ -20,10 +20,11 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from attnexp.base.errors import UserError, on_one_line
+from attnexp.config import options
 from attnexp.config.choose import check_run, validate
-from attnexp.config.options import Flat, Tree, conf_dir, folders, groups, is_file, no_such, read
+from attnexp.config.options import Flat, Tree, flatten, set_keys
 from attnexp.config.pieces import trusting
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, flatten, refuse_idle, set_keys
+from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, refuse_idle
 from attnexp.config.words import OF_SWEEPS, group_of, setting_of
 
 LISTED = ("data", "train", *PIECES)  # groups in the defaults of `conf/config.yaml`
@@ -35,7 +36,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     for part in words:
         flat += [part] if isinstance(part, str) else part
     settings: Flat = {}
-    experiments = []
+    experiments: list[str] = []
     for word in flat:
         if OF_SWEEPS.match(word):
             raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
@@ -45,9 +46,9 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
             experiments += [str(name) for name in names if name is not None]
         else:
             settings |= _by_key([(key, value)])
-    for path in filter(is_file, reversed(experiments)):  # the last file first
-        settings = _override(_by_key(read("experiment", path).items()), settings)
-    tree = _compose_tree(settings, [name for name in experiments if not is_file(name)])
+    for path in filter(options.is_file, reversed(experiments)):  # the last file first
+        settings = _override(_by_key(options.read("experiment", path).items()), settings)
+    tree = _compose_tree(settings, [name for name in experiments if not options.is_file(name)])
     if "${" in str(tree):
         tree = _interpolate(tree)
     return check_run(tree)
@@ -57,7 +58,7 @@ def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
     settings = _by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
-    tree = set_keys({"executor": read("executor", option)}, settings)
+    tree = set_keys({"executor": options.read("executor", option)}, settings)
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
     refuse_idle(config, "executor.")
     return config
@@ -83,31 +84,33 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Flat:
 
 def _override(settings: Flat, later: Flat) -> Flat:
     """A file's settings with later ones over them. Where these choose a piece again, the file's
-    settings of its own choice go: later position=alibi drops rotary and position.layout=split."""
-    chosen_again = tuple(f"{key}." for key in settings.keys() & later.keys() & groups().keys())
-    kept = {key: settings[key] for key in settings if not key.startswith(chosen_again)}
+    settings of its own choice go: later position=alibi drops rotary and position.layout=split.
+    (Hydra keeps the settings of an experiment by name, and its own choice must then have them.)"""
+    chosen_again = settings.keys() & later.keys() & options.groups().keys()
+    of_first_choice = tuple(f"{key}." for key in chosen_again)
+    kept = {key: settings[key] for key in settings if not key.startswith(of_first_choice)}
     return kept | later
 
 
 def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, over experiments by name."""
-    options = groups()
+    groups = options.groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
     values: Flat = {}
     for key, value in settings.items():
-        if key not in options:
+        if key not in groups:
             values[key] = value
             continue
         option = "none" if value is None else str(value)
-        if key in LISTED and option in options[key]:
+        if key in LISTED and option in groups[key]:
             hydra_words.append(f"{key}={option}")
         elif key in ("data", "train"):
-            raise no_such(key, option)
+            raise options.no_such(key, option)
         else:  # a class, or a piece within the model: Hydra knows neither
             values[f"{key}.kind"] = option
             if key in PIECES:
                 hydra_words.append(f"~{key}")  # The class takes the place of Hydra's default.
-    users_folders = tuple(folders()[1:])
+    users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)
 
@@ -117,11 +120,11 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
     quoted = [QuotedString(f"file://{path}", Quote.single).with_quotes() for path in users_folders]
     search_path = f"hydra.searchpath=[{','.join(quoted)}]"
     try:
-        with hydra.initialize_config_dir(config_dir=str(conf_dir()), version_base="1.3"):
+        with hydra.initialize_config_dir(config_dir=str(options.conf_dir()), version_base="1.3"):
             config = hydra.compose("config", [search_path, *words])
     except MissingConfigException as error:
         group, _, option = (error.missing_cfg_file or "").rpartition("/")
-        raise no_such(group.replace("/", "."), option) from error
+        raise options.no_such(group.replace("/", "."), option) from error
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
         raise UserError(f"Hydra cannot compose this: {on_one_line(error)}") from error
     tree: Any = OmegaConf.to_container(config)

@@ -3,6 +3,7 @@
 The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
 """
 
+import copy
 import difflib
 import json
 import re
@@ -144,3 +145,29 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
         return ""
     in_quotes = " or ".join(map(repr, near[:2]))
     return f" Did you mean {in_quotes}?"
+
+
+def flatten(tree: Tree, prefix: str = "") -> Flat:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
+    flat: Flat = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{key}.")
+        else:
+            flat[key] = value
+    return flat
+
+
+def set_keys(tree: Tree, values: Flat) -> Tree:
+    """A copy of a tree with values put in by their keys, a section before what is in it."""
+    tree = copy.deepcopy(tree)
+    for key in sorted(values, key=lambda key: key.count(".")):
+        *sections, name = key.split(".")
+        branch = tree
+        for section in sections:
+            if not isinstance(branch.setdefault(section, {}), dict):
+                branch[section] = {"kind": branch[section]}  # an option, as in `before: cnn`
+            branch = branch[section]
+        branch[name] = values[key]
+    return tree

@@ -1,7 +1,7 @@
-"""Pieces: from a subclass of one of `attnexp.model.seams`, ours or anyone's, to its spec.
+"""Pieces: from a name, `module:Class`, to the class (`load`), and to its settings (`spec`).
 
-The spec is a dataclass. It has the settings of every piece in that place, and those of this piece,
-which are the keyword-only arguments of its constructor:
+The spec of a class is a dataclass. It has the settings of every piece in that place, and those of
+this piece, which are the keyword-only arguments of its constructor:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
@@ -20,7 +20,7 @@ from dataclasses import MISSING, field
 from functools import cache
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
 from pydantic.dataclasses import dataclass
@@ -36,93 +36,6 @@ CHECKED = ConfigDict(
 )
 
 _trusts_all: ContextVar[bool] = ContextVar("trusts_all", default=True)
-
-
-@dataclass(kw_only=True, config=CHECKED)
-class Piece:
-    """Class chosen for a seam; `spec` adds its settings as fields. Without `kind`, no piece."""
-
-    kind: str | None = None
-    cls: ClassVar[type] = NoneType  # the class that `kind` names; NoneType for no piece
-    base_spec: ClassVar[Any] = None  # dataclass that `spec` extended; None if this is one itself
-
-    @property
-    def name(self) -> str:
-        """Name under which it was chosen: `rotary`, or the name of a class."""
-        return name_of(self.kind)
-
-    def fills(self, *seams: type) -> bool:
-        """Whether the class is a subclass of one of these."""
-        return issubclass(self.cls, seams)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled by its values, since other processes have to make its dataclass themselves."""
-        return _restore, (self.base_spec or type(self), vars(self))
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-
-
-def _restore(base_spec: Any, values: Tree) -> Any:
-    return spec(load(values["kind"]), base_spec)(**values)
-
-
-def setting(default: Any, meaning: str = "", when: Any = None) -> Any:
-    """A field of a config that acts when `when` holds. Of a class, each config has an instance."""
-    metadata = {"meaning": meaning, "when": when}
-    if isinstance(default, type):
-        return field(default_factory=default, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]) -> Any:
-    """A field for a piece within a piece. default_kind: `module:Class`, or None where there may be
-    no piece. seam: gives the base class, once torch is imported."""
-    metadata = {"meaning": meaning, "default_kind": default_kind, "seam": seam}
-    return field(default_factory=Piece, metadata=metadata)
-
-
-@cache
-def spec(cls: Any, base_spec: Any = Piece) -> Any:
-    """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
-    if cls is NoneType or not inspect.isclass(cls):  # no piece, or a function: it takes none
-        return base_spec
-    taken = dir(base_spec())
-    annotations: Tree = {}
-    settings: Tree = {}
-    try:
-        hints = get_type_hints(cls.__init__, include_extras=True)
-        for name, argument in inspect.signature(cls).parameters.items():
-            if argument.kind is not argument.KEYWORD_ONLY:
-                continue
-            if name in taken:
-                raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-            hint = hints.get(name, Any)
-            annotations[name], settings[name] = _type_and_field(argument, hint)
-        body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
-        # From `make_dataclass` pydantic would get a class whose fields are no longer in its body.
-        plain_class = type(cls.__name__, (base_spec,), body)
-        return dataclass(plain_class, kw_only=True, config=CHECKED)
-    except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
-        message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
-        name = f"{cls.__module__}:{cls.__name__}"
-        raise UserError(f"{name}: its constructor does not fit: {message}.") from error
-
-
-def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
-    """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
-    default = MISSING if argument.default is argument.empty else argument.default
-    notes = getattr(hint, "__metadata__", ())  # of `Annotated`
-    plain_type = get_args(hint)[0] if notes else hint
-    meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
-    if get_origin(plain_type) is not type:
-        return hint, field(default=default, metadata={"meaning": meaning})
-    (seam,) = get_args(plain_type)
-    default_kind = None
-    if isinstance(default, type):
-        default_kind = f"{default.__module__}:{default.__name__}"
-    return Piece, inner_piece(default_kind, meaning, lambda: seam)
 
 
 @contextmanager
@@ -181,3 +94,88 @@ def _import_attribute(kind: str) -> Any:
     if not callable(loaded):
         raise UserError(f"{kind} is {loaded!r}, which is neither a class nor a function.")
     return loaded
+
+
+@dataclass(kw_only=True, config=CHECKED)
+class Piece:
+    """A chosen class with its settings, which `spec` adds as fields. Without `kind`, no piece."""
+
+    kind: str | None = None
+    cls: ClassVar[type] = NoneType  # what `kind` names; NoneType for no piece, or a function
+    base_spec: ClassVar[Any] = None  # dataclass that `spec` extended; None if this is one itself
+
+    @property
+    def name(self) -> str:
+        """Name under which it was chosen: `rotary`, or the name of a class."""
+        return name_of(self.kind)
+
+    def fills(self, *seams: type) -> bool:
+        """Whether the class is a subclass of one of these."""
+        return issubclass(self.cls, seams)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its values, since other processes have to make its dataclass themselves."""
+        return _restore, (self.base_spec or type(self), vars(self))
+
+    if TYPE_CHECKING:  # the settings that `spec` adds
+
+        def __getattr__(self, name: str) -> Any: ...
+
+
+def _restore(base_spec: Any, values: Tree) -> Any:
+    return spec(load(values["kind"]), base_spec)(**values)
+
+
+@cache
+def spec(cls: Any, base_spec: Any = Piece) -> Any:
+    """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
+    if cls is NoneType or not inspect.isclass(cls):  # no piece, or a function: it takes none
+        return base_spec
+    taken = dir(base_spec())
+    annotations: Tree = {}
+    settings: Tree = {}
+    try:
+        hints = get_type_hints(cls.__init__, include_extras=True)
+        for name, argument in inspect.signature(cls).parameters.items():
+            if argument.kind is not argument.KEYWORD_ONLY:
+                continue
+            if name in taken:
+                raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
+            hint = hints.get(name, Any)
+            annotations[name], settings[name] = _type_and_field(argument, hint)
+        body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
+        # `make_dataclass` would take the fields out of the body, where pydantic looks for them.
+        plain_class = type(cls.__name__, (base_spec,), body)
+        return dataclass(plain_class, kw_only=True, config=CHECKED)
+    except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
+        message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
+        name = f"{cls.__module__}:{cls.__name__}"
+        raise UserError(f"{name}: its constructor does not fit: {message}.") from error
+
+
+def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """Type and field of a setting. One whose type is `type[Seam]` is a piece within the piece."""
+    default = MISSING if argument.default is argument.empty else argument.default
+    notes = getattr(hint, "__metadata__", ())  # of `Annotated`
+    plain_type = get_args(hint)[0] if notes else hint
+    meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    if get_origin(plain_type) is not type:
+        return hint, field(default=default, metadata={"meaning": meaning})
+    (seam,) = get_args(plain_type)
+    default_kind = None
+    if isinstance(default, type):
+        default_kind = f"{default.__module__}:{default.__name__}"
+    return Piece, inner_piece(default_kind, meaning, lambda: seam)
+
+
+class InnerPlace(NamedTuple):
+    """A place for a piece within a piece."""
+
+    seam: Callable[[], type]  # gives the base class, once torch is imported
+    default_kind: str | None  # `module:Class`, or None where there may be no piece
+
+
+def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]) -> Any:
+    """A field for a piece within a piece; its metadata has the `InnerPlace` as `place`."""
+    metadata = {"meaning": meaning, "place": InnerPlace(seam, default_kind)}
+    return field(default_factory=Piece, metadata=metadata)

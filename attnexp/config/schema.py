@@ -4,9 +4,8 @@ Every key that is no setting of a piece has its type, bounds, default and meanin
 are those of K's script of March 2018. Settings of pieces stand in the signatures of their classes.
 """
 
-import copy
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, field, fields, is_dataclass, replace
 from enum import StrEnum
 from os.path import abspath, expanduser
 from pathlib import Path
@@ -18,8 +17,8 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import Flat, Tree, conf_dir
-from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours, setting
+from attnexp.config.options import Tree, conf_dir, flatten
+from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]
@@ -71,6 +70,14 @@ class When(NamedTuple):
     holds: Callable[[Any], Any]  # of the whole config
 
 
+def setting(default: Any, meaning: str = "", when: When | None = None) -> Any:
+    """A field of a config that acts when `when` holds. Of a class, each config has an instance."""
+    metadata = {"meaning": meaning, "when": when}
+    if isinstance(default, type):
+        return field(default_factory=default, metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
 NETWORK = When("a model that is a network", lambda run: run.is_network)
 PIECEWISE = When("a model that is a network of pieces", lambda r: isinstance(r.model, ModelConfig))
 ATTENTION = When("a model with attention", lambda run: run.model.fills(_seams().Layers))
@@ -112,6 +119,10 @@ class DataConfig:
     limit_train: Limit = setting(None, "Train on this many texts, the same for every seed.")
     limit_test: Limit = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
+
+    def __post_init__(self) -> None:
+        if self.path is not None and self.name is not DataName.hub:
+            self.path = abspath(expanduser(self.path))
 
     @property
     def title(self) -> str:
@@ -288,32 +299,6 @@ def to_dict(config: Any) -> Tree:
         return settings
 
     return acting_settings(config)
-
-
-def flatten(tree: Tree, prefix: str = "") -> Flat:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
-    flat: Flat = {}
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{key}.")
-        else:
-            flat[key] = value
-    return flat
-
-
-def set_keys(tree: Tree, values: Flat) -> Tree:
-    """A copy of a tree with values put in by their keys, a section before what is in it."""
-    tree = copy.deepcopy(tree)
-    for key in sorted(values, key=lambda key: key.count(".")):
-        *sections, name = key.split(".")
-        branch = tree
-        for section in sections:
-            if not isinstance(branch.setdefault(section, {}), dict):
-                branch[section] = {"kind": branch[section]}  # an option, as in `before: cnn`
-            branch = branch[section]
-        branch[name] = values[key]
-    return tree
 
 
 def foreign_code(config: Tree) -> list[str]:

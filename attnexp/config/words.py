@@ -23,7 +23,7 @@ Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its va
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> tuple[str, Override]:
     """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`), and the
-    override of Hydra. Raises `UserError` for a word that is none, or that names two columns."""
+    override of Hydra. Raises `UserError` for a word that is none."""
     try:
         override = OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
@@ -31,8 +31,6 @@ def parse(word: str) -> tuple[str, Override]:
             f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
             f"data.path=FILE; a text with signs, or letters such as é, takes quotes: 'out=\"é\"'"
         ) from error
-    if override.is_sweep_override() and override.key_or_group in ("data.text", "data.label"):
-        raise UserError(f"{word}: one column is read; pairs of texts are not. Join the two first.")
     key = group_of(override.key_or_group.replace("/", "."))
     if override.package:
         key += f"@{override.package}"

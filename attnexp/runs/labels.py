@@ -4,9 +4,9 @@ import functools
 import json
 from typing import Any
 
-from attnexp.config.options import Tree, name_of
+from attnexp.config.options import Tree, flatten, name_of
 from attnexp.config.pieces import is_ours
-from attnexp.config.schema import DataConfig, DataName, flatten, foreign_code, is_seed, to_dict
+from attnexp.config.schema import DataConfig, DataName, foreign_code, is_seed, to_dict
 
 NOT_COMPARED = "out train.device train.threads train.fast".split()
 """Settings of no variant or plan: output, machine, fast path, which changes rounding alone."""

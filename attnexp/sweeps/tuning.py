@@ -10,7 +10,8 @@ from statistics import fmean
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.schema import Protocol, flatten, is_seed
+from attnexp.config.options import flatten
+from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
 from attnexp.statistics.verdict import MetricSpec

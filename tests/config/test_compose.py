@@ -23,8 +23,8 @@ from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config import options, pieces
 from attnexp.config.compose import compose, compose_executor, overlay
-from attnexp.config.options import conf_dir, groups
-from attnexp.config.schema import RunConfig, flatten, to_dict
+from attnexp.config.options import conf_dir, flatten, groups
+from attnexp.config.schema import RunConfig, to_dict
 from attnexp.config.words import expand
 from attnexp.network.build import try_to_build
 from attnexp.sweeps.plan import plan
@@ -57,7 +57,6 @@ WRONG = {
     "data=my.csv": ["data=files data.path=my.csv"],
     "experiment=yours.yaml": ["yours.yaml cannot be read"],
     "data.tokenizer=kears": ["data.tokenizer", "(keras|basic_english", "got kears"],
-    "data.text=premise,hypothesis": ["one column is read"],
     "seed=1,2": ["seed=1,2", "attnexp sweep seed=1,2"],
     "seed=range(3": ["'seed=range(3' is not understood", "range(3", "key=value"],
     "seeds=3": ["'seed=range(3)'"],
