@@ -11,6 +11,7 @@ from attnexp.base.errors import UserError
 from attnexp.report import Record
 from attnexp.report.cells import format_number
 from attnexp.report.table import Table
+from attnexp.report.titles import only
 from attnexp.runs import find, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
@@ -66,5 +67,7 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     counts = runs["state"].value_counts()
     states = ", ".join(f"{count} {state}" for state, count in counts.items())
     num_bytes = int(runs["bytes"].sum())
-    title = f"Runs: {states}; {decimal(num_bytes)}"
-    return Table(title=title, frame=runs, lines=lines)
+    data = only(runs["data"].fillna(""))
+    place = f" on {data}" if data else ""
+    title = f"Runs{place}: {states}; {decimal(num_bytes)}"
+    return Table(title=title, frame=runs, lines=lines, context_columns=["data"])

@@ -15,9 +15,9 @@ from attnexp.base.errors import escape_name
 from attnexp.report import Record
 from attnexp.report.cells import NONE
 
-CONTEXT = ("data", "protocol", "at", "n", "data sets")  # left out where a title says it for all
+CONTEXT_COLUMNS = ("data", "protocol", "at", "n", "data sets")  # which a title can say for all
 STYLES = {"helps": "green", "hurts": "red", "equivalent": "cyan"}  # by the verdict's first word
-TEXTS = {*CONTEXT, "variant", "difference", "verdict", "class", "run", "state", "settings"}
+TEXT_COLUMNS = {*CONTEXT_COLUMNS, *"variant difference verdict class run state settings".split()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +27,15 @@ class Table:
     title: str
     frame: pd.DataFrame  # accuracies as shares
     lines: Sequence[Record]  # texts by heading
+    context_columns: Sequence[str] = CONTEXT_COLUMNS  # left out where all lines agree
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The lines, without columns that say nothing."""
+        """The lines, without columns that say nothing, or only what the title says."""
         cells = pd.DataFrame(self.lines).fillna(NONE).map(escape_name).rename(columns=escape_name)
         unused = [name for name in cells if (cells[name] == NONE).all()]
-        unused += [name for name in CONTEXT if name in cells and cells[name].nunique() == 1]
+        context = [name for name in self.context_columns if name in cells]
+        unused += [name for name in context if cells[name].nunique() == 1]
         return cells.drop(columns=unused)
 
 
@@ -50,7 +52,7 @@ def print_table(table: Table, console: Console) -> None:
     for name in cells:
         shown.add_column(
             name,
-            justify="left" if name in TEXTS else "right",
+            justify="left" if name in TEXT_COLUMNS else "right",
             overflow="fold",
             width=widths.get(name),
         )
@@ -72,7 +74,7 @@ def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], room: int) -> di
     for name in cells:
         words = " ".join([name, *cells[name]]).split()
         narrowest[name] = max(map(cell_len, words))
-    widths = {name: narrowest[name] if name in TEXTS else widest[name] for name in cells}
+    widths = {name: narrowest[name] if name in TEXT_COLUMNS else widest[name] for name in cells}
     if sum(widths.values()) > room:
         widths = narrowest
     spare = room - sum(widths.values())

@@ -22,7 +22,7 @@ def title_of_means(answer: Answer, num_seeds: Sequence[int], statistic: str) -> 
 def end_of_title(answer: Answer, num_seeds: Iterable[int], before_seeds: str = ",") -> str:
     """` on imdb, 40 seeds, measured on test`, without data set or protocol where there are more."""
     end = ""
-    data = _only(group.data for group in answer.groups)
+    data = only(group.data for group in answer.groups)
     if data:
         end += f" on {data}"
         setups = answer.groups[0].setups.values()
@@ -30,7 +30,7 @@ def end_of_title(answer: Answer, num_seeds: Iterable[int], before_seeds: str = "
             end += " (synthetic)"  # Texts of the embedded corpus alone have a share of order.
     span = format_span(num_seeds)
     seeds = "one seed" if span == "1" else f"{span} seeds"
-    protocol = _only(group.protocol for group in answer.groups)
+    protocol = only(group.protocol for group in answer.groups)
     return f"{end}{before_seeds} {seeds}{PROTOCOLS[protocol]}"
 
 
@@ -41,12 +41,12 @@ def title_of_differences(rows: Sequence[Difference]) -> str:
     title = "Mean difference" if first.is_mean else "Difference"
     if metric.name != ACCURACY.name:
         title += f" in {metric.name}"
-    baseline = _only(row.contrast.baseline_level for row in rows)
+    baseline = only(row.contrast.baseline_level for row in rows)
     if baseline:
         title += f" from {baseline}"
     if first.is_mean:
         title += f" over {format_span(row.interval.n for row in rows)} data sets"
-    label = _only(row.endpoint.label for row in rows)
+    label = only(row.endpoint.label for row in rows)
     if label not in ("", RESULT.label):
         title += f" at {label}"
     if metric.is_share:
@@ -66,7 +66,7 @@ def _describe_intervals(rows: Sequence[Difference]) -> str:
     return text
 
 
-def _only(texts: Iterable[str]) -> str:
+def only(texts: Iterable[str]) -> str:
     """The text that all of these are; empty where they differ."""
     distinct = {*texts}
     return distinct.pop() if len(distinct) == 1 else ""

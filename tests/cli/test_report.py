@@ -43,6 +43,7 @@ def test_formats_and_tables(here: Command, tmp_path: Path, words: str, expected:
 
 def test_runs_that_lack_exit_1(here: Command, study: str, tmp_path: Path) -> None:
     """Those that are listed have the accuracy of their last epoch."""
+    assert here("runs", "outputs").stdout.startswith("Runs on imdb: 6 finished; ")
     folders = sorted((tmp_path / "outputs/runs").iterdir())
     shutil.rmtree(folders[0])
     (folders[1] / "result.json").write_text("{")
