@@ -24,11 +24,14 @@ def format_number(value: float, metric: MetricSpec, sign: str = "") -> str:
     return format(value, sign + digits)
 
 
-def format_span(numbers: Iterable[int]) -> str:
-    """`25,000`, or `1,000 to 25,000`."""
+def format_span(numbers: Iterable[int], noun: str) -> str:
+    """`one seed`, `25,000 seeds`, or `1,000 to 25,000 seeds`."""
     distinct = {*numbers}
+    if distinct == {1}:
+        return f"one {noun}"
     bounds = sorted({min(distinct), max(distinct)})
-    return " to ".join(f"{number:,}" for number in bounds)
+    span = " to ".join(f"{number:,}" for number in bounds)
+    return f"{span} {noun}s"
 
 
 def format_mean(row: Record, metric: MetricSpec) -> str:

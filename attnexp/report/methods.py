@@ -92,13 +92,13 @@ def describe_in_words(study: Record) -> list[str]:
     splits = ["train", "test"] if protocol == "blog" else ["train", "val", "test"]
     data = f"{study['data']} (fingerprint {study['fingerprint']})"
     for split in splits:
-        num_texts = format_span(study[f"n_{split}"])
-        data += f", {num_texts} {split} texts"
+        num_texts = format_span(study[f"n_{split}"], f"{split} text")
+        data += f", {num_texts}"
     seeds = study["seeds"]
     training = [
         *study["variants"],
-        f"{format_span(study['epochs'])} epochs",
-        f"{len(seeds)} seeds ({', '.join(seeds)})",
+        format_span(study["epochs"], "epoch"),
+        f"{format_span([len(seeds)], 'seed')} ({', '.join(seeds)})",
         f"protocol {protocol}{PROTOCOLS[protocol]}",
     ]
     shared = describe_settings(study["shared"])

@@ -63,8 +63,7 @@ def tabulate_by_data(answer: Answer) -> Table:
     rows = _select_means(answer)
     judged = rows[rows["metric"] == answer.metric.name]
     means = judged[judged["at"] == label].drop(columns="sd")
-    statistic = "mean" if label == RESULT.label else f"at {label}, mean"
-    title = titles.title_of_means(answer, means["n"], statistic)
+    title = titles.title_of_means(answer, means["n"], "mean", label)
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
 

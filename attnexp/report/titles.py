@@ -9,29 +9,42 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.report.cells import format_span
 
 PROTOCOLS = {"blog": ", measured on test", "holdout": ", epoch chosen on held-out data", "": ""}
+"""How results were chosen, by protocol; `""` is that of other trainers, or stands for several."""
 
 
-def title_of_means(answer: Answer, num_seeds: Sequence[int], statistic: str) -> str:
-    """`Accuracy on contrast (synthetic), %, mean ± sd over 6 seeds, measured on test`."""
+def title_of_means(answer: Answer, num_seeds: Sequence[int], statistic: str, at: str = "") -> str:
+    """`Accuracy on imdb, %, at final, mean over 6 seeds, measured on test`. at: label of the
+    endpoint, if all means are at one."""
     title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
-    before_seeds = ", %" if answer.metric.is_share else ""
-    before_seeds += f", {statistic} over" if max(num_seeds) > 1 else ","
-    return title + end_of_title(answer, num_seeds, before_seeds)
+    title += _name_data(answer)
+    if answer.metric.is_share:
+        title += ", %"
+    if at not in ("", RESULT.label):
+        title += f", at {at}"
+    seeds = _name_seeds(answer, num_seeds)
+    return f"{title}, {statistic} over {seeds}" if max(num_seeds) > 1 else f"{title}, {seeds}"
 
 
-def end_of_title(answer: Answer, num_seeds: Iterable[int], before_seeds: str = ",") -> str:
+def end_of_title(answer: Answer, num_seeds: Iterable[int]) -> str:
     """` on imdb, 40 seeds, measured on test`, without data set or protocol where there are more."""
-    end = ""
+    return f"{_name_data(answer)}, {_name_seeds(answer, num_seeds)}"
+
+
+def _name_data(answer: Answer) -> str:
+    """` on contrast (synthetic)`; empty where there are several data sets."""
     data = only(group.data for group in answer.groups)
-    if data:
-        end += f" on {data}"
-        setups = answer.groups[0].setups.values()
-        if any("data.order_fraction" in setup.settings for setup in setups):
-            end += " (synthetic)"  # Texts of the embedded corpus alone have a share of order.
-    span = format_span(num_seeds)
-    seeds = "one seed" if span == "1" else f"{span} seeds"
+    if not data:
+        return ""
+    setups = answer.groups[0].setups.values()
+    # Texts of the embedded corpus alone have a share of order.
+    is_synthetic = any("data.order_fraction" in setup.settings for setup in setups)
+    return f" on {data} (synthetic)" if is_synthetic else f" on {data}"
+
+
+def _name_seeds(answer: Answer, num_seeds: Iterable[int]) -> str:
+    """`40 seeds, measured on test`, without the protocol where there are two."""
     protocol = only(group.protocol for group in answer.groups)
-    return f"{end}{before_seeds} {seeds}{PROTOCOLS[protocol]}"
+    return format_span(num_seeds, "seed") + PROTOCOLS[protocol]
 
 
 def title_of_differences(rows: Sequence[Difference]) -> str:
@@ -45,7 +58,8 @@ def title_of_differences(rows: Sequence[Difference]) -> str:
     if baseline:
         title += f" from {baseline}"
     if first.is_mean:
-        title += f" over {format_span(row.interval.n for row in rows)} data sets"
+        num_data = format_span((row.interval.n for row in rows), "data set")
+        title += f" over {num_data}"
     label = only(row.endpoint.label for row in rows)
     if label not in ("", RESULT.label):
         title += f" at {label}"

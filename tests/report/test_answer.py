@@ -104,6 +104,8 @@ def test_code_of_the_users_is_told_from_ours_whatever_its_name() -> None:
     group = replace(comparison.group, setups={"pe": replace(setup, own_code=code)})
     study = methods.describe_study(replace(comparison, group=group), MetricSpec())
     assert [*study["code"]] == [*code]
+    _, training, *_ = methods.describe_in_words(study | {"epochs": [1], "seeds": ["0"]})
+    assert training.startswith("Training: no_pe, pe, one epoch, one seed (0), protocol blog,")
 
 
 def save_predictions(folder: Path, logit: int, labels: Any) -> None:
@@ -177,7 +179,9 @@ def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
 
 def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
     answer = made_answer(made_group("a", "b", seeds=1))
-    assert tables.tabulate_means(answer).title == "Accuracy on imdb, %, one seed, measured on test"
+    title = "Accuracy on imdb, %, one seed, measured on test"
+    assert tables.tabulate_means(answer).title == title
+    assert tables.tabulate_by_data(answer).title == title.replace("one", "at final, one")
     document = json.dumps(formats.make_document(answer), allow_nan=False)
     (row,) = json.loads(document)["differences"]
     assert (row["n"], row["verdict"]) == (1, "too few seeds")
