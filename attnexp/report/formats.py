@@ -10,7 +10,7 @@ from attnexp.report import Record, TableName
 from attnexp.report.methods import describe_in_words, describe_studies
 from attnexp.report.remarks import list_remarks
 from attnexp.report.table import Table
-from attnexp.report.tables import VERDICT, make_table, tabulate_alone, tabulate_means
+from attnexp.report.tables import VERDICT_COLUMNS, make_table, tabulate_alone, tabulate_means
 
 SEED_COLUMNS = ["data", "protocol", "variant", "seed", "point", "epoch", "metric", "value"]
 EMPTY = ["", math.inf, -math.inf]  # cells that are as good as empty
@@ -48,7 +48,7 @@ def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
     else:
         tables["accuracy"] = tabulate_means(answer)
         if answer.measured:
-            tables["verdicts"] = tabulate_alone(answer, answer.measured, VERDICT)
+            tables["verdicts"] = tabulate_alone(answer, answer.measured, VERDICT_COLUMNS)
         if answer.means:
             tables["across"] = make_table("across", answer)
         texts = list_remarks(answer, answer.differences)

@@ -15,52 +15,48 @@ from attnexp.report.titles import only
 from attnexp.runs import find, store
 from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
 
-SHOWN = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
+SHOWN_COLUMNS = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: `SHOWN`, with the test accuracy, then folder,
-    and the reason why a run is broken. Raises `UserError` if there are none."""
+    """The runs in or under a folder, oldest first: `SHOWN_COLUMNS`, with the test accuracy,
+    then folder, and the reason why a run is broken. Raises `UserError` if there are none."""
     root = find.check_folder(root)
     folders = list(filter(Path.is_dir, find.run_folders(root)))
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
     folders.sort(key=lambda folder: folder.stat().st_mtime)
     runs = [_describe_run(folder) for folder in folders]
-    columns = [*SHOWN, "folder", "reason"]
-    return pd.DataFrame(runs, columns=columns, dtype=object)
+    return pd.DataFrame(runs, columns=[*SHOWN_COLUMNS, "folder", "reason"], dtype=object)
 
 
 def _describe_run(folder: Path) -> Record:
     row: Record = {"run": folder.name, "folder": str(folder)}
     reasons: list[str] = []
-    with store.leaving_out(folder, reasons.append):
-        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
-        row["bytes"] = sum(sizes)
+    with store.leaving_out(folder, reasons.append):  # An error ends the block, and is a reason.
+        files = filter(Path.is_file, folder.rglob("*"))
+        row["bytes"] = sum(file.stat().st_size for file in files)
         if store.has_finished(folder):
             result = store.load_result(folder)
             config = result.config
-            keys = result.departures
-            row["state"] = "finished"
-            row["accuracy"] = result.test.accuracy
+            departing = result.departures
+            row |= {"state": "finished", "accuracy": result.test.accuracy}
         else:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
             config = json.loads((folder / store.CONFIG).read_bytes())
-            keys = departures(config)
+            departing = departures(config)
         values = settings(config)
-        words = [as_word(key, values[key]) for key in keys]
-        row["settings"] = " ".join(words)
+        row["settings"] = " ".join(as_word(key, values[key]) for key in departing)
         row["data"] = data_of(config).title
         row["seed"] = replicate(config)
     if reasons:
-        row["state"] = "broken"
-        (row["reason"],) = reasons
+        row |= {"state": "broken", "reason": reasons[0]}
     return row
 
 
 def tabulate_runs(runs: pd.DataFrame) -> Table:
     """What a terminal shows of the frame."""
-    lines = runs[SHOWN].fillna({"bytes": 0}).to_dict("records")
+    lines = runs[SHOWN_COLUMNS].fillna({"bytes": 0}).to_dict("records")
     for line in lines:
         line["accuracy"] = format_number(line["accuracy"], ACCURACY)
         line["bytes"] = decimal(line["bytes"], precision=0)

@@ -42,12 +42,12 @@ class Table:
 def print_table(table: Table, console: Console) -> None:
     """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
     cells = table.cells
-    widest = {name: max(map(cell_len, [name, *cells[name]])) for name in cells}
-    num_gaps = len(widest) - 1
+    full = {name: max(map(cell_len, [name, *cells[name]])) for name in cells}
+    num_gaps = len(full) - 1
     room = console.width - num_gaps  # SIMPLE_HEAD puts one blank into a gap.
-    has_room = sum(widest.values()) + num_gaps <= room
-    widths = widest if has_room else _choose_widths(cells, widest, room)
-    padding = (0, 1 if has_room else 0, 0, 0)  # a second blank, if it fits
+    fits_loosely = sum(full.values()) + num_gaps <= room  # with a second blank in each gap
+    widths = full if fits_loosely else _choose_widths(cells, full, room)
+    padding = (0, 1 if fits_loosely else 0, 0, 0)
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in cells:
         shown.add_column(
@@ -67,22 +67,22 @@ def _colour(text: str, column: str) -> Text:
     return Text(text, style)
 
 
-def _choose_widths(cells: pd.DataFrame, widest: dict[str, int], room: int) -> dict[str, int]:
-    """Widths of columns, by name, of `room` in all. Every word is whole, and so is every number
-    with its blanks if that fits. Left to itself, rich breaks words."""
-    narrowest = {}
+def _choose_widths(cells: pd.DataFrame, full: dict[str, int], room: int) -> dict[str, int]:
+    """Widths of columns, by name, of `room` in all; full: what they would take on one line. Every
+    word is whole, and so is every number with its blanks if that fits. Rich would break words."""
+    longest_word = {}
     for name in cells:
         words = " ".join([name, *cells[name]]).split()
-        narrowest[name] = max(map(cell_len, words))
-    widths = {name: narrowest[name] if name in TEXT_COLUMNS else widest[name] for name in cells}
+        longest_word[name] = max(map(cell_len, words))
+    widths = {name: longest_word[name] if name in TEXT_COLUMNS else full[name] for name in cells}
     if sum(widths.values()) > room:
-        widths = narrowest
+        widths = longest_word
     spare = room - sum(widths.values())
-    if spare < 0:  # Rich breaks words in the last of the widest columns, or as it likes.
+    if spare < 0:  # Words must break: in the last of the widest columns, or else as rich likes.
         column = max(reversed(widths), key=widths.__getitem__)
         widths[column] += spare
         return widths if widths[column] > 0 else {}
     for _ in range(spare):
-        most_folded = max(widths, key=lambda name: widest[name] / widths[name])
+        most_folded = max(widths, key=lambda name: full[name] / widths[name])
         widths[most_folded] += 1
     return widths

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pandas as pd
 
 from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
+from attnexp.analysis.classes import measure_classes
 from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import K_METRICS, settings_unlike_k
@@ -15,29 +15,25 @@ from attnexp.base.errors import UserError
 from attnexp.report import TableName, titles
 from attnexp.report.cells import format_difference, format_mean
 from attnexp.report.table import Table
-from attnexp.runs import predictions
-from attnexp.runs.find import load_run
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.training.metrics import by_class, count_confusions
 
-VARIANT = ["data", "protocol", "variant"]
-CLASS = [*VARIANT, "class"]
-CLASS_METRICS = ["precision", "recall", "F1", "num_texts"]
+VARIANT_KEYS = ["data", "protocol", "variant"]
+CLASS_KEYS = [*VARIANT_KEYS, "class"]
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 EXPLAINED = {"ece": "calibration error", "gap": "train accuracy − accuracy"}
 # Columns of the default answer, of means over data sets, and of all numbers that a paper quotes.
-ABOUT = ["data", "protocol", "at", "difference"]
-VERDICT = [*ABOUT, "n", "mean", "other seeds", "other texts too", "verdict"]
-OVER_DATA = [*ABOUT[1:], "data sets", "mean", "95 %", "next data set", "verdict"]
-QUOTED = [*ABOUT, "n", "mean", "sd", "other seeds", "other texts too", "p"]
+CONTRAST_KEYS = ["protocol", "at", "difference"]
+VERDICT_COLUMNS = ["data", *CONTRAST_KEYS, "n", "mean", "other seeds", "other texts too", "verdict"]
+MEAN_COLUMNS = [*CONTRAST_KEYS, "data sets", "mean", "95 %", "next data set", "verdict"]
+QUOTED_COLUMNS = ["data", *CONTRAST_KEYS, "n", "mean", "sd", "other seeds", "other texts too", "p"]
 
 
 def make_table(name: TableName, answer: Answer) -> Table:
     """The table of this name, not `study`. Raises `UserError` where the results have none."""
     if name == "differences":
-        return tabulate_alone(answer, answer.measured, QUOTED)
+        return tabulate_alone(answer, answer.measured, QUOTED_COLUMNS)
     if name == "across":
-        return tabulate_alone(answer, answer.means, OVER_DATA)
+        return tabulate_alone(answer, answer.means, MEAN_COLUMNS)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
 
@@ -47,14 +43,14 @@ def tabulate_means(answer: Answer) -> Table:
     beside them; of every metric where results are another trainer's or those of `probe`."""
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
-    rows["n"] = rows.groupby(VARIANT)["n"].transform("max")
-    metrics = {*rows["metric"], answer.metric.name}
-    is_accuracy_alone = metrics == {ACCURACY.name}
-    endpoints = rows["at"] if is_accuracy_alone else rows["at"] + " " + rows["metric"]
-    # Results of other trainers, and of `probe`, have this one endpoint, which is not named.
-    rows["heading"] = endpoints.mask(rows["at"] == RESULT.label, rows["metric"])
+    rows["n"] = rows.groupby(VARIANT_KEYS)["n"].transform("max")
+    rows["heading"] = rows["at"] + " " + rows["metric"]
+    if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
+        rows["heading"] = rows["at"]
+    is_result = rows["at"] == RESULT.label  # the only endpoint of other trainers and of `probe`
+    rows.loc[is_result, "heading"] = rows["metric"]
     title = titles.title_of_means(answer, rows["n"], "mean ± sd")
-    return _pivot(title, rows, [*VARIANT, "n"], _metrics_by_name(answer), "heading")
+    return _pivot(title, rows, [*VARIANT_KEYS, "n"], _metrics_by_name(answer), "heading")
 
 
 def tabulate_by_data(answer: Answer) -> Table:
@@ -62,7 +58,7 @@ def tabulate_by_data(answer: Answer) -> Table:
     label = answer.groups[0].endpoints[0].label
     rows = _select_means(answer)
     judged = rows[rows["metric"] == answer.metric.name]
-    means = judged[judged["at"] == label].drop(columns="sd")
+    means = judged[judged["at"] == label].drop(columns="sd")  # so that means stand alone
     title = titles.title_of_means(answer, means["n"], "mean", label)
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
@@ -110,14 +106,14 @@ def tabulate_epochs(answer: Answer) -> Table:
         if len(group.published):
             k_run = group.published.assign(data=group.data, protocol=group.protocol, n=1)
             k_run["variant"] += ", K"
-            keys = [*VARIANT, "epoch", "n"]
+            keys = [*VARIANT_KEYS, "epoch", "n"]
             parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
     title = "Metrics by epoch (train_: mean while training)"
     title += titles.end_of_title(answer, epochs["n"])
-    return _pivot(title, rows, [*VARIANT, "epoch"], METRIC_OF_COLUMN)
+    return _pivot(title, rows, [*VARIANT_KEYS, "epoch"], METRIC_OF_COLUMN)
 
 
 def tabulate_metrics(answer: Answer) -> Table:
@@ -129,7 +125,7 @@ def tabulate_metrics(answer: Answer) -> Table:
     if explained:
         title += f" ({', '.join(explained)})"
     title += titles.end_of_title(answer, rows["n"])
-    return _pivot(title, rows, [*VARIANT, "at"], _metrics_by_name(answer))
+    return _pivot(title, rows, [*VARIANT_KEYS, "at"], _metrics_by_name(answer))
 
 
 def _pivot(
@@ -161,40 +157,25 @@ def tabulate_classes(answer: Answer) -> Table:
         point = group.endpoints[0].name
         runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            classes = _measure_classes(run.folder, point)
-            classes["variant"] = run.variant
-            parts.append(classes.assign(data=group.data, protocol=group.protocol))
+            about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
+            parts.append(measure_classes(run.folder, point).assign(**about))
     if not parts:
         raise UserError("--table classes takes runs on disk: other files hold no predictions.")
     measures = pd.concat(parts)
     # With seeds.resample, each seed may have drawn another number of texts of a class.
-    num_texts = measures.groupby(CLASS)["num_texts"].transform("mean")
+    num_texts = measures.groupby(CLASS_KEYS)["num_texts"].transform("mean")
     measures["num_texts"] = num_texts.round().astype(int)
-    means = mean_over_seeds(measures, [*CLASS, "num_texts", "metric"])
-    title = "By class, %, mean over seeds (macro: mean over classes; as X: taken for X)"
+    means = mean_over_seeds(measures, [*CLASS_KEYS, "num_texts", "metric"])
+    labels = dict.fromkeys(group.endpoints[0].label for group in answer.groups)
+    title = f"By class, %, at {' and '.join(labels)}, mean over seeds"
+    title += " (macro: mean over classes; as X: taken for X)"
     title += titles.end_of_title(answer, means["n"])
     shown = means.drop(columns="sd").assign(texts=means["num_texts"].map("{:,}".format))
     metrics = dict.fromkeys(means["metric"], ACCURACY)
-    return replace(_pivot(title, shown, [*CLASS, "texts"], metrics), frame=means)
+    return replace(_pivot(title, shown, [*CLASS_KEYS, "texts"], metrics), frame=means)
 
 
-def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
-    """Measures of a run on disk: class, num_texts, metric, value. The last class is the mean."""
-    run = load_run(folder)
-    logits, labels = predictions.at_endpoint(run, point)
-    classes = run.result.classes
-    frame = pd.DataFrame([*by_class(logits, labels)], CLASS_METRICS, classes).T
-    macro = frame.mean()
-    macro["num_texts"] = len(labels)
-    frame.loc["(macro)" if "macro" in classes else "macro"] = macro
-    confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes)
-    shares = confusions.div(frame["num_texts"], axis=0).add_prefix("as ")
-    frame = frame.join(shares)  # The shares of macro are NaN.
-    frame = frame.rename_axis("class").reset_index().astype({"num_texts": int})
-    return frame.melt(["class", "num_texts"], var_name="metric").dropna()
-
-
-def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str]) -> Table:
+def tabulate_differences(rows: Sequence[Difference], columns: Sequence[str]) -> Table:
     """Differences by one metric, with columns of these names. Raises `UserError` without rows."""
     if not rows:
         raise UserError("No two variants, data sets, or levels of two factors are compared here.")
@@ -204,13 +185,13 @@ def tabulate_differences(rows: Sequence[Difference], headings: Sequence[str]) ->
         cells = format_difference(row)
         if len(baselines) == 1:  # The title names it.
             cells["difference"] = row.contrast.variant_level + row.contrast.suffix
-        lines.append({heading: cells[heading] for heading in headings})
+        lines.append({name: cells[name] for name in columns})
     title = titles.title_of_differences(rows)
     return Table(title=title, frame=difference_frame(rows), lines=lines)
 
 
-def tabulate_alone(answer: Answer, rows: Sequence[Difference], headings: Sequence[str]) -> Table:
+def tabulate_alone(answer: Answer, rows: Sequence[Difference], columns: Sequence[str]) -> Table:
     """Differences in a table that stands alone: its title says data set, seeds and protocol."""
-    table = tabulate_differences(rows, headings)
+    table = tabulate_differences(rows, columns)
     num_seeds = [row.interval.n for row in answer.measured]
     return replace(table, title=table.title + titles.end_of_title(answer, num_seeds))

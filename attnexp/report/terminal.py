@@ -64,8 +64,8 @@ def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
 
 def _show_differences(rows: Sequence[Difference], console: Console) -> None:
     if rows:
-        headings = tables.OVER_DATA if rows[0].is_mean else tables.VERDICT
-        print_table(tables.tabulate_differences(rows, headings), console)
+        columns = tables.MEAN_COLUMNS if rows[0].is_mean else tables.VERDICT_COLUMNS
+        print_table(tables.tabulate_differences(rows, columns), console)
 
 
 def draw_curve(comparison: Comparison, console: Console) -> Text:

@@ -17,7 +17,7 @@ from samples import result
 from attnexp.analysis.answer import Answer, choose_metric
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, cells, formats, methods, tables
-from attnexp.report.tables import VERDICT, make_table, tabulate_differences
+from attnexp.report.tables import VERDICT_COLUMNS, make_table, tabulate_differences
 from attnexp.report.terminal import show_answer
 from attnexp.runs import predictions, store
 from attnexp.statistics.verdict import MetricSpec
@@ -72,14 +72,15 @@ def test_intervals_end_where_a_difference_can_be_no_larger() -> None:
     wide = replace(row, interval=row.interval._replace(low=-1.5))
     assert "[-100.00, " in cells.size_of(wide)
     assert "[-150.00, " in cells.size_of(replace(wide, metric=choose_metric("gap", None)))
-    table = tabulate_differences([wide], VERDICT)
+    table = tabulate_differences([wide], VERDICT_COLUMNS)
     assert table.cells["other seeds"].str.startswith("[-100.00, ").all()
 
 
 def test_n_stands_beside_an_interval_for_other_texts_that_rests_on_fewer_seeds() -> None:
     (row,) = made_answer(made_group("a", "b", seeds=4)).differences
     for texts_n, words in ((3, "[-1.00, +2.00], n = 3"), (4, "[-1.00, +2.00]")):
-        table = tabulate_differences([replace(row, texts=(-0.01, 0.02), texts_n=texts_n)], VERDICT)
+        stored = replace(row, texts=(-0.01, 0.02), texts_n=texts_n)
+        table = tabulate_differences([stored], VERDICT_COLUMNS)
         assert [*table.cells["other texts too"]] == [words]
 
 
@@ -90,7 +91,7 @@ def test_k_stands_only_beside_variants_that_k_trained(study: str) -> None:
 
 def test_of_a_unit_of_its_own_are_four_digits_and_per_cent_has_two_decimals() -> None:
     (row,) = made_answer(made_group("a", "b")).differences
-    table = tabulate_differences([replace(row, metric=LOSS)], VERDICT)
+    table = tabulate_differences([replace(row, metric=LOSS)], VERDICT_COLUMNS)
     assert table.title == "Difference in loss from a at final, margin ±0.01, 95 % intervals"
     assert cells.format_number(0.51349, LOSS) == "0.5135"
     assert cells.format_number(12.345678, LOSS) == "12.35"
@@ -127,6 +128,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
         ["positive", "1,000", "33.33", "50.00", "40.00", "50.00", "50.00"],
         ["macro", "1,500", "25.00", "50.00", "32.50", "–", "–"],
     ]
+    assert table.title.startswith("By class, %, at final, mean over seeds (macro: ")
     macro_f1 = table.frame.set_index(["class", "metric"]).loc[("macro", "F1")]
     assert macro_f1[["n", "mean", "sd"]].tolist() == pytest.approx([2, 0.325, 0.15 / 2**0.5])
     with pytest.raises(UserError, match="hold no predictions"):
@@ -143,7 +145,7 @@ def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split(
     assert [*means["protocol"]] == ["blog", "blog", "holdout", "holdout"]
     endpoints = ["final", "best", "chosen (test)", "final (validation)"]
     assert {*endpoints} <= {*means}
-    assert [*tabulate_differences(both.measured, VERDICT).cells["at"]] == endpoints
+    assert [*tabulate_differences(both.measured, VERDICT_COLUMNS).cells["at"]] == endpoints
 
 
 def test_latex_is_escaped_and_captioned() -> None:
@@ -201,4 +203,4 @@ def test_seeds_that_are_missing_are_said_and_where_variants_differ_n_is_a_column
     of_rotary = replace(answer.groups[0], families=[group.families[0][1:]])
     assert made_answer(of_rotary).notes[0].startswith("Missing")
     assert [*tables.tabulate_means(answer).cells["n"]] == ["4", "3", "4"]
-    assert [*tabulate_differences(answer.differences, VERDICT).cells["n"]] == ["3", "4"]
+    assert [*tabulate_differences(answer.differences, VERDICT_COLUMNS).cells["n"]] == ["3", "4"]

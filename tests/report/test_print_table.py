@@ -11,7 +11,7 @@ from rich.console import Console
 from attnexp.base.errors import UserError
 from attnexp.report import TableName
 from attnexp.report.table import Table, print_table
-from attnexp.report.tables import VERDICT, make_table, tabulate_differences, tabulate_means
+from attnexp.report.tables import VERDICT_COLUMNS, make_table, tabulate_differences, tabulate_means
 
 STUDIES = "blog contrast blog_data blog_holdout position_x_scale".split()
 
@@ -39,7 +39,7 @@ def test_no_table_breaks_a_word(study: str) -> None:
     answer = published(study)
     assert broken_words(tabulate_means(answer), 80) == set()
     for rows in (answer.measured, answer.means or answer.measured):
-        assert broken_words(tabulate_differences(rows, VERDICT), 80) == set()
+        assert broken_words(tabulate_differences(rows, VERDICT_COLUMNS), 80) == set()
     for name in {*get_args(TableName)} - {"study"}:  # which is a text
         try:
             table = make_table(name, answer)
