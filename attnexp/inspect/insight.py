@@ -174,8 +174,8 @@ def to_probabilities(logits: Tensor) -> Tensor:
 @torch.no_grad()
 def forward(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
     """Logits; the attention of every layer, (B, H, T queries, T keys); and which tokens are no
-    padding, (B, T). T includes a summary token in front, if the model has one. Maps are computed
-    before their layer runs, so that the layer may take a fast path."""
+    padding, (B, T). Where there is attention, T includes a summary token that the model puts in
+    front. Maps are computed before their layer runs, so that the layer may take a fast path."""
     maps = []
 
     def record(layer: Any, args: tuple[Any, ...]) -> None:

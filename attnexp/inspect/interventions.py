@@ -80,7 +80,7 @@ def no_positions(ids: Tensor, model: Module) -> Context:
 
 
 def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
-    """Positions counted from another number; of a table, the first follows the last token's."""
+    """Positions counted from `by` instead of 0. After the last row of a table comes its first."""
 
     def shift(part: Module, positions: Tensor) -> Tensor:
         shifted = positions + int(by)
@@ -91,7 +91,7 @@ def shift_positions(ids: Tensor, model: Module, by: float = 1) -> Context:
 
 
 def permute_positions(ids: Tensor, model: Module) -> Context:
-    """Words stay in place and get each other's positions, in one random order for all texts."""
+    """Tokens and padding stay, and get each other's positions in one random order for all texts."""
 
     def permute(part: Module, positions: Tensor) -> Tensor:
         generator = torch.Generator().manual_seed(0)

@@ -53,10 +53,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Probed:
-    """What was measured on the texts of one data set. Every row has untouched (the variant of the
-    untouched model), variant, seed and name: of the intervention, or `head 1` and so on."""
+    """What was measured on the texts of one data set. Every row says of what: untouched "pe", name
+    "shuffle" (or "head 1"), variant "pe, shuffle", seed "0"."""
 
-    answers: list[Row] = field(default_factory=list)  # of models, with the fields of `_measure`
+    answers: list[Row] = field(default_factory=list)  # of models: fields of `_measure_answers`
     heads: list[Row] = field(default_factory=list)  # of heads, with their entropy
     notes: list[str] = field(default_factory=list)  # on what cannot be done
 
@@ -83,7 +83,7 @@ def probe_studies(
             folders.append(path)
     for group in load_groups(folders) if folders else []:
         _add_runs(group, words, limit, by_texts, **trust)
-    return [_make_group(*texts, probed) for texts, probed in by_texts.items()]
+    return [_make_group(source, n, probed) for (source, n), probed in by_texts.items()]
 
 
 def _add_published(file: Path, words: Sequence[str], by_texts: ByTexts) -> None:
@@ -113,14 +113,14 @@ def _add_runs(
         run = load_run(row.folder)
         num_test = run.result.data["n_test"]
         num_texts = min(limit or num_test, num_test)
-        measured, reasons = probe_run(run, words, num_texts, **trust)
+        answers, entropies, reasons = probe_run(run, words, num_texts, **trust)
         probed = by_texts[group.data, num_texts]
-        probed.notes.extend(f"{row.variant}, {reason}" for reason in reasons)
-        for number, entropy in enumerate(measured.pop(ATTENTION, []), 1):
+        for word, measured in answers.items():
+            probed.answers.append(_describe(row.variant, row.seed, word) | measured)
+        for number, entropy in enumerate(entropies, 1):
             about = _describe(row.variant, row.seed, f"head {number}")
             probed.heads.append(about | {"entropy": entropy})
-        for word, answers in measured.items():
-            probed.answers.append(_describe(row.variant, row.seed, word) | answers)
+        probed.notes.extend(f"{row.variant}, {reason}" for reason in reasons)
 
 
 def _describe(untouched: str, seed: str, name: str) -> Row:
@@ -137,8 +137,8 @@ def _make_group(source: str, num_texts: int, probed: Probed) -> Group:
         raise UserError(f"{data}: two runs have one variant and seed. Probe a study at a time.")
     at_endpoints = rows.melt(KEYS, var_name="metric").dropna(subset="value")
     at_endpoints = at_endpoints.assign(data=data, protocol="", point=RESULT.name, epoch=math.nan)
-    answers = pd.DataFrame(probed.answers).assign(point=RESULT.name)
-    right = answers.set_index([*KEYS, "point"])["right"]
+    answers = pd.DataFrame(probed.answers)
+    right = answers.set_index(KEYS)["right"]
     largest_class = answers["largest_class"].max()
     return Group(
         data=data,
@@ -147,7 +147,7 @@ def _make_group(source: str, num_texts: int, probed: Probed) -> Group:
         at_endpoints=at_endpoints,
         epochs=at_endpoints.iloc[:0],
         families=[_make_family(own) for _, own in answers.groupby("untouched", sort=False)],
-        right={key: np.asarray(texts, float) for key, texts in right.items()},
+        right={(*key, RESULT.name): np.asarray(texts, float) for key, texts in right.items()},
         num_texts={(variant, RESULT.name): num_texts for variant in rows["variant"]},
         chance={} if math.isnan(largest_class) else {"accuracy": largest_class},
         notes=list(dict.fromkeys(probed.notes)),  # All seeds of a variant have the same.
@@ -166,9 +166,9 @@ def _make_family(answers: pd.DataFrame) -> Family:
 
 def probe_run(
     run: Run, words: Sequence[str], num_texts: int, **trust: bool
-) -> tuple[dict[str, Any], list[str]]:
-    """What was measured of a run, by intervention, and a line for each that is impossible. What the
-    run's folder holds is not measured again."""
+) -> tuple[dict[str, Row], list[float], list[str]]:
+    """A run's answers by intervention, the entropy of each head if words ask for `ATTENTION`, and a
+    line for each intervention that is impossible. What its folder holds is not measured again."""
     settings = run.result.config["model"]
     num_heads = settings.get("heads", 0) * settings.get("layers", 1)  # none without attention
     interventions = [UNTOUCHED, *choose_interventions(words, num_heads)]
@@ -183,13 +183,18 @@ def probe_run(
         untouched = most_probable(predict(model, test, precision))
         for word in missing:
             try:
-                measured[word] = _measure(word, model, test, precision, untouched)
+                if word == ATTENTION:
+                    measured[word] = measure_heads(model, test.ids)
+                else:
+                    measured[word] = _measure_answers(word, model, test, precision, untouched)
             except NotApplicable as error:
                 impossible.append(f"{word}: {error}")
                 continue
             with atomic_write(file) as opened:
                 opened.write(json.dumps({"schema": SCHEMA, "measured": measured}).encode())
-    return {word: measured[word] for word in interventions if word in measured}, impossible
+    answers = {word: measured[word] for word in interventions if word in measured}
+    entropies = answers.pop(ATTENTION, [])
+    return answers, entropies, impossible
 
 
 def load_measured(file: Path) -> dict[str, Any]:
@@ -202,14 +207,12 @@ def load_measured(file: Path) -> dict[str, Any]:
         return {word: measured[word] for word in measured if ":" not in word}
 
 
-def _measure(
+def _measure_answers(
     word: str, model: nn.Module, test: Examples, precision: Precision, untouched: NDArray[Any]
-) -> Any:
-    """The entropy of each head for `ATTENTION`, else what answers are: accuracy, flips (share that
-    changes), right (1 or 0 of each text) and largest_class (accuracy of always answering the most
-    frequent class). untouched: the untouched model's (n texts,). Raises `NotApplicable`."""
-    if word == ATTENTION:
-        return measure_heads(model, test.ids)
+) -> Row:
+    """accuracy of the answers, flips (share that changes), right (1 or 0 of each text), and
+    largest_class (accuracy of always answering the most frequent class). untouched: answers of the
+    untouched model, (n texts,). Raises `NotApplicable`."""
     answers = untouched if word == UNTOUCHED else _answer(word, model, test, precision)
     is_right = answers == test.truth
     _, class_sizes = np.unique(test.truth, return_counts=True)

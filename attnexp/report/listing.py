@@ -66,4 +66,4 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     data = only(runs["data"].fillna(""))
     place = f" on {data}" if data else ""
     title = f"Runs{place}: {states}; {decimal(num_bytes)}"
-    return Table(title=title, frame=runs, lines=lines, context_columns=["data"])
+    return Table(title=title, frame=runs, lines=lines, context=["data"])

@@ -27,15 +27,14 @@ class Table:
     title: str
     frame: pd.DataFrame  # accuracies as shares
     lines: Sequence[Record]  # texts by heading
-    context_columns: Sequence[str] = CONTEXT_COLUMNS  # left out where all lines agree
+    context: Sequence[str] = CONTEXT_COLUMNS  # columns that are left out where all lines agree
 
     @cached_property
     def cells(self) -> pd.DataFrame:
-        """The lines, without columns that say nothing, or only what the title says."""
+        """The lines, without columns that say nothing, or nothing but what the title says."""
         cells = pd.DataFrame(self.lines).fillna(NONE).map(escape_name).rename(columns=escape_name)
         unused = [name for name in cells if (cells[name] == NONE).all()]
-        context = [name for name in self.context_columns if name in cells]
-        unused += [name for name in context if cells[name].nunique() == 1]
+        unused += [name for name in self.context if name in cells and cells[name].nunique() == 1]
         return cells.drop(columns=unused)
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pandas as pd
 
 from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
-from attnexp.analysis.classes import measure_classes
 from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.kexue import K_METRICS, settings_unlike_k
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
+from attnexp.analysis.rows import measure_classes
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, titles
 from attnexp.report.cells import format_difference, format_mean

@@ -16,13 +16,10 @@ def title_of_means(answer: Answer, num_seeds: Sequence[int], statistic: str, at:
     """`Accuracy on imdb, %, at final, mean over 6 seeds, measured on test`. at: label of the
     endpoint, if all means are at one."""
     title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
-    title += _name_data(answer)
-    if answer.metric.is_share:
-        title += ", %"
-    if at not in ("", RESULT.label):
-        title += f", at {at}"
-    seeds = _name_seeds(answer, num_seeds)
-    return f"{title}, {statistic} over {seeds}" if max(num_seeds) > 1 else f"{title}, {seeds}"
+    unit = ", %" if answer.metric.is_share else ""
+    endpoint = "" if at in ("", RESULT.label) else f", at {at}"
+    over = f"{statistic} over " if max(num_seeds) > 1 else ""
+    return f"{title}{_name_data(answer)}{unit}{endpoint}, {over}{_name_seeds(answer, num_seeds)}"
 
 
 def end_of_title(answer: Answer, num_seeds: Iterable[int]) -> str:
