@@ -58,11 +58,9 @@ def measure_again(
         if key not in SETTINGS:
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {override}.")
     run = load_run(path)
-    threads = f"train.threads={run.result.provenance['threads']}"
+    words = [f"train.threads={run.result.provenance['threads']}", *overrides]
     with device.restore_process():
-        config, model, test = load_trained(
-            run, [threads, *overrides], trust_code=trust_code, any_code=any_code
-        )
+        config, model, test = load_trained(run, words, trust_code=trust_code, any_code=any_code)
         choose_path(model, config.train)
         logits = predict(model, test, config.train.precision)
     metrics = measure(logits, test.truth)

@@ -237,11 +237,10 @@ def _answer(word: str, model: nn.Module, test: Examples, precision: Precision) -
 
 
 def measure_heads(model: nn.Module, ids: Tensor) -> list[float]:
-    """Entropy of attention by head, through all layers: a mean over the tokens of texts (n, T), of
-    which NUM_READ are read, evenly spaced.
-    Each token's entropy is divided by its maximum, the logarithm of the number of keys that get any
-    weight, so 1 is uniform attention. Weights that do not sum to 1 (`mask.mode=mul`) are divided by
-    their sum first. Raises `NotApplicable` for a model without attention."""
+    """Entropy of attention by head, through all layers: a mean over the tokens of NUM_READ texts,
+    evenly spaced among ids (n, T). Each token's entropy is divided by its maximum, the logarithm of
+    the number of keys that get any weight, so 1 is uniform attention. Weights that do not sum to 1
+    (`mask.mode=mul`) are divided by their sum first. Raises `NotApplicable` without attention."""
     num_read = min(NUM_READ, len(ids))
     indices = torch.linspace(0, len(ids) - 1, num_read).long()
     _, maps, is_real = forward(model, ids[indices.to(ids.device)])

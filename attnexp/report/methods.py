@@ -30,7 +30,7 @@ def describe_settings(shared: Record) -> str:
     for key, value in shared.items():
         section = key.partition(".")[0]
         word = as_word(key, value)
-        setting = word[len(section) + 1 :]  # `max_len=80`; `sinusoidal` of `position=sinusoidal`
+        setting = word[len(section) + 1 :]  # data.max_len=80 -> max_len=80, mask=none -> none
         sections[section] = f"{sections.get(section, section)} {setting}"
     return "; ".join(sections.values())
 
@@ -55,7 +55,7 @@ def describe_studies(answer: Answer) -> list[Record]:
 
 
 def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
-    """The record of one data set and protocol, in which metrics and margins are lists of one."""
+    """The record of one data set and protocol. JSON has metrics and margins as lists, of one."""
     group = comparison.group
     facts = [setup.facts for setup in group.setups.values()]
     sizes = {}
@@ -92,8 +92,7 @@ def describe_in_words(study: Record) -> list[str]:
     splits = ["train", "test"] if protocol == "blog" else ["train", "val", "test"]
     data = f"{study['data']} (fingerprint {study['fingerprint']})"
     for split in splits:
-        num_texts = format_span(study[f"n_{split}"], f"{split} text")
-        data += f", {num_texts}"
+        data += ", " + format_span(study[f"n_{split}"], f"{split} text")
     seeds = study["seeds"]
     training = [
         *study["variants"],

@@ -7,7 +7,7 @@ from functools import cached_property
 import pandas as pd
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -49,12 +49,8 @@ def print_table(table: Table, console: Console) -> None:
     padding = (0, 1 if fits_loosely else 0, 0, 0)
     shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for name in cells:
-        shown.add_column(
-            name,
-            justify="left" if name in TEXT_COLUMNS else "right",
-            overflow="fold",
-            width=widths.get(name),
-        )
+        side: JustifyMethod = "left" if name in TEXT_COLUMNS else "right"
+        shown.add_column(name, justify=side, overflow="fold", width=widths.get(name))
     for row in cells.to_dict("records"):
         shown.add_row(*[_colour(text, name) for name, text in row.items()])
     console.print(table.title, shown, "", sep="\n")

@@ -1,6 +1,6 @@
 """Tables of an answer, for terminal, page and files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pandas as pd
@@ -17,6 +17,7 @@ from attnexp.report.cells import format_difference, format_mean
 from attnexp.report.table import Table
 from attnexp.statistics.verdict import MetricSpec
 
+Metrics = dict[str, MetricSpec]  # by name
 VARIANT_KEYS = ["data", "protocol", "variant"]
 CLASS_KEYS = [*VARIANT_KEYS, "class"]
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
@@ -93,7 +94,7 @@ def _k_rows(comparison: Comparison) -> pd.DataFrame:
     return means.assign(data=group.data, protocol=group.protocol, metric=ACCURACY.name, n=1)
 
 
-def _metrics_by_name(answer: Answer) -> dict[str, MetricSpec]:
+def _metrics_by_name(answer: Answer) -> Metrics:
     """How metrics are shown; what is judged may be another trainer's."""
     return METRIC_OF_COLUMN | {"flips": ACCURACY, answer.metric.name: answer.metric}
 
@@ -129,11 +130,7 @@ def tabulate_metrics(answer: Answer) -> Table:
 
 
 def _pivot(
-    title: str,
-    rows: pd.DataFrame,
-    keys: Sequence[str],
-    metrics: Mapping[str, MetricSpec],
-    heading: str = "metric",
+    title: str, rows: pd.DataFrame, keys: Sequence[str], metrics: Metrics, heading: str = "metric"
 ) -> Table:
     """A table with a line for each combination of keys, and means in columns named by the column
     `heading`. The only variant is not named where its lines differ in the last key."""

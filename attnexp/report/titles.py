@@ -55,8 +55,7 @@ def title_of_differences(rows: Sequence[Difference]) -> str:
     if baseline:
         title += f" from {baseline}"
     if first.is_mean:
-        num_data = format_span((row.interval.n for row in rows), "data set")
-        title += f" over {num_data}"
+        title += " over " + format_span((row.interval.n for row in rows), "data set")
     label = only(row.endpoint.label for row in rows)
     if label not in ("", RESULT.label):
         title += f" at {label}"

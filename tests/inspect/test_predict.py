@@ -62,9 +62,7 @@ def test_a_loaded_model_gives_the_probabilities_of_its_run(run: Run) -> None:
 
 
 @pytest.mark.parametrize(("mask", "share"), [("none", 75 / 80), ("padding", 0)])
-def test_padding_takes_its_share_where_it_is_attended_to(
-    tmp_path: Path, mask: str, share: float
-) -> None:
+def test_padding_that_is_seen_takes_its_share(tmp_path: Path, mask: str, share: float) -> None:
     model = trained(tmp_path, "model.score=uniform", "data.max_len=80", f"mask={mask}")
     attention = model.read("the plot was superb").attention()
     assert attention.weights.shape == (8, 5, 5)
@@ -95,9 +93,7 @@ def test_tokens_are_said_with_what_they_receive(run: Run, here_json: Json) -> No
     np.testing.assert_allclose(received[2], third["attention"], atol=1e-6)
 
 
-def test_lines_come_from_stdin(
-    run: Run, here: Command, here_json: Json, monkeypatch: Patch
-) -> None:
+def test_each_line_is_a_text(run: Run, here: Command, here_json: Json, monkeypatch: Patch) -> None:
     text = f"\n{TEXT}\n\nplot \udcff\n"  # a byte that is no UTF-8
     monkeypatch.setattr("sys.stdin", io.StringIO(text))
     first, _ = here("predict", run.path).stdout.splitlines()

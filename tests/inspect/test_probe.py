@@ -25,8 +25,7 @@ from attnexp.training.run import train_run
 IDS = torch.randint(1, 30, (5, 9), generator=torch.Generator().manual_seed(0))
 IDS[0], IDS[1, :4] = 0, 0  # padding alone, and before a text
 
-POSITIONS = ["sinusoidal", "learned", "rotary", "relative", "alibi",
-             "sinusoidal position.combine=concat"]  # fmt: skip
+POSITIONS = "sinusoidal,learned,rotary,relative,alibi,sinusoidal position.combine=concat".split(",")
 
 TINY = "data=contrast data.max_len=9 data.vocab_size=30 model.d_model=8".split()
 

@@ -181,9 +181,8 @@ def test_csv_holds_the_numbers_of_each_seed_and_of_the_json_document() -> None:
 
 def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
     answer = made_answer(made_group("a", "b", seeds=1))
-    title = "Accuracy on imdb, %, one seed, measured on test"
-    assert tables.tabulate_means(answer).title == title
-    assert tables.tabulate_by_data(answer).title == title.replace("one", "at final, one")
+    for tabulate, at in ((tables.tabulate_means, ""), (tables.tabulate_by_data, "at final, ")):
+        assert tabulate(answer).title == f"Accuracy on imdb, %, {at}one seed, measured on test"
     document = json.dumps(formats.make_document(answer), allow_nan=False)
     (row,) = json.loads(document)["differences"]
     assert (row["n"], row["verdict"]) == (1, "too few seeds")

@@ -13,8 +13,6 @@ from attnexp.report import TableName
 from attnexp.report.table import Table, print_table
 from attnexp.report.tables import VERDICT_COLUMNS, make_table, tabulate_differences, tabulate_means
 
-STUDIES = "blog contrast blog_data blog_holdout position_x_scale".split()
-
 
 def table_of(*rows: dict[str, Any]) -> Table:
     return Table(title="Title", frame=pd.DataFrame(), lines=rows)
@@ -34,7 +32,7 @@ def broken_words(table: Table, width: int) -> set[str]:
     return {*" ".join(texts).split()} - {*text.split()}
 
 
-@pytest.mark.parametrize("study", STUDIES)
+@pytest.mark.parametrize("study", "blog contrast blog_data blog_holdout position_x_scale".split())
 def test_no_table_breaks_a_word(study: str) -> None:
     answer = published(study)
     assert broken_words(tabulate_means(answer), 80) == set()
