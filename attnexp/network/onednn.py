@@ -1,7 +1,7 @@
 """oneDNN in place of MKL for products of fp32 matrices on the CPU, where that is faster.
 
-Its time relative to MKL's on AMD: 0.9 on the path `pooled` with one layer, but 1.2 on the path
-`words` (two threads) and 1.6 to 4 in fused attention; on Intel 1.1 (benchmarks/LOG.md).
+It pays on AMD, on the path `pooled` with one layer: 0.9 of MKL's time. It does not on the path
+`words` (1.2 with two threads), in fused attention (1.6 to 4) or on Intel (1.1); benchmarks/LOG.md.
 """
 
 from typing import Any
@@ -12,8 +12,8 @@ _matmul: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 def switch_on() -> bool:
-    """Let oneDNN multiply, on AMD where it keeps fp32; return whether it does. torch gives it fp32
-    products only where bf16 is allowed; a CPU without AMX computes them in fp32 nevertheless."""
+    """Let oneDNN multiply on AMD; return whether it does. torch gives it fp32 matrices only if bf16
+    is permitted. A CPU without AMX ignores this permission, and a trial shows if this one does."""
     cpu = torch.cpu.get_capabilities()
     is_amd = "AMD" in str(cpu.get("cpu_name"))
     if not is_amd or not cpu.get("avx512_bf16") or cpu.get("amx_tile"):
