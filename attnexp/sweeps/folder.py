@@ -17,8 +17,8 @@ from attnexp.training.inputs import read_inputs
 
 
 def assign_folder(sweep: Sweep) -> Sweep:
-    """The sweep in its folder, the first of NAME, NAME-2, ... that is free or holds this plan: then
-    it goes on with the study there. Raises `UserError` where a given NAME holds another plan."""
+    """The sweep in the first folder of NAME, NAME-2, ... that is free or holds its plan. There it
+    goes on with the study. Raises `UserError` where a NAME that was given holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep)
     folder = sweep.directory
@@ -41,7 +41,7 @@ def assign_folder(sweep: Sweep) -> Sweep:
 
 def read_fingerprints(jobs: Jobs) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
-    configs = {job.inputs: job.config for job in jobs}  # one of each name
+    configs = {job.inputs: job.config for job in jobs}  # Those of one name read the same.
     return {inputs: read_inputs(config).fingerprint for inputs, config in configs.items()}
 
 
@@ -65,8 +65,7 @@ def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
     varied_seeds = _varied_seeds(sweep.jobs)
     variants = {}
     for label, levels in sweep.levels_by_label.items():
-        # Only where two factors are crossed do reports compare others than the baseline.
-        variants[label] = levels if len(levels) == 2 else {}
+        variants[label] = levels if len(levels) == 2 else {}  # Reports cross two factors or none.
     return Manifest(
         variants=variants,
         settings=_settings_of_plan(sweep, varied_seeds),

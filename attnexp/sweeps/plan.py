@@ -62,7 +62,7 @@ class Sweep:
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
-    levels_by_label: dict[str, dict[str, str]]  # `Variant.levels`; the baseline comes first
+    levels_by_label: dict[str, dict[str, str]]  # as `Variant` has them; the baseline first
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -135,8 +135,8 @@ class Variant(NamedTuple):
 
     label: str
     levels: dict[str, str]
-    """Its level of each factor that is compared. Factors are those of a study, as in {"position":
-    "pe", "scale": "raw"}, and axes of several values but data, as in {"mask": "mask=causal"}."""
+    """Its level of each factor that is compared. That is a study's own factor or factors, as in
+    {"blog": "pe"}, and each axis of several values but data, as in {"mask": "mask=causal"}."""
     jobs: Jobs  # which differ in seed
 
 
@@ -172,10 +172,9 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs without those that are repeated, since a value may be given twice. Raises `UserError`
-    for two labels of one run, and for two runs of one name."""
+    """Jobs, each once. Raises `UserError` for two labels of one run, or two runs of one name."""
     label_by_run: dict[str, str] = {}
-    job_by_name: dict[str, Job] = {}
+    job_by_name: dict[str, Job] = {}  # A word may give one value twice.
     for job in jobs:
         config = job.config
         # `settings` leaves out the seeds and where the data come from.

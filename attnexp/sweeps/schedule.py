@@ -54,8 +54,8 @@ Observer = Callable[[Entries, str], None]  # is called at every change; the text
 
 
 def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> Entries:
-    """Identify the runs of these jobs of a sweep, else of all, and find those that have finished.
-    any_code: where none has with the code of today, take the run of other code that did so last."""
+    """Identify runs and find those that have finished. jobs: those of the sweep that count, by
+    default all. any_code: whether the newest run of other code is taken where today's has none."""
     entries = []
     num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
@@ -65,7 +65,7 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
         path, change = store.choose_folder(job.config.out, identity.run_id)
         has_finished = store.has_finished(path)
         if not has_finished and identity.settings in newest:
-            num_by_change[change or "attnexp changed"] += 1  # No change: files are as they were.
+            num_by_change[change or "attnexp changed"] += 1  # If no file changed, the code did.
             if any_code:
                 path = newest[identity.settings]
                 has_finished = True
@@ -76,10 +76,9 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
 
 
 def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
-    """The executor for `jobs`, those of the `planned` ones that have not finished. Raises
-    `UserError` where Slurm or Ray is not available."""
-    # Planning has imported user code into this process, where it may have changed torch. Each run
-    # of such a plan has a process of its own, be it of user code or not.
+    """The executor for `jobs`, the unfinished ones of `planned`. It is this process if there are
+    none, or if they run one by one. Raises `UserError` where Slurm or Ray is not available."""
+    # User code, which planning has imported, may have changed torch in this process.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
     is_one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1
     if not jobs or (is_one_by_one and not has_user_code):
@@ -146,7 +145,8 @@ def _load(entry: SweepEntry) -> None:
 
 
 def _load_or_choose(entries: Entries, running: Running, num_free: int) -> tuple[Entries, str]:
-    """Load what others have finished; choose what starts now, and a line on what is awaited."""
+    """Load runs that other sweeps have finished, and choose entries for the free slots. Return
+    these entries, and a line on a run that another sweep does."""
     status = ""
     starting: Entries = []
     idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]

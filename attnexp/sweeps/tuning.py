@@ -34,26 +34,29 @@ def is_tuning(word: str) -> bool:
 
 def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and the main sweep. Raises `UserError` if any of the words is wrong."""
-    run_words, grid_words, seed_words = _sort_words(words)
+    run_words, grid_words, search_words = _sort_words(words)
     main = replace(plan(run_words, metric), command=command_of(words, metric))
     settings = _list_settings(grid_words, main)
-    search_words = [word for word in run_words if not is_seed(key_of(word))]
-    search_words += ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
-    search_levels: dict[str, dict[str, str]] = {}
+    search_levels = {}
     search_jobs: list[Job] = []
     candidates = defaultdict[str, dict[str, list[Job]]](dict)
     for setting in settings:
+        setting_words = " ".join(setting)
         setting_levels = {key_of(word): word for word in setting}
         tried = plan([*search_words, *setting])
         final = plan([*run_words, *setting])
-        plans = (main, tried, final)  # They have the same variants in the same order.
-        labels = zip(*(sweep.levels_by_label for sweep in plans), strict=True)
-        for variant, tried_label, final_label in labels:
-            search_label = f"{variant} {' '.join(setting)}"
-            main_label = f"{variant}, {' '.join(setting)} (best of {len(settings)})"
+        # The three plans have the same variants in the same order.
+        names = zip(main.levels_by_label, tried.levels_by_label, final.levels_by_label, strict=True)
+        for variant, tried_label, final_label in names:
+            search_label = f"{variant} {setting_words}"
+            main_label = f"{variant}, {setting_words} (best of {len(settings)})"
             search_levels[search_label] = main.levels_by_label[variant] | setting_levels
-            search_jobs += _relabel(tried, tried_label, search_label)
-            candidates[variant][search_label] = _relabel(final, final_label, main_label)
+            search_jobs += [
+                replace(job, label=search_label) for job in tried.jobs if job.label == tried_label
+            ]
+            candidates[variant][search_label] = [
+                replace(job, label=main_label) for job in final.jobs if job.label == final_label
+            ]
     main_seeds = {seed for job in main.jobs for seed in flatten(job.seeds).values()}
     search_seeds = {seed for job in search_jobs for seed in flatten(job.seeds).values()}
     if main_seeds & search_seeds - {None}:  # Seeds that judge must not choose.
@@ -83,26 +86,24 @@ def _list_settings(grid_words: Words, main: Sweep) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(itertools.product(*axes)))
 
 
-def _relabel(sweep: Sweep, label: str, new_label: str) -> list[Job]:
-    """Jobs of a variant of a sweep, under a new label."""
-    return [replace(job, label=new_label) for job in sweep.jobs if job.label == label]
-
-
 def _sort_words(words: Words) -> tuple[Words, Words, Words]:
-    """Words of runs, of the grid, and of the search's seeds."""
+    """Words of the main sweep, of the grid, and of the search, whose seeds are its own."""
     run_words = [word for word in words if not word.startswith(("tune=", "tune.seeds="))]
     grid_words = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
     seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
     if not grid_words or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    return run_words, grid_words, [f"seed={values}" for values in seeds]
+    search_words = [word for word in run_words if not is_seed(key_of(word))]
+    search_words += ["train.protocol=holdout", "seed=range(1000,1003)"]
+    search_words += [f"seed={values}" for values in seeds]  # Of words with one key the last counts.
+    return run_words, grid_words, search_words
 
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
     """The main sweep, each variant at the setting of highest mean accuracy on held-out data, or the
     first such; and a line on each setting. Raises `RunFailed` if a variant has no such mean."""
     main = tuning.main
-    is_last = main.jobs[0].config.train.protocol is Protocol.blog  # else an epoch is chosen, too
+    is_last = main.jobs[0].config.train.protocol is Protocol.blog  # Others choose an epoch, too.
     means = _held_out_accuracies(entries, is_last=is_last)
     lines = []
     for label in itertools.chain(*tuning.candidates.values()):
@@ -111,11 +112,12 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     levels_by_label = {}
     jobs: list[Job] = []
     for variant, levels in main.levels_by_label.items():
-        finished = [label for label in tuning.candidates[variant] if label in means]
+        candidates = tuning.candidates[variant]
+        finished = [label for label in candidates if label in means]
         if not finished:
             raise RunFailed(f"{variant}: every setting of the search has a failed run.")
         best = max(finished, key=means.__getitem__)
-        best_jobs = tuning.candidates[variant][best]
+        best_jobs = candidates[best]
         levels_by_label[best_jobs[0].label] = levels
         jobs += best_jobs
     return replace(main, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines
