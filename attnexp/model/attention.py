@@ -53,7 +53,7 @@ class MultiHeadSelfAttention(KerasInit):
         d_key = d_key or d_head
         d_value = d_value or d_head
         if rotary is not None and d_query != d_key:
-            raise ValueError(f"a rotation needs one width; got d_query={d_query}, d_key={d_key}.")
+            raise ValueError(f"a rotation needs one width; got d_query={d_query}, d_key={d_key}")
         self.q_proj = nn.Linear(d_input, num_heads * d_query, bias=False)
         self.k_proj = nn.Linear(d_input, num_heads * d_key, bias=False)
         self.v_proj = nn.Linear(d_input, num_heads * d_value, bias=False)
@@ -78,8 +78,8 @@ class MultiHeadSelfAttention(KerasInit):
             q, k = self.queries_and_keys(x, positions)
             y = self.fast_attention(q, k, v, attn_mask=allowed, scale=self.score.scale)
         # Dropout draws in the order of memory, which differs between torch's kernels.
-        y = y.contiguous()
-        output: Tensor = self.out_proj(y.transpose(-3, -2).flatten(-2))
+        heads_side_by_side = y.transpose(-3, -2).flatten(-2).contiguous()
+        output: Tensor = self.out_proj(heads_side_by_side)
         return output
 
     def weights(

@@ -94,7 +94,7 @@ class Additive(Score):
             nn.init.xavier_uniform_(weight)
 
     def init_parameters(self, stream: Stream) -> None:
-        """Glorot uniform, the matrices of each head by themselves."""
+        """Glorot uniform: each head's matrices of W and U by themselves, v of all heads as one."""
         for name in ("query", "key"):
             generator = stream(name)
             for matrix in self.get_parameter(name):

@@ -22,8 +22,9 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
     settings. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    of_place = {f.name for f in fields(piece.base_spec)}  # as `freeze`: the classifier reads them
-    settings = {f.name: getattr(piece, f.name) for f in fields(piece) if f.name not in of_place}
+    for_classifier = {f.name for f in fields(piece.base_spec)}  # such as `freeze`: not its own
+    own = [f.name for f in fields(piece) if f.name not in for_classifier]
+    settings = {name: getattr(piece, name) for name in own}
     for name, value in settings.items():
         if isinstance(value, pieces.Piece):  # A piece within it is given as a function.
             settings[name] = partial(build_piece, value, seed=seed)
@@ -47,7 +48,7 @@ def _build_users(kind: str, surroundings: Args, settings: Tree, seed: int) -> An
         module = pieces.load(kind)(*surroundings, **settings)
         if torch.initial_seed() != own_seed:
             raise UserError(f"{kind} seeds torch: it would start alike with every seed.")
-    if not isinstance(module, nn.Module):  # A mask has no weights, and shares no inputs.
+    if not isinstance(module, nn.Module):  # A mask, which has no weights and is given no ids.
         return module
     for name, value in module.named_parameters():
         if value.dtype not in (torch.float32, torch.float64):
@@ -65,7 +66,8 @@ def called_modules(piece: Any) -> list[nn.Module]:
 
 
 def _copy_inputs(_module: nn.Module, inputs: Args) -> Args:
-    """Inputs with copies of ids, masks and positions: a piece may change its own in place."""
+    """Inputs with copies of ids, masks and positions, which other pieces get, too: a piece may
+    change what it is given in place. Vectors go on to no other piece."""
     copies = []
     for value in inputs:
         is_shared = isinstance(value, Tensor) and not value.is_floating_point()

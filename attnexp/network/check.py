@@ -46,7 +46,7 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     with ExitStack() as stack, kept_streams():  # The model is left as it was, and so are streams.
         stack.callback(model.train, model.training)
         model.eval()
-        mask = getattr(model, "pattern", None)
+        mask = getattr(model, "mask", None)
         if isinstance(mask, seams.Mask):
             _check_mask(mask, ids)
         for piece in users_pieces:
@@ -64,12 +64,11 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
 
 def _describe_problem(logits: Tensor, again: Tensor, alone: list[Tensor], num_classes: int) -> str:
     """What is wrong with logits, or with those of a second time and of each text alone, if any."""
-    num_texts = len(alone)
-    for output in (logits, *alone):
-        expected = (num_texts,) if num_classes == 2 else (num_texts, num_classes)
+    classes = () if num_classes == 2 else (num_classes,)
+    shapes = [(len(alone), *classes)] + [(1, *classes)] * len(alone)
+    for output, expected in zip((logits, *alone), shapes, strict=True):
         if output.shape != expected:
             return f"returned {tuple(output.shape)}, wanted {expected}"
-        num_texts = 1  # Each of the others is of one text.
     if not logits.isfinite().all():
         return "returned logits that are not finite"
     if differ(again, logits):
@@ -82,7 +81,7 @@ def _describe_problem(logits: Tensor, again: Tensor, alone: list[Tensor], num_cl
 def find_users_pieces(model: nn.Module) -> list[Any]:
     """Pieces of a model whose class a user wrote: modules, and the mask."""
     users_pieces = []
-    for part in [*model.modules(), getattr(model, "pattern", None)]:
+    for part in [*model.modules(), getattr(model, "mask", None)]:
         is_piece = any(cls.__module__ == seams.__name__ for cls in type(part).__mro__)
         if is_piece and not pieces.is_ours(name_piece(part)):
             users_pieces.append(part)
@@ -123,8 +122,9 @@ def _check_type(piece: Any, output: Any, *dtypes: torch.dtype) -> None:
 def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> None:
     """Forward hook of a piece, or of each of its layers, once `partial` has bound `piece`. Raises
     `UserError` for a type other than its seam's, or a wrong shape that torch might accept."""
-    is_baseline = isinstance(piece, seams.Baseline)  # which may be fitted in float64
-    _check_type(piece, output, torch.float32, torch.float64 if is_baseline else torch.float32)
+    is_baseline = isinstance(piece, seams.Baseline)  # It may be fitted in float64.
+    dtypes = [torch.float32, torch.float64] if is_baseline else [torch.float32]
+    _check_type(piece, output, *dtypes)
     shape = tuple(output.shape)
     has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.
     match piece:

@@ -68,7 +68,7 @@ class Classifier(nn.Module):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
 
-        self.pattern: seams.Mask | None = build(config.mask) if config.mask.kind else None
+        self.mask: seams.Mask | None = build(config.mask) if config.mask.kind else None
         self.hide_padding = config.mask.padding
         self.layers = seams.Layers()
         if model.fills(seams.Layers):
@@ -133,14 +133,14 @@ class Classifier(nn.Module):
     def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
         not_padding = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
-        if self.pattern is None or self.fast_path is FastPath.window:
+        if self.mask is None or self.fast_path is FastPath.window:
             return not_padding  # `window_attention` has the window.
         num_tokens = key_padding_mask.shape[-1]
         query, key = grid(num_tokens, key_padding_mask.device)
-        in_pattern = self.pattern(query, key)[None, None]
+        in_mask = self.mask(query, key)[None, None]
         if not_padding is None:
-            return in_pattern
-        return in_pattern & not_padding
+            return in_mask
+        return in_mask & not_padding
 
 
 def _context(config: RunConfig, num_tokens: int) -> seams.LayerContext:

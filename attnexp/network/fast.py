@@ -1,4 +1,8 @@
-"""The fast path of a network, which computes the same with less work, and the library it uses."""
+"""The fast path of a network, which computes the same with less work.
+
+A path is two attributes, `Classifier.fast_path` and `MultiHeadSelfAttention.fast_attention`, which
+are set here and read there.
+"""
 
 from functools import partial
 from typing import Any
@@ -12,39 +16,30 @@ from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbed
 from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
 from attnexp.model.window import SMALLEST_BLOCK, window_attention
-from attnexp.network import onednn
 from attnexp.network.classifier import Classifier, FastPath
 
 
-def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
-    """Let a model take its fast path, if `train.fast`, and oneDNN multiply where it is the faster
-    library on that path; return the names of path and library."""
-    path = take_fast_path(model, config.precision) if config.fast else FastPath.reference
-    products = "default"
-    if path is FastPath.pooled:
-        is_on_cpu = all(weight.is_cpu for weight in model.parameters())
-        if is_on_cpu and len(getattr(model, "layers", [])) == 1 and onednn.switch_on():
-            products = "oneDNN"
-    return {"path": str(path), "products": products}
+def choose_path(model: nn.Module, config: TrainConfig) -> str:
+    """Let a model take its fast path, if `train.fast`; return the name of the path."""
+    return str(take_fast_path(model, config.precision) if config.fast else FastPath.reference)
 
 
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> FastPath:
-    """Let a model of our own pieces, subclasses left out, compute the same with the least work."""
+    """Set the path of a model to the one with least work, if all its pieces that this skips are our
+    own, and no subclasses of them; return it."""
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return FastPath.reference
     classifier: Any = model  # since mypy takes whatever a module holds for a Tensor or a Module
-    path = FastPath.reference
-    fast_attention: Any = None
-    if is_dot_product(classifier):
-        path = FastPath.fused
-        fast_attention = F.scaled_dot_product_attention
-        if has_narrow_window(classifier):
-            path = FastPath.window
-            fast_attention = partial(window_attention, radius=classifier.pattern.radius)
-    if path is not FastPath.window and can_pool_early(classifier):
-        is_fp32 = precision is Precision.fp32
-        by_hand = path is FastPath.fused and is_fp32 and can_pool_words(classifier)
+    is_dot = is_dot_product(classifier)
+    fast_attention: Any = F.scaled_dot_product_attention if is_dot else None
+    if is_dot and has_narrow_window(classifier):
+        path = FastPath.window
+        fast_attention = partial(window_attention, radius=classifier.mask.radius)
+    elif can_pool_early(classifier):
+        by_hand = is_dot and precision is Precision.fp32 and can_pool_words(classifier)
         path = FastPath.words if by_hand else FastPath.pooled
+    else:
+        path = FastPath.fused if is_dot else FastPath.reference
     classifier.fast_path = path
     for block in classifier.layers:
         block.attention.fast_attention = fast_attention
@@ -61,9 +56,9 @@ def is_dot_product(classifier: Any) -> bool:
 
 def has_narrow_window(classifier: Any) -> bool:
     """Whether a block of queries has fewer keys in its window than a text has tokens."""
-    if type(classifier.pattern) is not Window:
+    if type(classifier.mask) is not Window:
         return False
-    radius = classifier.pattern.radius
+    radius = classifier.mask.radius
     num_keys = max(radius, SMALLEST_BLOCK) + 2 * radius  # of a block: see `window_attention`
     return bool(num_keys < classifier.layers.num_tokens)
 

@@ -1,7 +1,8 @@
 """Whether a classifier does better than a guess, which always answers the largest class.
 
-Both answer the same texts (at `final` of protocol holdout the guess answers those of the test set),
-so their difference is judged. Bounds are one-sided, at 95 %.
+Both answer the same texts, so their difference is judged, paired by text. (At `final` of protocol
+holdout, which is measured on held-out texts, the guess answers those of the test set.) Bounds are
+one-sided, at 95 %.
 """
 
 import math
@@ -18,8 +19,8 @@ def bound_by_answers(d: Floats) -> float:
     classifier is right, -1 where only the guess is, else 0."""
     mean = float(d.mean())
     crossing = crossed(d)
-    if crossing is None:  # Nothing varies, or there is one text, which says nothing of others.
-        return mean if d.shape[1] > 1 else -math.inf
+    if crossing is None:  # Nothing varies; or one seed, or text, says nothing of others.
+        return mean if min(d.shape) > 1 else -math.inf
     return mean - float(stdtrit(crossing.df, 1 - ALPHA)) * crossing.se
 
 
@@ -27,9 +28,10 @@ def bound_by_means(values: Floats, guess: float, num_texts: int) -> float:
     """Lower bound of the mean of values (n seeds,) minus that of the guess, for other seeds and
     texts, where no answers are stored. The values are accuracies, or are treated like them.
 
-    The variance of D over texts is the mean of D² minus excess². D² is 1 where one of both is right
-    and the other wrong, in a share of the texts that is at most (1 - mean) + (1 - guess). Degrees
-    of freedom are Satterthwaite's, as in `crossed`; those of texts count as infinite."""
+    D, as in `bound_by_answers`, has the mean `excess`, so its variance over texts is the mean of D²
+    minus excess². D² is 1 where exactly one of both is right: in a share of the texts of at most
+    (1 - mean) + (1 - guess). Degrees of freedom are Satterthwaite's, as in `crossed`; those of
+    texts count as infinite."""
     n = len(values)
     mean = float(values.mean())
     excess = mean - guess

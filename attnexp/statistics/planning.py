@@ -37,9 +37,9 @@ def seeds_if_as_measured(
 
 
 def seeds_at_most(sd: float, margin: float, m: int = 1, *, sequential: bool = False) -> int | None:
-    """Fewest seeds with (t(n, m) + 1.28) sd ≤ margin √n; None above 10,000, or where sd is NaN.
-    With so many seeds a true difference of 0 is found equivalent in four of five studies, and a
-    difference of one margin gets some verdict more often than that."""
+    """Fewest seeds with (factor + 1.28) sd ≤ margin √n; None above 10,000, or where sd is NaN. With
+    so many seeds a true difference of 0 is found equivalent in four of five studies, and one of a
+    margin gets some verdict more often than that. factor: of n and m, as in intervals.py."""
     factor = anytime_factor if sequential else t_factor
 
     def is_enough(n: int) -> bool:
