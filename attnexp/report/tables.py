@@ -190,5 +190,8 @@ def tabulate_differences(rows: Sequence[Difference], columns: Sequence[str]) -> 
 def tabulate_alone(answer: Answer, rows: Sequence[Difference], columns: Sequence[str]) -> Table:
     """Differences in a table that stands alone: its title says data set, seeds and protocol."""
     table = tabulate_differences(rows, columns)
-    num_seeds = [row.interval.n for row in answer.measured]
-    return replace(table, title=table.title + titles.end_of_title(answer, num_seeds))
+    protocols = {row.protocol for row in rows}
+    comparisons = [each for each in answer.comparisons if each.group.protocol in protocols]
+    part = answer.select_comparisons(comparisons)
+    num_seeds = [row.interval.n for row in part.measured]
+    return replace(table, title=table.title + titles.end_of_title(part, num_seeds))

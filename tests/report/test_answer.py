@@ -141,6 +141,8 @@ def test_two_protocols_stay_apart_in_every_table_and_endpoints_name_their_split(
         table = make_table(name, both)
         assert [*table.cells["protocol"].unique()] == ["blog", "holdout"]
         assert table.title.endswith(" on imdb, 40 to 100 seeds")
+    across = make_table("across", published("blog_data", "blog_holdout"))
+    assert across.title.endswith(" 95 % intervals, 10 seeds, measured on test")
     means = tables.tabulate_means(both).cells
     assert [*means["protocol"]] == ["blog", "blog", "holdout", "holdout"]
     endpoints = ["final", "best", "chosen (test)", "final (validation)"]
