@@ -18,12 +18,12 @@ from attnexp.report.table import Table
 from attnexp.statistics.verdict import MetricSpec
 
 Metrics = dict[str, MetricSpec]  # by name
-VARIANT_KEYS = ["data", "protocol", "variant"]
-CLASS_KEYS = [*VARIANT_KEYS, "class"]
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
 EXPLAINED = {"ece": "calibration error", "gap": "train accuracy − accuracy"}
-# Columns of the default answer, of means over data sets, and of all numbers that a paper quotes.
+VARIANT_KEYS = ["data", "protocol", "variant"]
+CLASS_KEYS = [*VARIANT_KEYS, "class"]
 CONTRAST_KEYS = ["protocol", "at", "difference"]
+# Columns of the default answer, of means over data sets, and of all numbers that a paper quotes.
 VERDICT_COLUMNS = ["data", *CONTRAST_KEYS, "n", "mean", "other seeds", "other texts too", "verdict"]
 MEAN_COLUMNS = [*CONTRAST_KEYS, "data sets", "mean", "95 %", "next data set", "verdict"]
 QUOTED_COLUMNS = ["data", *CONTRAST_KEYS, "n", "mean", "sd", "other seeds", "other texts too", "p"]
