@@ -131,8 +131,8 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     has_several = len({row.data for row in rows}) > 1
     labels = []
     for row in rows:
-        place = f"{row.data}: " if has_several else ""
-        labels.append(fill(place + name_of(row), SHORT_LINE))
+        data = f"{row.data}: " if has_several else ""
+        labels.append(fill(data + name_of(row), SHORT_LINE))
     most_lines = 1 + max(label.count("\n") for label in labels)
     height = 1.2 + len(rows) * (0.15 + 0.17 * most_lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")
