@@ -17,15 +17,13 @@ from attnexp import __version__
 from attnexp.base.errors import UserError
 from attnexp.config.options import Tree
 from attnexp.config.schema import Device, TrainConfig
-from attnexp.network import onednn
 from attnexp.network.guard import kept_streams
 
 
 def prepare(config: TrainConfig) -> torch.device:
-    """Set threads, switch oneDNN off, find the device. Raises `UserError` for one not here."""
+    """Set threads, and find the device. Raises `UserError` for one not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    onednn.switch_off()  # Only `choose_path` switches it on.
     kind = str(config.device)
     if config.device is Device.auto:
         kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -39,14 +37,13 @@ def prepare(config: TrainConfig) -> torch.device:
 
 @contextmanager
 def restore_process() -> Iterator[None]:
-    """Set CPU threads, grad mode and random streams back at the end, and switch oneDNN off."""
+    """Set CPU threads, grad mode and random streams back at the end."""
     num_threads = torch.get_num_threads()
     with torch.set_grad_enabled(torch.is_grad_enabled()), kept_streams():
         try:
             yield
         finally:
             torch.set_num_threads(num_threads)
-            onednn.switch_off()
 
 
 def describe_provenance(device: torch.device) -> Tree:

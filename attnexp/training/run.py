@@ -88,7 +88,7 @@ def _train(
         if isinstance(model, Baseline):
             history = _fit_baseline(model, config, splits, log)
         else:
-            provenance |= choose_path(model, config.train)
+            provenance["path"] = choose_path(model, config.train)
             history = _train_network(model, config, splits, log)
         if config.train.protocol is Protocol.holdout:
             model.load_state_dict(history.best_weights)

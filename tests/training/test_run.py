@@ -23,11 +23,10 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.data.encode import load_once
 from attnexp.inspect.evaluate import list_errors, measure_again
-from attnexp.network import fast, onednn
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
-from attnexp.training import device, loop, run
+from attnexp.training import loop, run
 from attnexp.training.inputs import make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
@@ -204,17 +203,6 @@ def test_other_texts_are_evaluated(finished: Run, tmp_path: Path, labels: list[s
     assert len(list_errors(again)) == round(len(labels) * (1 - again.metrics.accuracy))
     with pytest.raises(UserError, match="evaluate takes only"):
         measure_again(finished.path, ["model.heads=2"])
-
-
-def test_onednn_is_for_the_cpu_and_the_run_alone(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(onednn, "switch_on", lambda: True)  # as on AMD
-    config = config_in(tmp_path, "model.attention_dropout=0.3")
-    with device.restore_process():
-        for kind, products in (("cpu", "oneDNN"), ("meta", "default")):
-            path = fast.choose_path(build_model(config).to(kind), config.train)
-            assert path == {"path": "pooled", "products": products}
-        onednn._matmul.fp32_precision = "bf16"
-    assert onednn._matmul.fp32_precision == "none"
 
 
 def test_what_cannot_run_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:
