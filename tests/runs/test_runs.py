@@ -111,6 +111,12 @@ def test_sweeps_under_way_lose_nothing_that_has_not_finished(tmp_path: Path) -> 
     assert [run.run_id for run in stored_study(study).runs] == ["3-x"]
 
 
+def test_a_lock_that_cannot_be_opened_holds_no_reader_up(tmp_path: Path) -> None:
+    run = store.run_dir(tmp_path, "1-x")
+    store.lock_file(run).mkdir(parents=True)  # Nobody may write this, not even root.
+    assert not store.is_locked(run)
+
+
 def test_a_run_has_its_name_in_its_study(tmp_path: Path) -> None:
     write(tmp_path, "1-x")
     manifest.record_runs(tmp_path / "one", study_of(("a", 0, "1-x"), ("twin", 0, "1-x")))
