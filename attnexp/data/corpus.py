@@ -40,9 +40,7 @@ class Source(NamedTuple):
     path: str | None = None  # the file or folder to read; None on the hub
 
     def __str__(self) -> str:
-        if self.path is None:
-            return f"hub: {self.title}"
-        return f"{self.title}: {self.path}"
+        return f"hub: {self.title}" if self.path is None else f"{self.title}: {self.path}"
 
 
 def locate_source(data: DataConfig) -> Source:
@@ -75,10 +73,7 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
     files = [path]
     for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
         files += path.glob(pattern)
-    stamps = []
-    for file in files:
-        if file.exists():
-            stamps.append((str(file), file.stat().st_mtime_ns))
+    stamps = [(str(file), file.stat().st_mtime_ns) for file in files if file.exists()]
     return tuple(stamps)
 
 
@@ -203,8 +198,7 @@ def label_rows(
     for split, frames in tables.items():
         for name, frame in frames.items():
             part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
-            numbers = range(1, len(part) + 1)
-            places = [f"row {number} of {name}" for number in numbers]
+            places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
             parts.append(part.assign(split=split, place=places))
     rows = pd.concat(parts, ignore_index=True)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))

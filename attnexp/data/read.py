@@ -226,13 +226,9 @@ def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
-    chosen = {}
-    all_names: list[str] = []
-    for key, name in names.items():
-        if name:
-            chosen[key] = _find_split(path, splits, key, name)
-            all_names.extend(chosen[key])
-    if len(set(all_names)) < len(all_names):
+    chosen = {key: _find_split(path, splits, key, name) for key, name in names.items() if name}
+    all_files = [file for files in chosen.values() for file in files]
+    if len(set(all_files)) < len(all_files):
         raise UserError(
             f"{path}: two of the splits {join_names(filter(None, names.values()))} have a file in "
             f"common. Name others: data.train_split, data.test_split, data.val_split."

@@ -50,10 +50,8 @@ def describe_provenance(device: torch.device) -> Tree:
     """Versions, machine and command that produce a result."""
     root = Path(__file__).parents[2]  # of a source checkout
     cpu = torch.cpu.get_capabilities()
-    program, *words = sys.argv
-    entry = Path(program)
-    if entry.stem == "attnexp" or entry.parts[-2:] == ("attnexp", "__main__.py"):
-        program = "attnexp"  # wherever it is installed
+    entry = Path(sys.argv[0])
+    is_ours = entry.stem == "attnexp" or entry.parts[-2:] == ("attnexp", "__main__.py")
     return {
         "version": __version__,
         "commit": commit_of(root) if (root / ".git").exists() else None,
@@ -64,7 +62,7 @@ def describe_provenance(device: torch.device) -> Tree:
         "processor": torch.cuda.get_device_name() if device.type == "cuda" else cpu.get("cpu_name"),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "argv": [program, *words],
+        "argv": ["attnexp" if is_ours else sys.argv[0], *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -50,8 +50,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     _note_named_files(config)
     with restore_process():
         try_to_build(config)
-        stale = reads.change_since_import() if config.user_code else ""
-        if stale:
+        if config.user_code and (stale := reads.change_since_import()):
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
         device = prepare_device(config.train)
         inputs = read_inputs(config)
@@ -214,6 +213,5 @@ def _write_files(
     predictions.save_arrays(folder / predictions.WEIGHTS, weights)
     predictions.save_arrays(folder / predictions.FILE, arrays)
     lines = [f"{word}\n" for word in inputs.dataset.words]
-    vocabulary = folder / store.VOCABULARY
-    vocabulary.write_bytes("".join(lines).encode())
+    (folder / store.VOCABULARY).write_bytes("".join(lines).encode())
     store.save_code(folder, reads.sources(history.read_files))
