@@ -57,7 +57,8 @@ class TokenizedCorpus(Corpus):
         source = f"{self.source}, {share:.0%} drawn as test"
         # Of equally frequent words the lower number ranks first: the first to appear in train.
         numbers = np.concatenate(list(drawn.rows.numbers))
-        return replace(drawn, source=source).renumber(pd.unique(numbers))
+        named = replace(drawn, source=source)
+        return named.renumber(pd.unique(numbers))
 
     def redraw(self, seed: int) -> Self:
         """The corpus with train and test drawn anew, of every class in the shares they have."""

@@ -213,5 +213,6 @@ def _write_files(
     predictions.save_arrays(folder / predictions.WEIGHTS, weights)
     predictions.save_arrays(folder / predictions.FILE, arrays)
     lines = [f"{word}\n" for word in inputs.dataset.words]
-    (folder / store.VOCABULARY).write_bytes("".join(lines).encode())
+    vocabulary = folder / store.VOCABULARY
+    vocabulary.write_bytes("".join(lines).encode())
     store.save_code(folder, reads.sources(history.read_files))

@@ -47,7 +47,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(tmp_path_factory.mktemp("finished"))
 
 
-def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
+def test_the_folder_holds_what_the_contract_says(finished: Run, monkeypatch: Patch) -> None:
     path, result = finished.path, finished.result
     assert store.load_result(path) == result
     assert sorted(file.name for file in path.iterdir()) == FILES
@@ -55,18 +55,15 @@ def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
     assert [EpochRow(**json.loads(line)) for line in lines] == result.epochs
     assert result.config == to_dict(config_in(path.parents[1]))
     assert result.provenance["argv"] == sys.argv
+    for entry in ("/x/bin/attnexp", "/x/attnexp/__main__.py"):
+        monkeypatch.setattr(sys, "argv", [entry, "train"])
+        assert describe_provenance(torch.device("cpu"))["argv"] == ["attnexp", "train"]
     assert result.data["largest_class"] == 0.5
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
     line = r"epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s(, about \d+ s left)?\n"
     assert re.fullmatch(f"({line}){{3}}", (path / store.LOG).read_text())
     check_predictions(finished, "final")
     assert predictions.TEST not in predictions.load_arrays(finished, predictions.FILE)
-
-
-@pytest.mark.parametrize("entry", ["/x/bin/attnexp", "/x/attnexp/__main__.py"])
-def test_a_command_is_recorded_without_its_place(entry: str, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(sys, "argv", [entry, "train"])
-    assert describe_provenance(torch.device("cpu"))["argv"] == ["attnexp", "train"]
 
 
 def check_predictions(run: Run, endpoint: str) -> None:
