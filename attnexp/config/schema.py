@@ -41,7 +41,7 @@ else:
 Side = StrEnum("Side", "pre post")
 MaskMode = StrEnum("MaskMode", "add mul")
 Optimizer = StrEnum("Optimizer", "adam adamw")
-ADAM_BETAS = (0.9, 0.999)  # decay rates of both, as in Keras
+ADAM_BETAS = (0.9, 0.999)  # decay rates of both, as in Keras; a change raises `runs.result.SCHEMA`
 Protocol = StrEnum("Protocol", "blog holdout")
 Schedule = StrEnum("Schedule", "constant linear cosine")
 Device = StrEnum("Device", "auto cpu cuda mps")

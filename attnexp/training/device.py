@@ -20,7 +20,7 @@ from attnexp.config.schema import Device, TrainConfig
 from attnexp.network.guard import kept_streams
 
 
-def prepare(config: TrainConfig) -> torch.device:
+def prepare_device(config: TrainConfig) -> torch.device:
     """Set threads, and find the device. Raises `UserError` for one not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
@@ -50,6 +50,8 @@ def describe_provenance(device: torch.device) -> Tree:
     """Versions, machine and command that produce a result."""
     root = Path(__file__).parents[2]  # of a source checkout
     cpu = torch.cpu.get_capabilities()
+    entry = Path(sys.argv[0])
+    is_ours = entry.stem == "attnexp" or entry.parts[-2:] == ("attnexp", "__main__.py")
     return {
         "version": __version__,
         "commit": commit_of(root) if (root / ".git").exists() else None,
@@ -60,7 +62,7 @@ def describe_provenance(device: torch.device) -> Tree:
         "processor": torch.cuda.get_device_name() if device.type == "cuda" else cpu.get("cpu_name"),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "argv": ["attnexp", *sys.argv[1:]],
+        "argv": ["attnexp" if is_ours else sys.argv[0], *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
 from attnexp.training import loop, run
+from attnexp.training.device import describe_provenance
 from attnexp.training.inputs import make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
@@ -45,13 +47,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(tmp_path_factory.mktemp("finished"))
 
 
-def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
+def test_the_folder_holds_what_the_contract_says(finished: Run, monkeypatch: Patch) -> None:
     path, result = finished.path, finished.result
     assert store.load_result(path) == result
     assert sorted(file.name for file in path.iterdir()) == FILES
     lines = (path / store.METRICS).read_text().splitlines()
     assert [EpochRow(**json.loads(line)) for line in lines] == result.epochs
     assert result.config == to_dict(config_in(path.parents[1]))
+    assert result.provenance["argv"] == sys.argv
+    for entry in ("/x/bin/attnexp", "/x/attnexp/__main__.py"):
+        monkeypatch.setattr(sys, "argv", [entry, "train"])
+        assert describe_provenance(torch.device("cpu"))["argv"] == ["attnexp", "train"]
     assert result.data["largest_class"] == 0.5
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
     line = r"epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s(, about \d+ s left)?\n"
