@@ -23,7 +23,7 @@ from attnexp.config.compose import compose
 from attnexp.config.schema import RunConfig
 from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.network.build import build_model
-from attnexp.network.fast import choose_path
+from attnexp.network.fast import take_fast_path
 from attnexp.runs.result import EpochRow
 from attnexp.training.adam import make_optimizer
 from attnexp.training.device import prepare_device
@@ -70,8 +70,8 @@ def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     """Take turns in attnexp's loop."""
     prepare_device(config.train)
     model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
-    if kind != "fused":
-        choose_path(model, config.train)
+    if kind != "fused" and config.train.fast:
+        take_fast_path(model, config.train.precision)
     shuffle = torch.Generator().manual_seed(config.seed)
     optimizer = make_optimizer(model, config.train)
     state = State(model=model, optimizer=optimizer, shuffle=shuffle)

@@ -17,7 +17,7 @@ from attnexp.config.schema import RunConfig
 from attnexp.data import encode
 from attnexp.data.text import to_text
 from attnexp.network.build import build_model
-from attnexp.network.fast import choose_path
+from attnexp.network.fast import take_fast_path
 from attnexp.runs import predictions, store
 from attnexp.runs.find import load_run
 from attnexp.runs.result import Evaluation, Run
@@ -61,7 +61,8 @@ def measure_again(
     words = [f"train.threads={run.result.provenance['threads']}", *overrides]
     with restore_process():
         config, model, test = load_trained(run, words, trust_code=trust_code, any_code=any_code)
-        choose_path(model, config.train)
+        if config.train.fast:
+            take_fast_path(model, config.train.precision)
         logits = predict(model, test, config.train.precision)
     metrics = measure(logits, test.truth)
     return Measured(run=run, test=test, logits=logits, metrics=metrics)

@@ -38,8 +38,9 @@ def attention_weights(scores: Tensor, allowed: Tensor | None = None, mode: str =
 
 def grid(num_tokens: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Positions of queries (T, 1) and of keys (1, T), for the masks below."""
-    position = torch.arange(num_tokens, device=device)
-    return position[:, None], position[None, :]
+    query = torch.arange(num_tokens, device=device)
+    key = query.clone()  # A user's mask may change either in place.
+    return query[:, None], key[None, :]
 
 
 class Causal(Mask):

@@ -25,8 +25,8 @@ def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     vocab_size = config.data.vocab_size
     network: nn.Module
     if model.fills(Baseline):
-        classes = [num_classes] if num_classes > 2 else []
-        network = build_piece(model, vocab_size, *classes, seed=seed)
+        sizes = (vocab_size,) if num_classes == 2 else (vocab_size, num_classes)
+        network = build_piece(model, *sizes, seed=seed)
     elif model.fills(Network):
         num_tokens = config.data.max_len
         network = build_piece(model, vocab_size, num_tokens, num_classes, seed=seed)
@@ -45,14 +45,16 @@ def _as_log_odds(_module: nn.Module, _inputs: Args, logits: Any) -> Any:
 
 
 def try_to_build(config: RunConfig) -> None:
-    """Build the model of a config with few words, so that what is wrong with it shows before a run;
-    with user code twice, for the checks. Raises `UserError` where that fails."""
+    """Build the model of a config with few words, once a process, so that what is wrong with it
+    shows before a run; with user code twice, for the checks. Raises `UserError` if that fails."""
     vocab_size = min(config.data.vocab_size, 1000)
     small = replace(config.sized(vocab_size), seed=0, seeds=SeedsConfig())
-    if repr(small) in _tried:
+    tried = repr(small)
+    if tried in _tried:
         return
     with kept_streams(), guard(config.user_code):
-        torch.manual_seed(0)  # What user code draws here and keeps is the same in every process.
+        # A table that a module of the user draws once, here, is the same in every process.
+        torch.manual_seed(0)
         model = build_model(small)
         if config.user_code:
             fresh = build_model(small)
@@ -60,4 +62,4 @@ def try_to_build(config: RunConfig) -> None:
             if config.is_network:  # A baseline has no logits before it is fitted.
                 ids = torch.randint(vocab_size, (3, config.data.max_len), dtype=torch.int32)
                 check_model(model, fresh, ids, 2)
-    _tried.add(repr(small))
+    _tried.add(tried)

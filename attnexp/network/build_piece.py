@@ -22,9 +22,8 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
     settings. Raises `UserError` for a piece that cannot be built."""
     kind = piece.kind
     assert kind is not None
-    for_classifier = {f.name for f in fields(piece.base_spec)}  # such as `freeze`: not its own
-    own = [f.name for f in fields(piece) if f.name not in for_classifier]
-    settings = {name: getattr(piece, name) for name in own}
+    not_arguments = {f.name for f in fields(piece.base_spec)}  # kind, and what the classifier reads
+    settings = {name: value for name, value in vars(piece).items() if name not in not_arguments}
     for name, value in settings.items():
         if isinstance(value, pieces.Piece):  # A piece within it is given as a function.
             settings[name] = partial(build_piece, value, seed=seed)
@@ -32,7 +31,7 @@ def build_piece(piece: pieces.Piece, *surroundings: Any, seed: int) -> Any:
         return _build_users(kind, surroundings, settings, seed)
     try:
         return pieces.load(kind)(*surroundings, **settings)
-    except UserError:  # A piece within it has said what is wrong.
+    except UserError:  # This is a `ValueError`, too. A piece within it has said what is wrong.
         raise
     except ValueError as error:
         raise UserError(f"{kind} cannot be built: {error}.") from error

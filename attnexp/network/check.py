@@ -19,7 +19,7 @@ def check_start(model: nn.Module, fresh: nn.Module) -> None:
     """Raise `UserError` where two models that were built from one seed differ."""
     weights = fresh.state_dict()
     for name, weight in model.state_dict().items():
-        if differ(weights[name].float(), weight.float()):
+        if _differ(weights[name].float(), weight.float()):
             raise UserError(
                 f"{name} does not start from its seed: built twice, it differs. Draw by torch, "
                 f"numpy.random or random, which are seeded, and not when a module is imported."
@@ -27,11 +27,11 @@ def check_start(model: nn.Module, fresh: nn.Module) -> None:
 
 
 def check_model(model: nn.Module, fresh: nn.Module, ids: Tensor, num_classes: int) -> None:
-    """Raise `UserError` unless `check_logits` passes, and a fresh model of the same config gives
+    """Raise `UserError` unless `_check_logits` passes, and a fresh model of the same config gives
     the same logits with the weights of this one."""
-    logits = check_logits(model, ids, num_classes)
+    logits = _check_logits(model, ids, num_classes)
     fresh.load_state_dict(model.state_dict())
-    if differ(check_logits(fresh, ids, num_classes), logits):
+    if _differ(_check_logits(fresh, ids, num_classes), logits):
         raise UserError(
             "A model that is built anew with the trained weights gives other logits: a piece keeps "
             "state outside its parameters and buffers. Keep it by self.register_buffer."
@@ -39,10 +39,10 @@ def check_model(model: nn.Module, fresh: nn.Module, ids: Tensor, num_classes: in
 
 
 @torch.no_grad()
-def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
+def _check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
     """Logits of a few texts in evaluation: (B,) or (B, C). Raises `UserError` unless they are
     finite, the same twice and those of each text alone, and a user's pieces fit their seams."""
-    users_pieces = find_users_pieces(model)
+    users_pieces = _find_users_pieces(model)
     with ExitStack() as stack, kept_streams():  # The model is left as it was, and so are streams.
         stack.callback(model.train, model.training)
         model.eval()
@@ -58,43 +58,44 @@ def check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
         alone = [model(text) for text in ids.split(1)]
     problem = _describe_problem(logits, again, alone, num_classes)
     if problem:
-        raise UserError(f"The model with {', '.join(map(name_piece, users_pieces))} {problem}.")
+        raise UserError(f"The model with {', '.join(map(_name_piece, users_pieces))} {problem}.")
     return logits
 
 
 def _describe_problem(logits: Tensor, again: Tensor, alone: list[Tensor], num_classes: int) -> str:
     """What is wrong with logits, or with those of a second time and of each text alone, if any."""
     classes = () if num_classes == 2 else (num_classes,)
-    shapes = [(len(alone), *classes)] + [(1, *classes)] * len(alone)
-    for output, expected in zip((logits, *alone), shapes, strict=True):
+    for output in (logits, *alone):
+        num_texts = len(alone) if output is logits else 1
+        expected = (num_texts, *classes)
         if output.shape != expected:
             return f"returned {tuple(output.shape)}, wanted {expected}"
     if not logits.isfinite().all():
         return "returned logits that are not finite"
-    if differ(again, logits):
+    if _differ(again, logits):
         return "gives other logits when asked again: it draws, or keeps state, in evaluation"
-    if differ(torch.cat(alone), logits):
+    if _differ(torch.cat(alone), logits):
         return "mixes the texts of a batch: dimension 0 of its input is those"
     return ""
 
 
-def find_users_pieces(model: nn.Module) -> list[Any]:
+def _find_users_pieces(model: nn.Module) -> list[Any]:
     """Pieces of a model whose class a user wrote: modules, and the mask."""
     users_pieces = []
     for part in [*model.modules(), getattr(model, "mask", None)]:
         is_piece = any(cls.__module__ == seams.__name__ for cls in type(part).__mro__)
-        if is_piece and not pieces.is_ours(name_piece(part)):
+        if is_piece and not pieces.is_ours(_name_piece(part)):
             users_pieces.append(part)
     return users_pieces
 
 
-def name_piece(piece: object) -> str:
+def _name_piece(piece: object) -> str:
     """`mine.decay:Decay`."""
     cls = type(piece)
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def differ(output: Tensor, expected: Tensor) -> bool:
+def _differ(output: Tensor, expected: Tensor) -> bool:
     """Whether outputs of one shape differ by more than rounding: 1e-3 of the largest finite one."""
     finite = expected[expected.isfinite()]
     largest = float(finite.abs().max()) if len(finite) else 0.0
@@ -107,7 +108,7 @@ def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
     _check_type(mask, pattern, torch.bool)
     if not pattern.any(-1).all():
         raise UserError(
-            f"{name_piece(mask)} leaves a query no key to see. True means that the query may see "
+            f"{_name_piece(mask)} leaves a query no key to see. True means that the query may see "
             f"the key; in torch.nn it may mean the opposite."
         )
 
@@ -116,7 +117,7 @@ def _check_type(piece: Any, output: Any, *dtypes: torch.dtype) -> None:
     """Raise `UserError` where a piece has returned anything but a tensor of one of these types."""
     returned = output.dtype if isinstance(output, Tensor) else type(output).__name__
     if returned not in dtypes:
-        raise UserError(f"{name_piece(piece)} returned {returned}, wanted {dtypes[0]}.")
+        raise UserError(f"{_name_piece(piece)} returned {returned}, wanted {dtypes[0]}.")
 
 
 def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> None:
@@ -126,10 +127,11 @@ def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> 
     dtypes = [torch.float32, torch.float64] if is_baseline else [torch.float32]
     _check_type(piece, output, *dtypes)
     shape = tuple(output.shape)
-    has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.
     match piece:
-        case seams.Embedding() | seams.JoinedPosition() | seams.Mixer() if has_width:
-            expected = (*inputs[0].shape[:2], piece.d_output)
+        case seams.Embedding() | seams.JoinedPosition() | seams.Mixer():
+            # A piece within a user's piece may have no width.
+            width = (piece.d_output,) if hasattr(piece, "d_output") else shape[-1:]
+            expected = (*inputs[0].shape[:2], *width)
         case seams.Rotation():
             expected = tuple(inputs[0].shape)
         case seams.Score():
@@ -139,4 +141,4 @@ def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> 
         case _:  # Biases may be broadcast. The logits show the shape of other pieces.
             return
     if shape != expected:
-        raise UserError(f"{name_piece(piece)} returned {shape}, wanted {expected}.")
+        raise UserError(f"{_name_piece(piece)} returned {shape}, wanted {expected}.")

@@ -10,7 +10,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import nn
 
-from attnexp.config.schema import Precision, TrainConfig
+from attnexp.config.schema import Precision
 from attnexp.model.attention import Attention
 from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbedding
 from attnexp.model.positions import LearnedPosition, SinusoidalPosition
@@ -19,31 +19,32 @@ from attnexp.model.window import SMALLEST_BLOCK, window_attention
 from attnexp.network.classifier import Classifier, FastPath
 
 
-def choose_path(model: nn.Module, config: TrainConfig) -> str:
-    """Let a model take its fast path, if `train.fast`; return the name of the path."""
-    return str(take_fast_path(model, config.precision) if config.fast else FastPath.reference)
-
-
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> FastPath:
-    """Set the path of a model to the one with least work, if all its pieces that this skips are our
-    own, and no subclasses of them; return it."""
+    """Set the path with the least work, of those that compute the same; return it. It skips only
+    pieces of our own, and no subclasses of them."""
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return FastPath.reference
     classifier: Any = model  # since mypy takes whatever a module holds for a Tensor or a Module
-    is_dot = is_dot_product(classifier)
-    fast_attention: Any = F.scaled_dot_product_attention if is_dot else None
-    if is_dot and has_narrow_window(classifier):
-        path = FastPath.window
+    classifier.fast_path = choose_path(classifier, precision)
+    fast_attention: Any = None
+    if classifier.fast_path is FastPath.window:
         fast_attention = partial(window_attention, radius=classifier.mask.radius)
-    elif can_pool_early(classifier):
-        by_hand = is_dot and precision is Precision.fp32 and can_pool_words(classifier)
-        path = FastPath.words if by_hand else FastPath.pooled
-    else:
-        path = FastPath.fused if is_dot else FastPath.reference
-    classifier.fast_path = path
+    elif is_dot_product(classifier):
+        fast_attention = F.scaled_dot_product_attention
     for block in classifier.layers:
         block.attention.fast_attention = fast_attention
-    return path
+    return FastPath(classifier.fast_path)
+
+
+def choose_path(classifier: Any, precision: Precision) -> FastPath:
+    """The path with the least work."""
+    is_dot = is_dot_product(classifier)
+    if is_dot and has_narrow_window(classifier):
+        return FastPath.window
+    if can_pool_early(classifier):
+        by_hand = is_dot and precision is Precision.fp32 and can_pool_words(classifier)
+        return FastPath.words if by_hand else FastPath.pooled
+    return FastPath.fused if is_dot else FastPath.reference
 
 
 def is_dot_product(classifier: Any) -> bool:

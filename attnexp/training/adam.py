@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from attnexp.config.schema import ADAM_BETAS, Optimizer, TrainConfig
-from attnexp.network.classifier import FastPath
+from attnexp.network.classifier import Classifier, FastPath
 from attnexp.training.touched_rows import Rows, TouchedRows
 
 
@@ -23,12 +23,12 @@ class EagerAdam(torch.optim.Adam):
     load_state_dict = unwrap(torch.optim.Adam.load_state_dict)
     step = torch.no_grad()(unwrap(torch.optim.Adam.step))
 
-    def epoch(self) -> AbstractContextManager[None]:
+    def taking_steps(self) -> AbstractContextManager[None]:
         """The context in which it takes the steps of an epoch."""
         return nullcontext()
 
-    def weights(self) -> list[Tensor]:
-        """All that the next step changes."""
+    def to_clip(self) -> list[Tensor]:
+        """All that the next step changes, whose gradient may be clipped."""
         (group,) = self.param_groups
         return [*group["params"]]
 
@@ -52,8 +52,8 @@ class KerasAdam(EagerAdam):
 
 class SparseAdam(KerasAdam):
     """`KerasAdam` of a model that asks its embedding for each word of a batch once (`pool_words`).
-    Within `epoch` the embedding gives its rows as they are now, and a step takes their gradient.
-    Outside of it every row is up to date, and the state is that of `KerasAdam`."""
+    Within `taking_steps` the embedding gives its rows as they are now, and a step takes their
+    gradient. Outside of it every row is up to date, and the state is that of `KerasAdam`."""
 
     rows: TouchedRows  # of the epoch that is under way
 
@@ -68,23 +68,26 @@ class SparseAdam(KerasAdam):
         state["exp_avg_sq"] = torch.zeros_like(weight)
 
     @contextmanager
-    def epoch(self) -> Iterator[None]:
+    def taking_steps(self) -> Iterator[None]:
         """Steps of an epoch; at its end, however it ends, every row is up to date."""
         weight = self.embedding.weight
         state = self.state[weight]
         tables = Rows(weight.detach(), state["exp_avg"], state["exp_avg_sq"])
         self.rows = TouchedRows(tables, self.defaults["betas"], self.defaults["eps"])
-        # What a hook returns takes the place of the output, whose rows may be stale.
-        hook = self.embedding.register_forward_hook(lambda _, ids, stale: self.rows.read(*ids))
+
+        def read_rows(_embedding: nn.Module, words: tuple[Tensor], _stale_rows: Tensor) -> Tensor:
+            return self.rows.read(*words)  # takes the place of the output
+
+        hook = self.embedding.register_forward_hook(read_rows)
         try:
             yield
         finally:
             hook.remove()
             self.rows.catch_up()
 
-    def weights(self) -> list[Tensor]:
+    def to_clip(self) -> list[Tensor]:
         """All that the next step changes, the rows of a batch among it."""
-        return [*super().weights(), self.rows.batch.weight]
+        return [*super().to_clip(), self.rows.batch.weight]
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters, as `torch.optim.Adam.step`."""
@@ -99,7 +102,8 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> EagerAdam:
     if config.optimizer is Optimizer.adamw:
         common |= {"weight_decay": config.weight_decay, "decoupled_weight_decay": True}
         return EagerAdam(model.parameters(), **common)
-    embedding: Any = getattr(model, "embedding", None)
-    if getattr(model, "fast_path", None) is FastPath.words and embedding.weight.requires_grad:
-        return SparseAdam(model, embedding, **common)
+    if isinstance(model, Classifier) and model.fast_path is FastPath.words:
+        embedding: Any = model.embedding
+        if embedding.weight.requires_grad:
+            return SparseAdam(model, embedding, **common)
     return KerasAdam(model.parameters(), **common)

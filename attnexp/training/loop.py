@@ -61,7 +61,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
     num_right = torch.zeros((), dtype=torch.int64, device=device)
     tracked = progress.track(batches, f"epoch {number}/{config.epochs}")
     state.model.train()
-    with state.optimizer.epoch():
+    with state.optimizer.taking_steps():
         for step, rows in enumerate(tracked, start=1):
             batch = train[rows]
             with autocast(device, config.precision):
@@ -80,7 +80,7 @@ def train_epoch(state: State, train: Examples, config: TrainConfig) -> None:
                     f"train.lr (now {config.lr:g}) usually helps."
                 )
             if config.clip is not None:
-                nn.utils.clip_grad_norm_(state.optimizer.weights(), config.clip)
+                nn.utils.clip_grad_norm_(state.optimizer.to_clip(), config.clip)
             rate = learning_rate(config, num_steps_before + step, num_steps)
             for group in state.optimizer.param_groups:
                 group["lr"] = rate

@@ -6,12 +6,11 @@ variants that share a seed see the same batches, in the same order, split the sa
 """
 
 import time
-import traceback
-from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from attnexp.base import progress, reads
@@ -23,9 +22,9 @@ from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build
 from attnexp.network.check import check_model
-from attnexp.network.classifier import Classifier
+from attnexp.network.classifier import Classifier, FastPath
 from attnexp.network.cost import count_parameters
-from attnexp.network.fast import choose_path
+from attnexp.network.fast import take_fast_path
 from attnexp.network.guard import guard, seed_beside_torch
 from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
@@ -66,12 +65,8 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
                 progress.note(f"{change} since this was trained. The new run: {folder}")
             store.create(folder, config)
             log = RunLog(folder=folder, num_epochs=config.train.epochs if config.is_network else 1)
-            try:
+            with log.keeping_errors():
                 result = _train(config, inputs, identity, device, log)
-            except BaseException:
-                with suppress(OSError):  # The log may be what cannot be written.
-                    log.write(traceback.format_exc())
-                raise
             store.save_result(folder, result)
             return folder, result
 
@@ -88,14 +83,12 @@ def _train(
         if isinstance(model, Baseline):
             history = _fit_baseline(model, config, splits, log)
         else:
-            provenance["path"] = choose_path(model, config.train)
+            path = FastPath.reference
+            if config.train.fast:
+                path = take_fast_path(model, config.train.precision)
+            provenance["path"] = str(path)
             history = _train_network(model, config, splits, log)
-        if config.train.protocol is Protocol.holdout:
-            model.load_state_dict(history.best_weights)
-            test_logits = loop.predict(model, splits.test, config.train.precision)
-            history.predicted[predictions.TEST] = torch.from_numpy(test_logits)
-        else:  # The test set validates.
-            test_logits = history.predicted[predictions.FINAL].numpy()
+        test_logits = _predict_test(model, config, splits, history)
         if config.user_code:
             _check_trained(model, config, inputs, splits.test)
             history.read_files |= reads.read_files(left_out=log.folder.parent)
@@ -121,6 +114,19 @@ def _train(
     )
 
 
+def _predict_test(
+    model: nn.Module, config: RunConfig, splits: Splits, history: History
+) -> NDArray[np.float32]:
+    """Logits for the test set, (n,) or (n, C), at the epoch that held-out data chose, which the
+    model then has; or at the last."""
+    if config.train.protocol is Protocol.blog:  # The test set validates.
+        return history.predicted[predictions.FINAL].numpy()
+    model.load_state_dict(history.best_weights)
+    logits = loop.predict(model, splits.test, config.train.precision)
+    history.predicted[predictions.TEST] = torch.from_numpy(logits)
+    return logits
+
+
 def _check_trained(model: nn.Module, config: RunConfig, inputs: Inputs, test: Examples) -> None:
     """Raise `UserError` where the trained model lacks what a model of user code must have."""
     sized = config.sized(inputs.dataset.vocab_size)
@@ -143,8 +149,8 @@ def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     dropout_seed = named_seed(config.seed_of("order"), "dropout")
     torch.manual_seed(dropout_seed)
     model = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
-    # Dropout draws from where a model of `data.vocab_size` words, thrown away, leaves the stream,
-    # so that it is the same for any data.
+    # Dropout goes on from where this model, which is thrown away, leaves the stream: it has
+    # `data.vocab_size` words whatever the data, and published runs drew so.
     torch.manual_seed(dropout_seed)
     build_model(config, num_classes)
     vectors = inputs.vectors

@@ -4,7 +4,9 @@ import copy
 import io
 import json
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -86,6 +88,16 @@ class RunLog:
         """Add text to `run.log`."""
         with (self.folder / store.LOG).open("a", encoding="utf-8", newline="\n") as file:
             file.write(text)
+
+    @contextmanager
+    def keeping_errors(self) -> Iterator[None]:
+        """Write the traceback of an error within to `run.log`."""
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):  # The log may be what cannot be written.
+                self.write(traceback.format_exc())
+            raise
 
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
         """Show the user the last epoch, and write all to `metrics.jsonl`."""
