@@ -25,8 +25,8 @@ from attnexp.model.attention import MultiHeadSelfAttention
 from attnexp.network.build import build_model
 from attnexp.network.fast import choose_path
 from attnexp.runs.result import EpochRow
-from attnexp.training import device
 from attnexp.training.adam import make_optimizer
+from attnexp.training.device import prepare_device
 from attnexp.training.loop import Examples, measure_epoch, train_epoch
 from attnexp.training.state import State
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 def ours(config: RunConfig, train: Examples, val: Examples, kind: str) -> None:
     """Take turns in attnexp's loop."""
-    device.prepare(config.train)
+    prepare_device(config.train)
     model = fused(config, val.ids[:8]) if kind == "fused" else build_model(config)
     if kind != "fused":
         choose_path(model, config.train)

@@ -26,9 +26,9 @@ from attnexp.config.schema import to_dict
 from attnexp.data import contrast
 from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
-from attnexp.sweeps.folder import assign_folder, manifest_of
+from attnexp.sweeps.folder import assign_folder
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import SweepEntry, scan
+from attnexp.sweeps.schedule import SweepEntry, scan, study_of
 from attnexp.training.device import describe_provenance
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
@@ -147,8 +147,7 @@ def make_up(sweep: Sweep) -> None:
             entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
         )
         store.save_result(entry.path, make_result(entry, rng))
-    run_ids = [(entry.job, entry.path.name) for entry in entries]
-    manifest.record_runs(sweep.directory, manifest_of(sweep, run_ids))
+    manifest.record_runs(sweep.directory, study_of(sweep, entries))
 
 
 def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:

@@ -29,7 +29,7 @@ PLACE = ("data", "protocol", "variant")
 
 NOT_METRICS = ["seconds", "examples_per_second"]
 
-VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", "products", "path")
+VERSIONS = ("version", "commit", "python", "torch", "numpy", "fpmath", "dtype", "path")
 
 ABSOLUTE = re.compile(r"(?<![\w.])/(?:[^/\s\"']+/)*(?=[^/\s\"'])")
 """The folders of an absolute path."""

@@ -1,4 +1,4 @@
-"""Progress for a waiting user, on stderr: a live bar on a terminal, plain lines elsewhere."""
+"""Progress for a waiting user, on stderr: plain lines, and on a terminal a live bar."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""A run is what it read: the files of user code and those that it opens, each with a digest.
+"""Files of the user that a run has read, with digests: it is made again if one of them changes.
 
 A file has the digest of the moment at which it is first opened (Python's audit event `open`) or
 imported: it is what ran, and not what was edited since. As modules stay from run to run, so do the
@@ -12,7 +12,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
-from importlib.util import source_from_cache
+from importlib.util import find_spec, source_from_cache
 from os.path import abspath, isfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,9 +35,34 @@ class _File(NamedTuple):
 _Files = dict[str, _File]  # by absolute path
 _imported: _Files = {}  # modules, and what was read while one was imported
 _of_run: _Files = {}  # what else this run has read
-_watching: _Files | None = None  # where files go that are opened now; None: nowhere
-_written = set[str]()  # paths that this run opened to write, so that they are no inputs
+_written = set[str]()  # paths that this run opened to write
+_destination: _Files | None = None  # where files go that are opened now; None: nowhere
 _named_prefixes = set[str]()  # of paths of code that a config names: folders, or a module's file
+
+
+@contextmanager
+def importing(module: str) -> Iterator[None]:
+    """Add what a module reads while it is imported within, for this run and all later ones. From
+    now on its whole package is the user's, wherever it is installed."""
+    with suppress(ValueError):  # `__main__` may have no spec.
+        package = find_spec(module.partition(".")[0])
+        if package and package.submodule_search_locations:
+            _named_prefixes.update(f"{path}{os.sep}" for path in package.submodule_search_locations)
+        elif package and package.origin:
+            _named_prefixes.add(package.origin)
+    opened: _Files = {}
+    try:
+        with _adding_opened(opened):
+            yield
+        _imported.update(opened)
+    finally:
+        _add_modules()  # A failed import may have imported others, which stay.
+
+
+def begin_run() -> None:
+    """Forget what an earlier run has read and written, but for what was read at an import."""
+    _of_run.clear()
+    _written.clear()
 
 
 @contextmanager
@@ -45,91 +70,6 @@ def watching() -> Iterator[None]:
     """Add the files that are opened within to those that this run has read."""
     with _adding_opened(_of_run):
         yield
-
-
-@contextmanager
-def importing(module: str) -> Iterator[None]:
-    """Add what a module reads while it is imported within, for this run and all later ones. From
-    then on its whole package is the user's, wherever it is installed."""
-    opened: _Files = {}
-    try:
-        with _adding_opened(opened):
-            yield
-        _imported.update(opened)
-        package = sys.modules[module.partition(".")[0]]
-        file = getattr(package, "__file__", None)  # None for a built-in module
-        if hasattr(package, "__path__"):
-            _named_prefixes.update(f"{folder}{os.sep}" for folder in package.__path__)
-        elif file:
-            _named_prefixes.add(file)
-    finally:
-        _add_modules()  # A failed import may have imported others, which stay.
-
-
-@contextmanager
-def _adding_opened(files: _Files) -> Iterator[None]:
-    """Add the files that are opened within to these."""
-    global _watching
-    _add_hook()
-    outer = _watching
-    _watching = files
-    try:
-        yield
-    finally:
-        _watching = outer
-
-
-@cache  # once, since a hook cannot be removed
-def _add_hook() -> None:
-    sys.addaudithook(_on_event)
-
-
-def _on_event(event: str, args: tuple[Any, ...]) -> None:
-    if event != "open" or _watching is None:
-        return
-    path, _, flags = args
-    with suppress(Exception):  # The path may be a file's number, or lead to no file.
-        path = abspath(os.fsdecode(path))
-        if flags & (os.O_WRONLY | os.O_RDWR):
-            _written.add(path)
-            for files in (_watching, _of_run, _imported):
-                files.pop(path, None)
-        else:
-            _add(path, _watching)
-
-
-def _add(path: str, files: _Files) -> None:
-    """Add a file as it is now, if it is the user's and was neither read nor written before."""
-    if path.endswith(".pyc"):
-        path = source_from_cache(path)
-    if path in files or path in _imported or path in _written or not is_users_file(path):
-        return
-    files[path] = _File()  # first, since to read the file calls this again
-    source = Path(path).read_bytes() if path.endswith(".py") else b""
-    files[path] = _File(digest_now(path), source)
-
-
-def _add_modules() -> None:
-    """Add the files of all modules that this process has imported, but for its script."""
-    for name, module in [*sys.modules.items()]:
-        file = getattr(module, "__file__", None)
-        if name in ("__main__", "__mp_main__") or not isinstance(file, str):
-            continue
-        with suppress(Exception):  # A module of any program may name a file that is none.
-            _add(abspath(file), _imported)
-
-
-def is_users_file(path: str) -> bool:
-    """Whether a path is a file of the user's: not installed, unless in code that a config names."""
-    is_named = path.startswith(tuple(_named_prefixes))
-    is_installed = path.startswith(SYSTEM) or not INSTALLED.isdisjoint(path.split(os.sep))
-    return (is_named or not is_installed) and isfile(path)
-
-
-def begin_run() -> None:
-    """Forget what an earlier run has read and written, but for what was read at an import."""
-    _of_run.clear()
-    _written.clear()
 
 
 def add_file(name: str) -> None:
@@ -143,12 +83,6 @@ def read_files(left_out: str | Path) -> dict[str, str]:
     folder = f"{abspath(left_out)}{os.sep}"
     files = sorted(_all_files().items())
     return {short_name(path): f.digest for path, f in files if not path.startswith(folder)}
-
-
-def _all_files() -> _Files:
-    """All files that could be read, of imports and of this run."""
-    files = _of_run | _imported
-    return {path: file for path, file in files.items() if file.digest}
 
 
 def sources(names: Iterable[str]) -> dict[str, bytes]:
@@ -172,3 +106,69 @@ def first_that_differs(files: Mapping[str, str]) -> str:
         if file and file.digest != digest_there:
             return name
     return ""
+
+
+def is_users_file(path: str) -> bool:
+    """Whether a path is a file of the user's: not installed, unless in code that a config names."""
+    is_named = path.startswith(tuple(_named_prefixes))
+    is_installed = path.startswith(SYSTEM) or not INSTALLED.isdisjoint(path.split(os.sep))
+    return (is_named or not is_installed) and isfile(path)
+
+
+def _all_files() -> _Files:
+    """All files that could be read, of imports and of this run."""
+    files = _of_run | _imported
+    return {path: file for path, file in files.items() if file.digest}
+
+
+@contextmanager
+def _adding_opened(files: _Files) -> Iterator[None]:
+    """Add the files that are opened within to these."""
+    global _destination
+    _add_hook()
+    outer = _destination
+    _destination = files
+    try:
+        yield
+    finally:
+        _destination = outer
+
+
+@cache  # once, since a hook cannot be removed
+def _add_hook() -> None:
+    sys.addaudithook(_on_event)
+
+
+def _on_event(event: str, args: tuple[Any, ...]) -> None:
+    if event != "open" or _destination is None:
+        return
+    path, _, flags = args
+    with suppress(Exception):  # The path may be a file's number, or lead to no file.
+        path = abspath(os.fsdecode(path))
+        if flags & (os.O_WRONLY | os.O_RDWR):  # What the run itself changes is no input.
+            _written.add(path)
+            for files in (_destination, _of_run, _imported):
+                files.pop(path, None)
+        else:
+            _add(path, _destination)
+
+
+def _add(path: str, files: _Files) -> None:
+    """Add a file as it is now, if it is the user's and was neither read nor written before."""
+    if path.endswith(".pyc"):
+        path = source_from_cache(path)
+    if path in files or path in _imported or path in _written or not is_users_file(path):
+        return
+    files[path] = _File()  # first, since to read the file calls this again
+    source = Path(path).read_bytes() if path.endswith(".py") else b""
+    files[path] = _File(digest_now(path), source)
+
+
+def _add_modules() -> None:
+    """Add the files of all modules that this process has imported, but for its script."""
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if name in ("__main__", "__mp_main__") or not isinstance(file, str):
+            continue
+        with suppress(Exception):  # A module of any program may name a file that is none.
+            _add(abspath(file), _imported)

@@ -59,13 +59,12 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     """The piece of a choice at a key such as `model`, with those within it. choice: an option, a
     class, or a section with either as its `kind`. default: the kind of a section without one.
     Raises `UserError` for a class that does not fit there, or a wrong setting."""
-    settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
-    kind = settings.get("kind", default)
-    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option, below these settings
-        option = read(key, str(kind))
-        settings = set_keys(option, flatten(settings))
-        kind = option.get("kind")  # a class
-    piece_spec = _spec_in_place(kind, key, allowed)
+    settings: Tree = dict(choice) if isinstance(choice, dict) else {"kind": choice}
+    option = settings.setdefault("kind", default)
+    if option is not None and not CLASS.fullmatch(str(option)):  # a file, below these settings
+        file = read(key, str(option))
+        settings = set_keys(file, flatten(settings)) | {"kind": file.get("kind")}
+    piece_spec = _spec_in_place(settings["kind"], key, allowed)
     inner_pieces: Tree = {}
     for f in fields(piece_spec):
         place: InnerPlace | None = f.metadata.get("place")
@@ -77,7 +76,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
         inner_choice = settings.get(f.name, {})
         inner_key = f"{key}.{f.name}"
         inner_pieces[f.name] = choose_piece(inner_choice, inner_key, fitting, place.default_kind)
-    piece: Piece = validate(piece_spec, {**settings, "kind": kind, **inner_pieces}, f"{key}.")
+    piece: Piece = validate(piece_spec, settings | inner_pieces, f"{key}.")
     return piece
 
 
@@ -103,12 +102,15 @@ def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
     try:
         return section_type(**{str(key): value for key, value in values.items()})  # `1: x` is YAML.
     except ValidationError as validation:
-        errors = validation.errors()  # An unknown key says more than a wrong value.
+        errors = validation.errors()
         unknown = [error for error in errors if error["type"] == "unexpected_keyword_argument"]
-        error = (unknown or errors)[0]
+        error = (unknown or errors)[0]  # An unknown key says more than a wrong value.
         key = prefix + ".".join(map(str, error["loc"]))
-        if unknown:
-            message = _describe_unknown(key.removesuffix(".kind"), section_type, values, prefix)
+        if unknown and key.endswith(".kind"):
+            choice = f"{key.removesuffix('.kind')}={error['input']}"
+            message = f"{choice} cannot be chosen here. Give its settings one by one."
+        elif unknown:
+            message = _describe_unknown(key, section_type, values, prefix)
         elif error["type"] == "missing":
             message = f"{key} must be given: write {key}=VALUE."
         else:
@@ -137,12 +139,13 @@ def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) ->
 
 
 def _options_by_key() -> dict[str, list[str]]:
-    """Keys of all pieces, with the options that have each: `mask=window` for `mask.radius`."""
+    """Keys of all pieces, with the options that have each: `mask=window` for `mask.radius`. This
+    imports the class of every option."""
     options_by_key: dict[str, list[str]] = {}
     for group, options in groups().items():
         if not group.startswith(tuple(PLACES)):
             continue
-        allowed = PLACES.get(group, {object: Piece})  # within the model any class may stand
+        allowed = PLACES.get(group, {object: Piece})  # Within the model it may be any class.
         for option in options:
             try:
                 option_spec = _spec_in_place(read(group, option).get("kind"), group, allowed)

@@ -82,26 +82,22 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Flat:
     return settings
 
 
-def _override(settings: Flat, later: Flat) -> Flat:
-    """A file's settings with later ones over them. Where these choose a piece again, the file's
-    settings of its own choice go: later position=alibi drops rotary and position.layout=split.
-    (Hydra keeps the settings of an experiment by name, and its own choice must then have them.)"""
-    chosen_again = settings.keys() & later.keys() & options.groups().keys()
-    of_first_choice = tuple(f"{key}." for key in chosen_again)
-    kept = {key: settings[key] for key in settings if not key.startswith(of_first_choice)}
-    return kept | later
+def _override(of_file: Flat, later: Flat) -> Flat:
+    """Settings of a file, below later ones. Where both choose a piece, the file's settings of its
+    piece go: later position=alibi drops the file's rotary and its position.layout. (Hydra does not
+    do so for experiments by name: it keeps position.layout, and alibi refuses it.)"""
+    chosen_twice = of_file.keys() & later.keys() & options.groups().keys()
+    dropped = tuple(f"{group}." for group in chosen_twice)
+    return {key: of_file[key] for key in of_file if not key.startswith(dropped)} | later
 
 
 def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, over experiments by name."""
     groups = options.groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values: Flat = {}
-    for key, value in settings.items():
-        if key not in groups:
-            values[key] = value
-            continue
-        option = "none" if value is None else str(value)
+    values = {key: settings[key] for key in settings if key not in groups}
+    for key in [key for key in settings if key in groups]:
+        option = "none" if settings[key] is None else str(settings[key])
         if key in LISTED and option in groups[key]:
             hydra_words.append(f"{key}={option}")
         elif key in ("data", "train"):

@@ -43,25 +43,26 @@ def folders() -> list[Path]:
 
 def groups() -> Groups:
     """Every group, with its options."""
-    places = folders()
-    users_files = [path for folder in places[1:] for path in folder.glob("*/**/*.yaml")]
-    return _groups(*places, _users_files=tuple(sorted(users_files)))
+    users_files = []
+    for folder in folders()[1:]:
+        users_files += [(folder, path) for path in sorted(folder.glob("*/**/*.yaml"))]
+    return _groups(*users_files)
 
 
-@cache  # Folders are read again when the user has a new file in one of them.
-def _groups(*places: Path, _users_files: tuple[Path, ...] = ()) -> Groups:
-    """Options of these folders, in the groups that the first has. Of two with one name the one in
-    the first folder counts, and the other is noted if it differs."""
+@cache  # A new file of the user is another argument.
+def _groups(*users_files: tuple[Path, Path]) -> Groups:
+    """Our groups, with our options and the user's, each given as folder and file. Of two with one
+    name the first counts, and the other is noted if it differs."""
+    ours = [(conf_dir(), path) for path in sorted(conf_dir().glob("*/**/*.yaml"))]
     options: Groups = {}
-    for folder in places:
-        for path in sorted(folder.glob("*/**/*.yaml")):
-            group = ".".join(path.parent.relative_to(folder).parts)
-            if folder != places[0] and group not in options:
-                continue
-            files = options.setdefault(group, {})
-            first = files.setdefault(path.stem, path)
-            if first.read_bytes() != path.read_bytes():
-                note(f"{path} is not read, since {first} is. Give the file another name.")
+    for folder, path in [*ours, *users_files]:
+        group = ".".join(path.parent.relative_to(folder).parts)
+        if folder != conf_dir() and group not in options:
+            continue
+        files = options.setdefault(group, {})
+        first = files.setdefault(path.stem, path)
+        if first.read_bytes() != path.read_bytes():
+            note(f"{path} is not read, since {first} is. Give the file another name.")
     return options
 
 
@@ -73,14 +74,17 @@ def is_file(option: str) -> bool:
 def no_such(group: str, option: str) -> UserError:
     """Error for an option that is not there."""
     options = groups().get(group, {})
-    others = "a piece of your own is module:Class, an experiment or a study also FILE.yaml"
+    message = f"{group}={option}: there is no such {group}.{did_you_mean(option, options)}"
+    if options:  # A piece within a user's piece has none.
+        folder = f"conf/{group.replace('.', '/')}"
+        message += f" Choose one of: {', '.join(options)}; or put your own into {folder}/NAME.yaml."
     if group == "data":
-        others = f"files of your own are data=files data.path={shlex.quote(option)}"
-    return UserError(
-        f"{group}={option}: there is no such {group}.{did_you_mean(option, options)} Choose "
-        f"one of: {', '.join(options)}. An option of your own lies in "
-        f"conf/{group.replace('.', '/')}/{option}.yaml; {others}."
-    )
+        message += f" Files of your own are data=files data.path={shlex.quote(option)}."
+    elif group in ("experiment", "study"):
+        message += f" A file of your own is {group}=FILE.yaml."
+    elif group not in ("train", "executor"):
+        message += f" A class of your own is {group}=module:Class."
+    return UserError(message)
 
 
 def read(group: str, option: str) -> Tree:
@@ -116,17 +120,15 @@ def describe() -> dict[str, dict[str, str]]:
 
 @cache
 def names_of_kinds() -> dict[str, str]:
-    """Name of each class of ours: its option with the fewest settings, of several the shortest."""
-    ranked = []
-    for group, options in _groups(conf_dir()).items():
-        for name in options:
-            tree = read(group, name)
-            ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
-    names: dict[str, str] = {}
-    for *_, name, kind in sorted(ranked):
-        if ":" in kind:  # a class, rather than an executor
-            names.setdefault(kind, name)
-    return names
+    """Name of each class of ours: its option with the fewest settings, of several the shortest, so
+    that `SinusoidalPosition` is sinusoidal rather than shuffled."""
+    trees = [(read(group, name), name) for group, names in _groups().items() for name in names]
+    trees.sort(key=lambda pair: (len(pair[0]), len(pair[1]), pair[1]))
+    name_by_kind: dict[str, str] = {}
+    for tree, name in trees:
+        if ":" in str(tree.get("kind")):  # a class, rather than an executor
+            name_by_kind.setdefault(tree["kind"], name)
+    return name_by_kind
 
 
 def name_of(kind: str | None) -> str:
@@ -160,14 +162,15 @@ def flatten(tree: Tree, prefix: str = "") -> Flat:
 
 
 def set_keys(tree: Tree, values: Flat) -> Tree:
-    """A copy of a tree with values put in by their keys, a section before what is in it."""
+    """A copy of a tree with values put in by their keys, a section before what is in it. A scalar
+    in the way of a longer key is taken for the choice of a piece, and becomes its `kind`."""
     tree = copy.deepcopy(tree)
     for key in sorted(values, key=lambda key: key.count(".")):
         *sections, name = key.split(".")
         branch = tree
         for section in sections:
             if not isinstance(branch.setdefault(section, {}), dict):
-                branch[section] = {"kind": branch[section]}  # an option, as in `before: cnn`
+                branch[section] = {"kind": branch[section]}  # as in `before: cnn`
             branch = branch[section]
         branch[name] = values[key]
     return tree

@@ -131,9 +131,9 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
     """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
     if cls is NoneType or not inspect.isclass(cls):  # no piece, or a function: it takes none
         return base_spec
-    taken = dir(base_spec())
+    taken = dir(base_spec())  # names of its fields, properties and methods
     annotations: Tree = {}
-    settings: Tree = {}
+    new_fields: Tree = {}
     try:
         hints = get_type_hints(cls.__init__, include_extras=True)
         for name, argument in inspect.signature(cls).parameters.items():
@@ -142,8 +142,8 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
             hint = hints.get(name, Any)
-            annotations[name], settings[name] = _type_and_field(argument, hint)
-        body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **settings}
+            annotations[name], new_fields[name] = _type_and_field(argument, hint)
+        body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **new_fields}
         # `make_dataclass` would take the fields out of the body, where pydantic looks for them.
         plain_class = type(cls.__name__, (base_spec,), body)
         return dataclass(plain_class, kw_only=True, config=CHECKED)

@@ -41,7 +41,7 @@ else:
 Side = StrEnum("Side", "pre post")
 MaskMode = StrEnum("MaskMode", "add mul")
 Optimizer = StrEnum("Optimizer", "adam adamw")
-ADAM_BETAS = (0.9, 0.999)  # decay rates of both, as in Keras
+ADAM_BETAS = (0.9, 0.999)  # decay rates of both, as in Keras; a change raises `runs.result.SCHEMA`
 Protocol = StrEnum("Protocol", "blog holdout")
 Schedule = StrEnum("Schedule", "constant linear cosine")
 Device = StrEnum("Device", "auto cpu cuda mps")
@@ -51,7 +51,7 @@ ExecutorKind = StrEnum("ExecutorKind", "local slurm ray")
 PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
 """Data sets whose files say where they lie on the hub."""
 PIECES = ("model", "position", "mask")  # sections that hold a piece of the model
-CODE = (*PIECES, "data.tokenizer", "train.loss")  # places where a class or function may be named
+CODE = (".kind", "data.tokenizer")  # ends of keys that may name a class or function
 TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # functions of `data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]
 
@@ -126,7 +126,7 @@ class DataConfig:
 
     @property
     def title(self) -> str:
-        """Name of the data in reports: imdb, or the name of a file, folder or hub data set."""
+        """Name of the data in reports: its own, or that of a file, folder or hub data set."""
         if self.name is DataName.hub:
             return self.path or ""
         if self.path and self.name in ("files", "imdb"):
@@ -303,5 +303,5 @@ def to_dict(config: Any) -> Tree:
 
 def foreign_code(config: Tree) -> list[str]:
     """Pieces, tokenizer and loss that are not attnexp's in a config of `to_dict`: `module:name`."""
-    texts = [str(value) for key, value in flatten(config).items() if key.startswith(CODE)]
+    texts = [str(value) for key, value in flatten(config).items() if key.endswith(CODE)]
     return [text for text in texts if CLASS.fullmatch(text) and not is_ours(text)]

@@ -40,9 +40,7 @@ class Source(NamedTuple):
     path: str | None = None  # the file or folder to read; None on the hub
 
     def __str__(self) -> str:
-        if self.path is None:
-            return f"hub: {self.title}"
-        return f"{self.title}: {self.path}"
+        return f"hub: {self.title}" if self.path is None else f"{self.title}: {self.path}"
 
 
 def locate_source(data: DataConfig) -> Source:
@@ -75,10 +73,7 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
     files = [path]
     for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
         files += path.glob(pattern)
-    stamps = []
-    for file in files:
-        if file.exists():
-            stamps.append((str(file), file.stat().st_mtime_ns))
+    stamps = [(str(file), file.stat().st_mtime_ns) for file in files if file.exists()]
     return tuple(stamps)
 
 
@@ -112,8 +107,9 @@ class Corpus:
     source: str  # path, variable or name on the hub, for people and result.json
     files: dict[str, Any]  # names of files and number of texts of each split, for result.json
 
-    def check_classes(self) -> None:
-        """Raise `UserError` unless every split has two classes or more, and train all of them."""
+    def check_classes(self, how: str = "") -> None:
+        """Raise `UserError` unless every split has two classes or more, and train all of them.
+        how: words for its message on how the splits came about."""
         classes_of: dict[Any, list[str]] = {"test": []}  # A draw may have left no test.
         for split, labels in self.rows.groupby("split").label:
             classes_of[split] = [self.written[label] for label in np.unique(labels)]
@@ -121,9 +117,9 @@ class Corpus:
         for split, classes in classes_of.items():
             if len(classes) < 2 or not set(classes) <= set(in_train):
                 raise UserError(
-                    f"{split} of {self.source} has the classes {join_names(classes) or 'none'}, "
-                    f"and train {join_names(in_train)}. Each needs two or more, and train all. Add "
-                    f"or relabel texts, or name another file, column or split: data.path=FILE "
+                    f"{split} of {self.source}{how} has the classes {join_names(classes) or 'none'}"
+                    f", and train {join_names(in_train)}. Each needs two or more, and train all. "
+                    f"Add or relabel texts, or name another file, column or split: data.path=FILE "
                     f"data.label=COLUMN data.{split}_split=NAME (validation, where the labels of a "
                     f"contest's test split are hidden as -1)."
                 )
@@ -136,9 +132,7 @@ def read_corpus(data: DataConfig) -> Corpus:
     if data.name is DataName.contrast:
         source = "generated"
         rows = contrast.generate_rows(data.order_fraction or 0.0)
-        tables = {}
-        for split, part in rows.groupby("split", sort=False):
-            tables[split] = {source: part}
+        tables = {split: {source: part} for split, part in rows.groupby("split", sort=False)}
     elif location is None:
         folder = download_snapshot(title)
         source = f"hub: {title}@{folder.name[:12]}"  # its commit
@@ -204,16 +198,15 @@ def label_rows(
     for split, frames in tables.items():
         for name, frame in frames.items():
             part = frame[columns].astype(object).set_axis(["text", "label"], axis=1)
-            numbers = range(1, len(part) + 1)
-            places = [f"row {number} of {name}" for number in numbers]
+            places = [f"row {number} of {name}" for number in range(1, len(part) + 1)]
             parts.append(part.assign(split=split, place=places))
     rows = pd.concat(parts, ignore_index=True)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
     is_int_or_str = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
     names = rows.label.map(str).str.strip()
-    is_name = is_int_or_str & ~names.str.fullmatch(FRACTION_OR_BLANK)
-    is_label = is_name | names.str.fullmatch(WHOLE_FLOAT)
     labels = names.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
+    is_whole_float = labels != names
+    is_label = (is_int_or_str | is_whole_float) & ~labels.str.fullmatch(FRACTION_OR_BLANK)
     wrong = rows[~(is_text & is_label)]
     if len(wrong):
         first = wrong.iloc[0]

@@ -23,6 +23,138 @@ MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split(
 """Labels, in lower case, that programs write and pandas reads where there is none."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TokenizedCorpus(Corpus):
+    """Corpus whose rows have two more columns: numbers, an array of a text's words, each as its
+    place in `words` from 1, or 0 for none; and group, one number for texts of the same tokens."""
+
+    words: list[str]  # in the order of their first appearance, or by rank as from `by_rank`
+
+    def renumber(self, order: NDArray[np.integer]) -> Self:
+        """The corpus with the words of these numbers numbered from 1 in this order, others 0."""
+        new_numbers = np.zeros(len(self.words) + 1, np.int32)  # by old number
+        new_numbers[order] = np.arange(1, len(order) + 1)
+        rows = self.rows.assign(numbers=[new_numbers[old] for old in self.rows.numbers])
+        words = [self.words[old - 1] for old in order]
+        return replace(self, rows=rows, words=words)
+
+    def by_rank(self) -> Self:
+        """The corpus with words numbered by their rank in train, most frequent first; 0 if train
+        lacks them. Of equally frequent words the lower number comes first, as in Keras."""
+        rows = self.rows
+        in_train = np.concatenate(list(rows.numbers[rows.split == "train"]))
+        counts = np.bincount(in_train, minlength=1)  # by number of the word
+        counts[0] = 0  # The unknown word has no rank.
+        by_frequency = np.argsort(-counts, kind="stable")
+        return self.renumber(by_frequency[: np.count_nonzero(counts)])
+
+    def add_test(self, share: float) -> Self:
+        """The corpus with a share of train drawn as test, and words numbered as they now appear."""
+        train = self.rows[self.rows.split == "train"]
+        shares = dict.fromkeys(range(len(self.written)), share)
+        # Earlier versions shuffled texts, not groups, and the splits stay what they were.
+        drawn = self.draw_test(train.drop_duplicates("text"), shares, seed=0)
+        source = f"{self.source}, {share:.0%} drawn as test"
+        # Of equally frequent words the lower number ranks first: the first to appear in train.
+        numbers = np.concatenate(list(drawn.rows.numbers))
+        named = replace(drawn, source=source)
+        return named.renumber(pd.unique(numbers))
+
+    def redraw(self, seed: int) -> Self:
+        """The corpus with train and test drawn anew, of every class in the shares they have."""
+        rows = self.rows[self.rows.split != "val"]
+        is_test = rows.split == "test"
+        shares = is_test.groupby(rows.label).mean().to_dict()
+        return self.draw_test(rows.drop_duplicates("group"), shares, seed)
+
+    def draw_test(self, candidates: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
+        """The corpus with train and test drawn anew, the same for one seed. Texts of the same
+        tokens are drawn as one group, of its first text's label. Test gets of each class as nearly
+        its share of rows as such groups allow, and never all. candidates: rows of train and test,
+        at least one of each group; shuffled by the seed, they give the order of the draws."""
+        is_val = self.rows.split == "val"
+        groups = self.rows[~is_val].groupby("group").label.agg(label="first", num_rows="size")
+        random = np.random.default_rng(seed)
+        drawn: list[int] = []
+        for label in np.unique(groups.label):
+            of_label = candidates.group[candidates.label == label]
+            shuffled = groups.loc[pd.unique(random.permutation(of_label))]
+            queue = shuffled[shuffled.label == label]
+            num_up_to = np.cumsum([0, *queue.num_rows])
+            wanted = shares[label] * num_up_to[-1]
+            distances = np.abs(num_up_to[:-1] - wanted)
+            drawn.extend(queue.index[: distances.argmin()])
+        split = np.where(self.rows.group.isin(drawn), "test", "train")
+        split[is_val] = "val"
+        rows = self.rows.assign(split=split)
+        in_order = pd.Categorical(split, SPLITS).argsort(kind="stable")
+        return replace(self, rows=rows.iloc[in_order])
+
+
+def read_tokenized(config: DataConfig) -> TokenizedCorpus:
+    """The data set of a config, tokenized. Raises `UserError`, as for too few classes."""
+    corpus = read_corpus(config)
+    texts = progress.track(corpus.rows.text, "encoding")
+    numbers, words = text.number_words(texts, text.tokenizer_of(config))
+    contents = np.array([row.tobytes() for row in numbers], object)
+    groups, _ = pd.factorize(contents)
+    corpus = replace(corpus, rows=corpus.rows.assign(numbers=numbers, group=groups))
+    tokenized = TokenizedCorpus(**vars(corpus), words=words)
+    if "test" not in corpus.files:
+        tokenized = tokenized.add_test(config.test_share)
+    elif config.test_share != DataConfig().test_share:
+        raise UserError("data.test_share would do nothing: these data have a test split.")
+    tokenized.check_classes()
+    return tokenized
+
+
+def compute_fingerprint(corpus: TokenizedCorpus) -> str:
+    """Sixteen hex digits that change with any rank, label, word of train or name of a class. They
+    are the same for another kind of file, and for texts that differ in words unknown to train."""
+    digest = hashlib.sha256()
+    for _, rows in corpus.rows.groupby("split", sort=False):
+        texts = list(rows.numbers)
+        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)  # where each text begins
+        for array in (np.concatenate(texts), offsets, rows.label.to_numpy()):
+            digest.update(array.tobytes())
+    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
+    if corpus.classes != SENTIMENTS:
+        digest.update(json.dumps(corpus.classes).encode())
+    return digest.hexdigest()[:16]
+
+
+def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
+    """Number of questionable texts, labels or classes by problem, as one reads on after the number:
+    {"test texts also occur in train": 12, "of 3 classes with no text in test: x": 1}."""
+    rows = corpus.rows
+    has_words = rows.numbers.map(len) > 0
+    with_words = rows[has_words]
+    counts = {}
+    groups_of = {split: with_words.group[with_words.split == split] for split in SPLITS}
+    for other, split in combinations(SPLITS, 2):
+        is_shared = groups_of[split].isin(groups_of[other])
+        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
+    is_repeated = with_words.duplicated(["split", "group"])
+    counts["texts repeat another of their split"] = is_repeated.sum()
+    num_labels = with_words.groupby("group").label.nunique()
+    counts["different texts have two labels or more"] = (num_labels > 1).sum()
+    places = rows.place[~has_words]
+    counts[f"texts hold no word: {join_names(places)}"] = len(places)
+    for label, name in enumerate(corpus.written):
+        if name.lower() in MISSING:
+            places = rows.place[rows.label == label]
+            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
+            counts[problem] = len(places)
+    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
+    names = np.array(corpus.classes)
+    one_in_train = names[num_texts["train"] <= 1]
+    none_in_test = names[num_texts["test"] == 0]
+    classes_with = f"of {len(names)} classes with"
+    counts[f"{classes_with} one text in train: {join_names(one_in_train)}"] = len(one_in_train)
+    counts[f"{classes_with} no text in test: {join_names(none_in_test)}"] = len(none_in_test)
+    return {problem: int(count) for problem, count in counts.items() if count}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Encoded:
     """Split of a data set as the model takes it, compared and hashed by identity."""
@@ -71,8 +203,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     fingerprint = compute_fingerprint(corpus)
     if resample is not None:
         corpus = corpus.redraw(resample).by_rank()
-        drawn = f"{corpus.source} as seeds.resample={resample} draws it"
-        replace(corpus, source=drawn).check_classes()
+        corpus.check_classes(f" as seeds.resample={resample} draws it")
     ids = text.to_ids(corpus.rows.numbers, config)
     labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
     limits = {"train": config.limit_train, "test": config.limit_test}
@@ -137,137 +268,3 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     test = Encoded(ids=text.to_ids(ranks, config), labels=label_in_run[rows.label])
     limit = config.limit_test
     return test if limit is None else _limit(test, limit, "test")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TokenizedCorpus(Corpus):
-    """Corpus whose rows have two more columns: numbers, an array of a text's words, each as its
-    place in `words` from 1, or 0 for none; and same, one number for texts of the same tokens."""
-
-    words: list[str]  # in the order of their first appearance, or by rank as from `by_rank`
-
-    def renumber(self, order: "NDArray[np.integer]") -> Self:
-        """The corpus with the words of these numbers numbered from 1 in this order, others 0."""
-        new_numbers = np.zeros(len(self.words) + 1, np.int32)  # by old number
-        new_numbers[order] = np.arange(1, len(order) + 1)
-        rows = self.rows.assign(numbers=[new_numbers[old] for old in self.rows.numbers])
-        words = [self.words[old - 1] for old in order]
-        return replace(self, rows=rows, words=words)
-
-    def by_rank(self) -> Self:
-        """The corpus with words numbered by their rank in train, most frequent first; 0 if train
-        lacks them. Of equally frequent words the lower number comes first, as in Keras."""
-        rows = self.rows
-        in_train = np.concatenate(list(rows.numbers[rows.split == "train"]))
-        counts = np.bincount(in_train, minlength=1)  # by number of the word
-        counts[0] = 0  # The unknown word has no rank.
-        by_frequency = np.argsort(-counts, kind="stable")
-        return self.renumber(by_frequency[: np.count_nonzero(counts)])
-
-    def add_test(self, share: float) -> Self:
-        """The corpus with a share of train drawn as test, and words numbered as they now appear."""
-        train = self.rows[self.rows.split == "train"]
-        shares = dict.fromkeys(range(len(self.written)), share)
-        # Earlier versions shuffled texts, not groups, and the splits stay what they were.
-        drawn = self.draw_test(train.drop_duplicates("text"), shares, seed=0)
-        source = f"{self.source}, {share:.0%} drawn as test"
-        # Of equally frequent words the lower number ranks first: the first to appear in train.
-        numbers = np.concatenate(list(drawn.rows.numbers))
-        named = replace(drawn, source=source)
-        return named.renumber(pd.unique(numbers))
-
-    def redraw(self, seed: int) -> Self:
-        """The corpus with train and test drawn anew, of every class in the shares they have."""
-        rows = self.rows[self.rows.split != "val"]
-        is_test = rows.split == "test"
-        shares = is_test.groupby(rows.label).mean().to_dict()
-        return self.draw_test(rows.drop_duplicates("same"), shares, seed)
-
-    def draw_test(self, candidates: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
-        """The corpus with train and test drawn anew, the same for one seed. Texts of the same
-        tokens are drawn as one group, of its first text's label. Test gets of each class as nearly
-        its share of rows as such groups allow, and never all. candidates: rows of train and test,
-        at least one of each group; shuffled by the seed, they give the order of the draws."""
-        is_val = self.rows.split == "val"
-        groups = self.rows[~is_val].groupby("same")
-        label_of_group = groups.label.first()
-        rows_in_group = groups.size()
-        random = np.random.default_rng(seed)
-        drawn: list[int] = []
-        for label in np.unique(label_of_group):
-            of_label = candidates.same[candidates.label == label]
-            order = pd.unique(random.permutation(of_label))
-            groups_of_label = order[label_of_group[order] == label]
-            num_up_to = np.cumsum([0, *rows_in_group[groups_of_label]])
-            wanted = shares[label] * num_up_to[-1]
-            distances = np.abs(num_up_to[:-1] - wanted)
-            drawn.extend(groups_of_label[: distances.argmin()])
-        split = np.where(self.rows.same.isin(drawn), "test", "train")
-        split[is_val] = "val"
-        rows = self.rows.assign(split=split)
-        in_order = pd.Categorical(split, SPLITS).argsort(kind="stable")
-        return replace(self, rows=rows.iloc[in_order])
-
-
-def read_tokenized(config: DataConfig) -> TokenizedCorpus:
-    """The data set of a config, tokenized. Raises `UserError`, as for too few classes."""
-    corpus = read_corpus(config)
-    texts = progress.track(corpus.rows.text, "encoding")
-    numbers, words = text.number_words(texts, text.tokenizer_of(config))
-    contents = np.array([row.tobytes() for row in numbers], object)
-    same, _ = pd.factorize(contents)
-    corpus = replace(corpus, rows=corpus.rows.assign(numbers=numbers, same=same))
-    tokenized = TokenizedCorpus(**vars(corpus), words=words)
-    if "test" not in corpus.files:
-        tokenized = tokenized.add_test(config.test_share)
-    elif config.test_share != DataConfig().test_share:
-        raise UserError("data.test_share would do nothing: these data have a test split.")
-    tokenized.check_classes()
-    return tokenized
-
-
-def compute_fingerprint(corpus: TokenizedCorpus) -> str:
-    """Sixteen hex digits that change with any rank, label, word of train or name of a class. They
-    are the same for another kind of file, and for texts that differ in words unknown to train."""
-    digest = hashlib.sha256()
-    for _, rows in corpus.rows.groupby("split", sort=False):
-        texts = list(rows.numbers)
-        offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)  # where each text begins
-        for array in (np.concatenate(texts), offsets, rows.label.to_numpy()):
-            digest.update(array.tobytes())
-    digest.update("\n".join(corpus.words).encode())  # No word holds a line break.
-    if corpus.classes != SENTIMENTS:
-        digest.update(json.dumps(corpus.classes).encode())
-    return digest.hexdigest()[:16]
-
-
-def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
-    """Number of questionable texts, labels or classes by problem, as one reads on after the number:
-    {"test texts also occur in train": 12, "of 3 classes with no text in test: x": 1}."""
-    rows = corpus.rows
-    has_words = rows.numbers.map(len) > 0
-    with_words = rows[has_words]
-    counts = {}
-    same_of = {split: with_words.same[with_words.split == split] for split in SPLITS}
-    for other, split in combinations(SPLITS, 2):
-        is_shared = same_of[split].isin(same_of[other])
-        counts[f"{split} texts also occur in {other}"] = is_shared.sum()
-    is_repeated = with_words.duplicated(["split", "same"])
-    counts["texts repeat another of their split"] = is_repeated.sum()
-    num_labels = with_words.groupby("same").label.nunique()
-    counts["texts have two labels"] = (num_labels > 1).sum()
-    places = rows.place[~has_words]
-    counts[f"texts hold no word: {join_names(places)}"] = len(places)
-    for label, name in enumerate(corpus.written):
-        if name.lower() in MISSING:
-            places = rows.place[rows.label == label]
-            problem = f"labels are {name}, as where one is missing: {join_names(places)}"
-            counts[problem] = len(places)
-    num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
-    names = np.array(corpus.classes)
-    one_in_train = names[num_texts["train"] <= 1]
-    none_in_test = names[num_texts["test"] == 0]
-    classes_with = f"of {len(names)} classes with"
-    counts[f"{classes_with} one text in train: {join_names(one_in_train)}"] = len(one_in_train)
-    counts[f"{classes_with} no text in test: {join_names(none_in_test)}"] = len(none_in_test)
-    return {problem: int(count) for problem, count in counts.items() if count}

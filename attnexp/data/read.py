@@ -23,6 +23,7 @@ FORMATS = (
 )
 TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+TEXTS = "[!.]*/[!.]*.txt"  # texts in the folders of their classes, none hidden
 SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
 """Number and total of shards, as in train-00000-of-00002.csv. `datasets` once added 16 digits."""
 CSV_ADVICE = (
@@ -199,20 +200,20 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
 
 def _list_folder(path: Path, data: DataConfig) -> Files:
     """Files by every name that a user may give a split: new/train-0-of-2.csv by that path, by train
-    and by new; train/pos/1.txt by train. A single table is train, unless texts have this name."""
-    files = [*path.glob("[!._]*"), *path.glob("[!._]*/[!._]*")]  # none hidden, no __MACOSX
-    tables: dict[str, Path] = {}
-    for file in sorted(files):
-        if TABLE.fullmatch(file.name):
-            tables[file.relative_to(path).as_posix()] = file
+    and by new; train/pos/1.txt by train. A single table that has no texts beside it is train."""
+    top = [*path.glob("[!._]*")]  # none hidden, no __MACOSX
     splits: Files = defaultdict(dict)
-    for folder in [*path.glob("*"), *path.glob("aclImdb/*")]:
-        if any(folder.glob("*/*.txt")):
+    for folder in [*top, *path.glob("aclImdb/[!._]*")]:
+        if any(folder.glob(TEXTS)):
             name = folder.relative_to(path).as_posix()
             splits[folder.name][f"{name}/*/*.txt"] = folder
-    if len(tables) == 1 and not data.test_split and data.train_split not in splits:
-        return {data.train_split: tables}
-    for name, file in tables.items():
+    files: dict[str, Path] = {}
+    for file in sorted([*top, *path.glob("[!._]*/[!._]*")]):
+        if TABLE.fullmatch(file.name):
+            files[file.relative_to(path).as_posix()] = file
+    if len(files) == 1 and not splits and not data.test_split:
+        return {data.train_split: files}
+    for name, file in files.items():
         *folders, _ = name.split("/")
         stem = SHARD.sub("", file.name).split(".")[0]
         for split in (name, stem, *folders):
@@ -225,13 +226,9 @@ def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
     names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
     if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
         names["test"] = data.test_split or "test"
-    chosen = {}
-    all_names: list[str] = []
-    for key, name in names.items():
-        if name:
-            chosen[key] = _find_split(path, splits, key, name)
-            all_names.extend(chosen[key])
-    if len(set(all_names)) < len(all_names):
+    chosen = {key: _find_split(path, splits, key, name) for key, name in names.items() if name}
+    all_files = [file for files in chosen.values() for file in files]
+    if len(set(all_files)) < len(all_files):
         raise UserError(
             f"{path}: two of the splits {join_names(filter(None, names.values()))} have a file in "
             f"common. Name others: data.train_split, data.test_split, data.val_split."
@@ -253,7 +250,8 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
     num_files = len(files)
     is_one_file = num_files == 1 and not shards
     has_all_shards = len(shards) == num_files and totals == {str(num_files)}
-    if name not in files and not (is_one_file or has_all_shards):
+    is_whole = name in files or is_one_file or has_all_shards
+    if not is_whole:
         raise UserError(
             f"{path}: {join_names(files)}: {num_files} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
@@ -265,7 +263,7 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
 def _read_texts(folder: Path) -> pd.DataFrame:
     """Texts whose folders name their classes, by class and number: the order of the hub's IMDB."""
     rows = []
-    for file in folder.glob("*/*.txt"):
+    for file in folder.glob(TEXTS):
         label = file.parent.name
         if label == "unsup":  # Reviews of aclImdb without labels.
             continue

@@ -21,7 +21,7 @@ from attnexp.network.fast import choose_path
 from attnexp.runs import predictions, store
 from attnexp.runs.find import load_run
 from attnexp.runs.result import Evaluation, Run
-from attnexp.training import device
+from attnexp.training.device import prepare_device, restore_process
 from attnexp.training.inputs import on_device
 from attnexp.training.loop import Examples, predict
 from attnexp.training.metrics import log_probabilities, measure
@@ -59,7 +59,7 @@ def measure_again(
             raise UserError(f"evaluate takes only {', '.join(SETTINGS)}; got {override}.")
     run = load_run(path)
     threads = f"train.threads={run.result.provenance['threads']}"
-    with device.restore_process():
+    with restore_process():
         config, model, test = load_trained(
             run, [threads, *overrides], trust_code=trust_code, any_code=any_code
         )
@@ -99,8 +99,8 @@ def load_trained(
     its device and computes by the reference path. Raises `UserError` for code that is not
     trusted, for code or data that have changed since, and for weights that do not fit."""
     config = load_config(run, overrides, trust_code=trust_code, any_code=any_code)
-    processor = device.prepare(config.train)
-    model = build_model(config, len(run.result.classes)).to(processor)
+    device = prepare_device(config.train)
+    model = build_model(config, len(run.result.classes)).to(device)
     load_weights(run, model)
     if _has_other_texts(overrides):
         test = encode.load_test(config.data, store.load_vocabulary(run), run.result.classes)
@@ -110,7 +110,7 @@ def load_trained(
         if dataset.fingerprint != run.result.data["fingerprint"]:
             changed = f"{dataset.source} has changed since this run."
             raise UserError(f"{changed} Give the texts of then as data.path=.")
-    return config, model, on_device(test, processor)
+    return config, model, on_device(test, device)
 
 
 def load_config(

@@ -1,4 +1,4 @@
-"""The fast path of a network, which computes the same with less work, and the library it uses.
+"""The fast path of a network, which computes the same with less work.
 
 A path is two attributes, `Classifier.fast_path` and `MultiHeadSelfAttention.fast_attention`, which
 are set here and read there.
@@ -16,20 +16,12 @@ from attnexp.model.mixers import Last, MaskedMean, Mean, SummaryToken, WordEmbed
 from attnexp.model.positions import LearnedPosition, SinusoidalPosition
 from attnexp.model.scores import DotProduct, Window
 from attnexp.model.window import SMALLEST_BLOCK, window_attention
-from attnexp.network import onednn
 from attnexp.network.classifier import Classifier, FastPath
 
 
-def choose_path(model: nn.Module, config: TrainConfig) -> dict[str, str]:
-    """`take_fast_path` if `train.fast`, and oneDNN where it is the faster library on that path.
-    Returns the names of path and library."""
-    path = take_fast_path(model, config.precision) if config.fast else FastPath.reference
-    products = "default"
-    if path is FastPath.pooled:
-        is_on_cpu = all(weight.is_cpu for weight in model.parameters())
-        if is_on_cpu and len(getattr(model, "layers", [])) == 1 and onednn.switch_on():
-            products = "oneDNN"
-    return {"path": str(path), "products": products}
+def choose_path(model: nn.Module, config: TrainConfig) -> str:
+    """Let a model take its fast path, if `train.fast`; return the name of the path."""
+    return str(take_fast_path(model, config.precision) if config.fast else FastPath.reference)
 
 
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> FastPath:

@@ -19,11 +19,12 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     where there is no folder, and for a damaged study."""
     folder = check_folder(folder)
     if manifest := load_manifest(folder):
-        sequential = {run.run_id: manifest.sequential for run in manifest.runs}
+        adds_seeds = {run.run_id: manifest.sequential for run in manifest.runs}
         found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
     else:
-        sequential = _sequential_by_id(folder, left_out)
-        order = {run_id: index for index, run_id in enumerate(sequential)}  # that of the studies
+        adds_seeds = _planned_runs(folder, left_out)
+        # Runs of studies come first, in the order of the studies.
+        order = {run_id: index for index, run_id in enumerate(adds_seeds)}
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
         found = [(path, "") for path in paths]
     runs = []
@@ -31,23 +32,24 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
-                adds_seeds = sequential.get(path.name, False)
-                runs.append(Run(path=path, result=result, variant=variant, sequential=adds_seeds))
+                sequential = adds_seeds.get(path.name, False)
+                runs.append(Run(path=path, result=result, variant=variant, sequential=sequential))
     return runs
 
 
-def _sequential_by_id(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Whether any study in OUT that planned a run adds seeds, by id in the order of the studies."""
-    sequential = defaultdict[str, bool](bool)
+def _planned_runs(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Ids of runs that studies in OUT planned, in their order; whether any of these adds seeds."""
+    adds_seeds = defaultdict[str, bool](bool)
     folder = folder.absolute()
-    outs = [folder.parent, folder] if folder.name == store.RUNS else [folder]  # or OUT is "runs"
+    # A user names OUT or OUT/runs; OUT itself may be called runs.
+    outs = [folder.parent, folder] if folder.name == store.RUNS else [folder]
     files = [file for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
     for file in files:
         with store.leaving_out(file, left_out):
             if manifest := load_manifest(file.parent):
                 for run in manifest.runs:
-                    sequential[run.run_id] |= manifest.sequential
-    return sequential
+                    adds_seeds[run.run_id] |= manifest.sequential
+    return adds_seeds
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -92,10 +94,10 @@ def find_run(path: Path) -> Path:
 def check_folder(path: Path) -> Path:
     """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
     Raises `UserError` if there is none."""
-    for folder in (path, store.run_dir("outputs", str(path))):
-        if folder.is_dir():
-            return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))
-    raise UserError(
-        f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs lists "
-        f"them."
-    )
+    folder = path if path.is_dir() else store.run_dir("outputs", str(path))
+    if not folder.is_dir():
+        raise UserError(
+            f"There is no folder {path}. Results are under outputs/, or out=DIR; attnexp runs "
+            f"lists them."
+        )
+    return folder if folder.name not in ("", "..") else Path(os.path.abspath(folder))

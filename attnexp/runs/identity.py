@@ -2,7 +2,8 @@
 
 An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
 with docstrings, of every file of model/, network/, training/ and data/. Code of the user's is among
-the files that a run has read: see `base.reads`.
+the files that a run has read: see `base.reads`. `ADAM_BETAS` and `most_probable` lie elsewhere:
+who changes them raises `SCHEMA`.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Names of runs: the settings of a variant, its label, and the seed that tells its runs apart."""
+"""Variants: the settings that make one, its label, and the seed that tells its runs apart."""
 
 import functools
 import json
@@ -45,8 +45,9 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys that differ from the defaults: choices (pieces, protocol) from those of `attnexp train
-    data=NAME`, settings from those of what is chosen. All settings of a user's piece count."""
+    """Keys that differ from the defaults: first the choices (pieces, protocol) that differ from
+    those of `attnexp train data=NAME`, then the settings that differ from the defaults under these
+    choices. All settings of a user's piece count."""
     data = data_of(config)
     values = settings(config)
     words = [f"data={data.name}"]
@@ -56,11 +57,11 @@ def departures(config: Tree) -> list[str]:
     choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
     chosen = [key for key in choices if values[key] != usual.get(key)]
     foreign = foreign_code(config)  # `compose` would import it, so it is not among the words.
-    words += [
-        as_word(key, values[key]) for key in chosen if key in usual and values[key] not in foreign
-    ]
-    defaults = default_settings(*words).items()
-    return [key for key in values if key in chosen or (key, values[key]) not in defaults]
+    for key in chosen:
+        if key in usual and values[key] not in foreign:
+            words.append(as_word(key, values[key]))
+    defaults = default_settings(*words)
+    return [key for key in values if key in chosen or (key, values[key]) not in defaults.items()]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -79,7 +80,8 @@ def default_settings(*words: str) -> Tree:
 def as_word(key: str, value: Any) -> str:
     """A setting as a user writes it: `position=rotary` instead of its class, if that is ours."""
     if key.endswith(".kind"):
-        option = value if value and not is_ours(value) else name_of(value)
+        is_foreign = value and not is_ours(value)
+        option = value if is_foreign else name_of(value)
         return f"{key.removesuffix('.kind')}={option}"
     if key == "train.protocol":
         return f"train={value}"

@@ -110,8 +110,8 @@ def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -
     commands = stored.commands
     is_new = commands[-1:] != planned.commands  # The command that began a study is already in it.
     if has_ended and is_new:
-        commands = [command for command in commands if command not in planned.commands]
-        commands += planned.commands
+        earlier = [command for command in commands if command not in planned.commands]
+        commands = earlier + planned.commands
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):
             others = [run for run in others if store.has_finished(paths[run])]

@@ -63,7 +63,7 @@ def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
 
 def most_probable(logits: Any) -> Any:
     """The class that arrays or tensors of logits (n,) or (n, C) find most probable; of equals the
-    first, so a probability of 0.5 counts as class 0. Returns (n,)."""
+    first, so a probability of 0.5 counts as class 0. Returns (n,). A change raises `SCHEMA`."""
     return logits > 0 if logits.ndim == 1 else logits.argmax(-1)
 
 

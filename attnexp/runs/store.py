@@ -86,14 +86,15 @@ def lock_file(path: Path) -> Path:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process is doing this run now. Writes nothing."""
+    """Whether a process is doing this run now. Writes nothing. Whoever may not open the lock's file
+    for writing, as in a folder of somebody else, cannot tell, and is answered no."""
     if not lock_file(path).exists():
         return False
     try:
         with lock(path):
             return False
-    except Busy:
-        return True
+    except (Busy, UserError) as error:
+        return isinstance(error, Busy)
 
 
 def create(path: Path, config: RunConfig) -> None:

@@ -22,7 +22,7 @@ class JobKilled(RuntimeError):
 
 
 class Executor:
-    """Trains jobs, `slots` at a time. Futures may end within `wait` alone, so call it till then."""
+    """Trains jobs, `slots` at a time. Futures may end only in `wait`, so call it until all have."""
 
     def __init__(self, config: ExecutorConfig, jobs: Jobs) -> None:
         self.slots = num_slots(config, jobs)

@@ -1,7 +1,8 @@
 """Folder of a sweep, which holds one plan, so that seeds join only those that they compare with."""
 
+import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from attnexp.base import progress
@@ -11,38 +12,37 @@ from attnexp.config.schema import RunConfig, is_seed, to_dict
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import NOT_COMPARED
 from attnexp.runs.manifest import Manifest, PlannedRun
-from attnexp.sweeps.plan import Job, Jobs, Sweep
+from attnexp.sweeps.plan import Jobs, Sweep
 from attnexp.training.inputs import read_inputs
 
 
 def assign_folder(sweep: Sweep) -> Sweep:
-    """The sweep in its folder, the first of NAME, NAME-2, ... that is free or holds this plan: then
-    it goes on with the study there. Raises `UserError` where a given NAME holds another plan."""
+    """The sweep in the first folder of NAME, NAME-2, ... that is free or holds its plan. There it
+    goes on with the study. Raises `UserError` where a NAME that was given holds another plan."""
     sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
     planned = manifest_of(sweep)
     folder = sweep.directory
-    reasons = []
-    while stored := manifest.load_manifest(folder):
-        reason = manifest.describe_other_plan(folder, stored, planned)
+    first_reason = ""
+    for number in itertools.count(2):
+        stored = manifest.load_manifest(folder)
+        reason = manifest.describe_other_plan(folder, stored, planned) if stored else ""
         if not reason:
-            sweep = _continue_study(stored, sweep)
             break
         if sweep.is_named:
             raise UserError(f"{reason} Give another name=NAME.")
-        reasons.append(reason)
-        folder = sweep.directory.with_name(f"{sweep.directory.name}-{len(reasons) + 1}")
-    if reasons:
-        progress.note(f"{reasons[0]} This one is in {folder}.")
+        first_reason = first_reason or reason
+        folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
+    if first_reason:
+        progress.note(f"{first_reason} This one is in {folder}.")
+    if stored:
+        sweep = _continue_study(stored, sweep)
     return replace(sweep, directory=folder)
 
 
 def read_fingerprints(jobs: Jobs) -> dict[str, str]:
     """Fingerprints of what jobs read, by `Job.inputs`."""
-    fingerprints = {}
-    for job in jobs:
-        if job.inputs not in fingerprints:
-            fingerprints[job.inputs] = read_inputs(job.config).fingerprint
-    return fingerprints
+    configs = {job.inputs: job.config for job in jobs}  # Those of one name read the same.
+    return {inputs: read_inputs(config).fingerprint for inputs, config in configs.items()}
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
@@ -59,20 +59,19 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     return replace(sweep, sequential=sequential, added_seeds=tuple(added_seeds))
 
 
-def manifest_of(sweep: Sweep, jobs: Iterable[tuple[Job, str]] = ()) -> Manifest:
-    """The study of a sweep with these of its jobs, each with the id of its run."""
-    runs = [PlannedRun(variant=job.label, seed=job.seed, run_id=run_id) for job, run_id in jobs]
+def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
+    """The study of a sweep, with these of its runs."""
     seeds = {run.seed for run in runs}
     varied_seeds = _varied_seeds(sweep.jobs)
     variants = {}
     for label, levels in sweep.levels_by_label.items():
-        variants[label] = levels if len(levels) == 2 else {}  # of two crossed factors
+        variants[label] = levels if len(levels) == 2 else {}  # Reports cross two factors or none.
     return Manifest(
         variants=variants,
         settings=_settings_of_plan(sweep, varied_seeds),
         seed_kind=" x ".join(varied_seeds),
         commands=[sweep.command],
-        runs=runs,
+        runs=list(runs),
         sequential=sweep.sequential,
         added_seeds=[seed for seed in sweep.added_seeds if seed in seeds],
         metric=sweep.metric.name,

@@ -100,7 +100,7 @@ class SideBySide(Executor):
                 continue
             try:
                 future.set_result(worker.pipe.recv())
-            except (EOFError, OSError):  # without an outcome, or in the middle of one
+            except (EOFError, OSError):  # The pipe ended before an outcome, or within it.
                 future.set_exception(JobKilled("its process was killed (out of memory?)"))
             worker.pipe.close()
             worker.process.join()

@@ -62,9 +62,7 @@ class Sweep:
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
-    levels_by_label: dict[str, dict[str, str]]
-    """Labels of the variants, the baseline first, each with its level of every factor, as
-    {"pe_scaled": {"position": "pe", "scale": "scaled"}}; without factors, of `data`."""
+    levels_by_label: dict[str, dict[str, str]]  # as `Variant` has them; the baseline first
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
@@ -100,7 +98,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
         raise UserError(
             f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
         )
-    jobs = by_seed(_list_jobs(variants))
+    jobs = by_seed(each_once(job for variant in variants for job in variant.jobs))
     return Sweep(
         directory=Path(jobs[0].config.out, name),
         is_named="name" in chosen,
@@ -136,27 +134,29 @@ class Variant(NamedTuple):
     """A variant on a data set."""
 
     label: str
-    levels: dict[str, str]  # by factor: {"scale": "scaled"}, or {"mask": "mask=causal"} of an axis
-    configs: list[RunConfig]  # of its runs, which differ in seed
+    levels: dict[str, str]
+    """Its level of each factor that is compared. That is a study's own factor or factors, as in
+    {"blog": "pe"}, and each axis of several values but data, as in {"mask": "mask=causal"}."""
+    jobs: Jobs  # which differ in seed
 
 
-def _expand_study(study: Study, factor: str, words: Words) -> Iterator[Variant]:
-    """Variants of a study, each with every choice of the axes. factor: whose levels they are,
-    unless the study crosses two. Raises `UserError` for a word that sets what it varies."""
+def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
+    """Variants of a study, each with every choice of the axes. Raises `UserError` for a word that
+    sets what the study varies."""
     own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
     for word in words:
         if key_of(word) in own_keys:
-            raise UserError(f"{word}: {factor} varies this setting itself. Leave it out.")
+            raise UserError(f"{word}: {title} varies this setting itself. Leave it out.")
     for name, own_words in study.variants.items():
-        own_levels = study.levels.get(name, {factor: name})
+        own_levels = study.levels.get(name, {title: name})  # Uncrossed variants are one factor.
         for variant in _expand_axes(words, own_words, name):
             yield variant._replace(levels=own_levels | variant.levels)
 
 
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
-    """All combinations of the axes, each with the runs of all seeds. own_words, name: of a variant
-    of a study. Raises `UserError` if words cross seeds."""
-    crossed = list(filter(is_seed, varied_keys(words)))  # study=variance crosses its own
+    """All combinations of the axes, each with the runs of all seeds; of a study, those of the
+    variant of this name, which has words of its own. Raises `UserError` if `words` cross seeds."""
+    crossed = list(filter(is_seed, varied_keys(words)))  # `own_words` may: study=variance does.
     if len(crossed) > 1:
         raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
     axes = expand([*own_words, *words])
@@ -167,27 +167,21 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
         levels = {key_of(word): word for word in chosen if key_of(word) in compared_keys}
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seed_axes)]
         try_to_build(configs[0])  # seeds alone make no other model
-        label = " ".join(filter(None, [name, *levels.values()]))
-        if not label:
-            label = default_label(to_dict(configs[0]))
-            levels = {key_of(word): word for word in chosen if key_of(word) == "data"}
-        yield Variant(label, levels, configs)
+        label = " ".join([name, *levels.values()]).strip() or default_label(to_dict(configs[0]))
+        yield Variant(label, levels, [Job(config=config, label=label) for config in configs])
 
 
-def _list_jobs(variants: Sequence[Variant]) -> Iterable[Job]:
-    """Every job once. Raises `UserError` for two labels of one run, and two runs of one name."""
-    label_by_run: dict[str, str] = {}  # of each variant's first run, by all that matters to it
-    jobs: dict[str, Job] = {}  # by name, since a value may be given twice
-    for variant in variants:
-        label = variant.label
-        first = variant.configs[0]
-        # Variants may differ in what `settings` leaves out, such as seeds or files.
-        run = repr((settings(to_dict(first)), first.seed, first.seeds, first.data))
-        other = label_by_run.setdefault(run, label)
-        if other != label:
-            raise UserError(f"'{other}' and '{label}' are the same run. Leave one of them out.")
-        for config in variant.configs:
-            job = Job(config=config, label=label)
-            if jobs.setdefault(str(job), job).config != config:
-                raise UserError(f"Two runs are called '{job}'. Use two sweeps.")
-    return jobs.values()
+def each_once(jobs: Iterable[Job]) -> list[Job]:
+    """Jobs, each once. Raises `UserError` for two labels of one run, or two runs of one name."""
+    label_by_run: dict[str, str] = {}
+    job_by_name: dict[str, Job] = {}  # A word may give one value twice.
+    for job in jobs:
+        config = job.config
+        # `settings` leaves out the seeds and where the data come from.
+        run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
+        label = label_by_run.setdefault(run, job.label)
+        if label != job.label:
+            raise UserError(f"'{label}' and '{job.label}' are the same run. Leave one of them out.")
+        if job_by_name.setdefault(str(job), job).config != config:
+            raise UserError(f"Two runs are called '{job}'. Use two sweeps.")
+    return list(job_by_name.values())

@@ -16,7 +16,7 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind, foreign_code, to_dict
 from attnexp.runs import store
 from attnexp.runs.identity import identify
-from attnexp.runs.manifest import Manifest, record_runs
+from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps.executor import Executor, JobKilled, Outcome, num_slots
 from attnexp.sweeps.folder import manifest_of, read_fingerprints
@@ -54,8 +54,8 @@ Observer = Callable[[Entries, str], None]  # is called at every change; the text
 
 
 def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> Entries:
-    """Identify runs and find those that have finished. jobs: those of the sweep that count, else
-    all. any_code: where none has finished with the code of today, take the newest of other code."""
+    """Identify runs and find those that have finished. jobs: those of the sweep that count, by
+    default all. any_code: whether the newest run of other code is taken where today's has none."""
     entries = []
     num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
     fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
@@ -65,7 +65,7 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
         path, change = store.choose_folder(job.config.out, identity.run_id)
         has_finished = store.has_finished(path)
         if not has_finished and identity.settings in newest:
-            num_by_change[change or "attnexp changed"] += 1
+            num_by_change[change or "attnexp changed"] += 1  # If no file changed, the code did.
             if any_code:
                 path = newest[identity.settings]
                 has_finished = True
@@ -76,13 +76,12 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
 
 
 def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
-    """The executor for these jobs. Those that run one by one stay in this process unless any of
-    `planned` has user code. Raises `UserError` where Slurm or Ray is not here."""
-    # Planning has imported user code into this process, where it may have changed torch: each run
-    # of such a plan has a process of its own, be it of user code or not.
+    """The executor for `jobs`, the unfinished ones of `planned`. It is this process if there are
+    none, or if they run one by one. Raises `UserError` where Slurm or Ray is not available."""
+    # User code, which planning has imported, may have changed torch in this process.
     has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
-    one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1
-    if not jobs or (one_by_one and not has_user_code):
+    is_one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1
+    if not jobs or (is_one_by_one and not has_user_code):
         return OneByOne(config, jobs)
     kinds = {"local": SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
     try:
@@ -103,18 +102,22 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
-        record_runs(sweep.directory, _study_of(sweep, entries), has_ended=False)
         try:
+            record_runs(sweep.directory, study_of(sweep, entries), has_ended=False)
             _run_entries(entries, executor, observe)
         finally:
             executor.close()  # Before the record, which may wait for the study's lock.
-            record_runs(sweep.directory, _study_of(sweep, entries), has_ended=True)
+            record_runs(sweep.directory, study_of(sweep, entries), has_ended=True)
     return entries
 
 
-def _study_of(sweep: Sweep, entries: Entries) -> Manifest:
-    """The study of a sweep with the runs of these entries, as their folders are now called."""
-    return manifest_of(sweep, [(entry.job, entry.path.name) for entry in entries])
+def study_of(sweep: Sweep, entries: Entries) -> Manifest:
+    """The study of a sweep with the runs of these entries."""
+    runs = [
+        PlannedRun(variant=entry.job.label, seed=entry.job.seed, run_id=entry.path.name)
+        for entry in entries
+    ]
+    return manifest_of(sweep, runs)
 
 
 def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> None:
@@ -125,7 +128,7 @@ def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> Non
     observe(entries, "")
     running: Running = {}
     while any(entry.outcome is None for entry in entries):
-        starting, status = _find_startable(entries, running, executor.slots - len(running))
+        starting, status = _load_or_choose(entries, running, executor.slots - len(running))
         if starting:
             futures = executor.submit([entry.job for entry in starting])
             running |= zip(futures, starting, strict=True)
@@ -141,15 +144,16 @@ def _load(entry: SweepEntry) -> None:
     entry.outcome = Run(path=entry.path, result=result, variant=entry.job.label)
 
 
-def _find_startable(entries: Entries, running: Running, num_free: int) -> tuple[Entries, str]:
-    """Entries for the free slots, and a line on a run that is awaited; load what has finished."""
+def _load_or_choose(entries: Entries, running: Running, num_free: int) -> tuple[Entries, str]:
+    """Load runs that other sweeps have finished, and choose entries for the free slots. Return
+    these entries, and a line on a run that another sweep does."""
     status = ""
     starting: Entries = []
     idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]
     for entry in idle:
         if len(starting) == num_free:
             break
-        # Another process may have finished it. If that read other files, this run is ID-2.
+        # Another sweep may have finished this run. If it read other files, ours is ID-2.
         entry.path, _ = store.choose_folder(entry.job.config.out, entry.run_id)
         if store.has_finished(entry.path):
             _load(entry)
@@ -162,7 +166,7 @@ def _find_startable(entries: Entries, running: Running, num_free: int) -> tuple[
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
-    """Take what a job has come to. A killed one goes on, unless it is killed twice at one epoch."""
+    """Take the outcome of a job. A killed one goes on, unless it is killed twice at one epoch."""
     try:
         entry.outcome = _refuse_other_files(entry, future.result())
     except JobKilled as error:
@@ -193,7 +197,7 @@ def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     runs = [replace(entry.run, sequential=sweep.sequential) for entry in entries if entry.run]
     order = list(sweep.levels_by_label)
     runs.sort(key=lambda run: order.index(run.variant))
-    study = _study_of(sweep, entries)
+    study = study_of(sweep, entries)
     key = str(sweep.directory)
     rows = [as_rows(run, key, study) for run in runs]
     return compare(make_groups(rows, {key: study}), sweep.metric)

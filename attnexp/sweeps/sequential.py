@@ -42,7 +42,7 @@ def run_until_decided(
     open_variants = set(sweep.levels_by_label)
     seeds = list(dict.fromkeys(job.config.seed for job in sweep.jobs))
     num_contrasts = len(family_of_study(sweep.levels_by_label))
-    fewest = 2  # grows to the first number of seeds with a finite interval
+    fewest = 2  # It grows to the first number of seeds with a finite interval.
     while math.isinf(anytime_factor(fewest, num_contrasts)):
         fewest += 1
     num_seeds = fewest  # of the next round
@@ -60,7 +60,7 @@ def run_until_decided(
         if not open_variants:
             return entries
         seeds = seeds[num_seeds:]
-        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # that fit at once
+        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # as many as run at once
     progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries
 

@@ -58,7 +58,7 @@ class SlurmQueue(Executor):
         self.slurm_jobs: dict[Future[Outcome], Any] = {}  # submitit's jobs that have not ended
         self.states: dict[str, str] = {}  # of jobs in the queue, by id
         self.next_query = time.monotonic() + 3  # Slurm knows by then why jobs wait.
-        self.has_failures = False
+        self.has_lost_jobs = False
 
     def submit(self, jobs: Jobs) -> Futures:
         """Queue jobs. Raises `UserError` where Slurm refuses."""
@@ -91,7 +91,7 @@ class SlurmQueue(Executor):
                 future.set_exception(kind(_describe_end(slurm_job, state)))
             if future.done():
                 del self.slurm_jobs[future]
-                self.has_failures |= future.exception() is not None
+                self.has_lost_jobs |= future.exception() is not None
 
     def _query_states(self) -> None:
         """Ask for the states of the jobs in the queue; `status` then says how many wait and why."""
@@ -119,7 +119,7 @@ class SlurmQueue(Executor):
         cancel = ["scancel", f"--name={self.name}"]
         if subprocess.run(cancel).returncode != 0:
             progress.note(f"Jobs may still be in Slurm's queue. Remove them: {' '.join(cancel)}")
-        if not self.has_failures:
+        if not self.has_lost_jobs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

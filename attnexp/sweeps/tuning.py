@@ -15,7 +15,7 @@ from attnexp.config.schema import Protocol, is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.plan import Job, Sweep, by_seed, command_of, plan
+from attnexp.sweeps.plan import Job, Sweep, by_seed, command_of, each_once, plan
 from attnexp.sweeps.schedule import Entries
 
 
@@ -35,76 +35,79 @@ def is_tuning(word: str) -> bool:
 
 def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and the main sweep. Raises `UserError` if any of the words is wrong."""
-    run_words, grid_words, seed_words = _sort_words(words)
-    main = plan(run_words, metric)
-    unseeded_words = [word for word in run_words if not is_seed(key_of(word))]
-    search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
-    search = plan([*unseeded_words, *grid_words, *search_words])  # on held-out data
-    keys, axes = zip(*expand(grid_words), strict=True)
-    fixed_keys = {"data", "data.path", "study", "train"}.union(*main.levels_by_label.values())
-    if any(is_seed(key) or key in fixed_keys for key in keys):
-        raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
-    if _seeds_of(main) & _seeds_of(search):  # Seeds that judge must not choose.
+    run_words, grid_words, search_words = _sort_words(words)
+    main = replace(plan(run_words, metric), command=command_of(words, metric))
+    settings = _list_settings(grid_words, main)
+    search_levels = {}
+    search_jobs: list[Job] = []
+    candidates = defaultdict[str, dict[str, list[Job]]](dict)
+    for setting in settings:
+        setting_words = " ".join(setting)
+        setting_levels = {key_of(word): word for word in setting}
+        tried = plan([*search_words, *setting])
+        final = plan([*run_words, *setting])
+        # The three plans have the same variants in the same order.
+        names = zip(main.levels_by_label, tried.levels_by_label, final.levels_by_label, strict=True)
+        for variant, tried_label, final_label in names:
+            search_label = f"{variant} {setting_words}"
+            main_label = f"{variant}, {setting_words} (best of {len(settings)})"
+            search_levels[search_label] = main.levels_by_label[variant] | setting_levels
+            search_jobs += [
+                replace(job, label=search_label) for job in tried.jobs if job.label == tried_label
+            ]
+            candidates[variant][search_label] = [
+                replace(job, label=main_label) for job in final.jobs if job.label == final_label
+            ]
+    main_seeds = {seed for job in main.jobs for seed in flatten(job.seeds).values()}
+    search_seeds = {seed for job in search_jobs for seed in flatten(job.seeds).values()}
+    if main_seeds & search_seeds - {None}:  # Seeds that judge must not choose.
         raise UserError(
             "tune.seeds= must be other seeds than those of the study, which may set no seeds.*."
         )
-    settings = dict.fromkeys(itertools.product(*axes))  # each once
-    candidates = defaultdict[str, dict[str, list[Job]]](dict)
-    for setting in settings:
-        planned = plan([*run_words, *setting])  # the variants of `main`, in its order
-        variants = zip(main.levels_by_label.items(), planned.levels_by_label, strict=True)
-        for (variant, levels), old_label in variants:
-            label = f"{variant}, {' '.join(setting)} (best of {len(settings)})"
-            jobs = [replace(job, label=label) for job in planned.jobs if job.label == old_label]
-            tried_levels = levels | dict(zip(keys, setting, strict=True))
-            candidates[variant][_find_label(search, tried_levels)] = jobs
-    command = command_of(words, metric)  # Either study is continued by this.
-    folder = main.directory
-    search = replace(search, directory=folder.with_name(f"{folder.name}_tuning"), command=command)
-    main = replace(main, directory=folder.with_name(f"{folder.name}_tuned"), command=command)
+    search = replace(
+        main,  # Its command continues either study.
+        directory=main.directory.with_name(f"{main.directory.name}_tuning"),
+        levels_by_label=search_levels,
+        jobs=by_seed(each_once(search_jobs)),
+        metric=ACCURACY,  # It chooses, whatever is judged.
+    )
+    main = replace(main, directory=main.directory.with_name(f"{main.directory.name}_tuned"))
     return Tuning(search=search, main=main, candidates=candidates)
 
 
-def _find_label(sweep: Sweep, levels: dict[str, str]) -> str:
-    """Label of the variant at these levels. A sweep tells only those that it varies."""
-    of_sweep = sweep.levels_by_label.items()
-    return next(label for label, own_levels in of_sweep if own_levels.items() <= levels.items())
-
-
-def _seeds_of(sweep: Sweep) -> set[int]:
-    """All seeds of a sweep, of whatever source of chance."""
-    seeds: set[int] = set()
-    for job in sweep.jobs:
-        seeds |= {*flatten(job.seeds).values()}
-    return seeds - {None}
+def _list_settings(grid_words: Words, main: Sweep) -> list[tuple[str, ...]]:
+    """Settings of the grid, each once. Raises `UserError` if no search goes with them or `main`."""
+    compared_keys = set(itertools.chain(*main.levels_by_label.values()))
+    if "train" in compared_keys:
+        raise UserError("tune= chooses for one protocol. Compare protocols in a sweep without it.")
+    keys, axes = zip(*expand(grid_words), strict=True)
+    fixed_keys = {"data", "data.path", "study", "train", *compared_keys}
+    if any(is_seed(key) or key in fixed_keys for key in keys):
+        raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
+    return list(dict.fromkeys(itertools.product(*axes)))
 
 
 def _sort_words(words: Words) -> tuple[Words, Words, Words]:
-    """Words of runs, of the grid, and of the search's seeds."""
-    run_words = []
-    grid_words = []
-    seed_words = []
-    for word in words:
-        key, _, value = word.partition("=")
-        if key == "tune":
-            grid_words.append(value)
-        elif key == "tune.seeds":
-            seed_words.append(f"seed={value}")
-        else:
-            run_words.append(word)
+    """Words of the main sweep, of the grid, and of the search, whose seeds are its own."""
+    run_words = [word for word in words if not word.startswith(("tune=", "tune.seeds="))]
+    grid_words = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
+    seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
     if not grid_words or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    return run_words, grid_words, seed_words
+    search_words = [word for word in run_words if not is_seed(key_of(word))]
+    search_words += ["train.protocol=holdout", "seed=range(1000,1003)"]
+    search_words += [f"seed={values}" for values in seeds]  # Of words with one key the last counts.
+    return run_words, grid_words, search_words
 
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
     """The main sweep, each variant at the setting of highest mean accuracy on held-out data, or the
     first such; and a line on each setting. Raises `RunFailed` if a variant has no such mean."""
     main = tuning.main
-    is_last = main.jobs[0].config.train.protocol is Protocol.blog  # else an epoch is chosen, too
+    is_last = main.jobs[0].config.train.protocol is Protocol.blog  # Others choose an epoch, too.
     means = _held_out_accuracies(entries, is_last=is_last)
     lines = []
-    for label in tuning.search.levels_by_label:
+    for label in itertools.chain(*tuning.candidates.values()):
         outcome = f"held-out accuracy {means[label]:.2f} %" if label in means else "a run failed"
         lines.append(f"{label}: {outcome}")
     levels_by_label = {}

@@ -17,15 +17,13 @@ from attnexp import __version__
 from attnexp.base.errors import UserError
 from attnexp.config.options import Tree
 from attnexp.config.schema import Device, TrainConfig
-from attnexp.network import onednn
 from attnexp.network.guard import kept_streams
 
 
-def prepare(config: TrainConfig) -> torch.device:
-    """Set threads, switch oneDNN off, find the device. Raises `UserError` for one not here."""
+def prepare_device(config: TrainConfig) -> torch.device:
+    """Set threads, and find the device. Raises `UserError` for one not here."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    onednn.switch_off()  # Only `choose_path` switches it on.
     kind = str(config.device)
     if config.device is Device.auto:
         kind = "cuda" if torch.cuda.is_available() else "cpu"
@@ -39,20 +37,21 @@ def prepare(config: TrainConfig) -> torch.device:
 
 @contextmanager
 def restore_process() -> Iterator[None]:
-    """Set CPU threads, grad mode and random streams back at the end, and switch oneDNN off."""
+    """Set CPU threads, grad mode and random streams back at the end."""
     num_threads = torch.get_num_threads()
     with torch.set_grad_enabled(torch.is_grad_enabled()), kept_streams():
         try:
             yield
         finally:
             torch.set_num_threads(num_threads)
-            onednn.switch_off()
 
 
 def describe_provenance(device: torch.device) -> Tree:
     """Versions, machine and command that produce a result."""
     root = Path(__file__).parents[2]  # of a source checkout
     cpu = torch.cpu.get_capabilities()
+    entry = Path(sys.argv[0])
+    is_ours = entry.stem == "attnexp" or entry.parts[-2:] == ("attnexp", "__main__.py")
     return {
         "version": __version__,
         "commit": commit_of(root) if (root / ".git").exists() else None,
@@ -63,7 +62,7 @@ def describe_provenance(device: torch.device) -> Tree:
         "processor": torch.cuda.get_device_name() if device.type == "cuda" else cpu.get("cpu_name"),
         "device": str(device),
         "threads": torch.get_num_threads(),
-        "argv": ["attnexp", *sys.argv[1:]],
+        "argv": ["attnexp" if is_ours else sys.argv[0], *sys.argv[1:]],
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

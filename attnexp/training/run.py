@@ -31,8 +31,9 @@ from attnexp.runs import predictions, store
 from attnexp.runs.identity import Identity, identify
 from attnexp.runs.labels import default_label, departures
 from attnexp.runs.result import SCHEMA, RunResult
-from attnexp.training import device, loop
+from attnexp.training import loop
 from attnexp.training.adam import make_optimizer
+from attnexp.training.device import commit_of, describe_provenance, prepare_device, restore_process
 from attnexp.training.inputs import Inputs, Splits, describe_data, make_splits, read_inputs
 from attnexp.training.loop import Examples
 from attnexp.training.metrics import measure
@@ -47,12 +48,11 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
     another process does this run, `RunFailed` for a loss that is not finite."""
     reads.begin_run()
     _note_named_files(config)
-    with device.restore_process():
+    with restore_process():
         try_to_build(config)
-        stale = reads.change_since_import() if config.user_code else ""
-        if stale:
+        if config.user_code and (stale := reads.change_since_import()):
             raise UserError(f"{stale} since it was imported. Restart the kernel.")
-        processor = device.prepare(config.train)
+        device = prepare_device(config.train)
         inputs = read_inputs(config)
         identity = identify(config, inputs.fingerprint)
         place = store.run_dir(config.out, identity.run_id)
@@ -67,7 +67,7 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
             store.create(folder, config)
             log = RunLog(folder=folder, num_epochs=config.train.epochs if config.is_network else 1)
             try:
-                result = _train(config, inputs, identity, processor, log)
+                result = _train(config, inputs, identity, device, log)
             except BaseException:
                 with suppress(OSError):  # The log may be what cannot be written.
                     log.write(traceback.format_exc())
@@ -77,18 +77,18 @@ def train_run(config: RunConfig, *, again: bool = False) -> tuple[Path, RunResul
 
 
 def _train(
-    config: RunConfig, inputs: Inputs, identity: Identity, processor: torch.device, log: RunLog
+    config: RunConfig, inputs: Inputs, identity: Identity, device: torch.device, log: RunLog
 ) -> RunResult:
     """Train and test; write everything but the result."""
     tree = to_dict(config)
-    provenance = device.describe_provenance(processor)
-    splits = make_splits(config, inputs.dataset, processor)
+    provenance = describe_provenance(device)
+    splits = make_splits(config, inputs.dataset, device)
     with guard(config.user_code):
-        model = _make_model(config, inputs, log).to(processor)
+        model = _make_model(config, inputs, log).to(device)
         if isinstance(model, Baseline):
             history = _fit_baseline(model, config, splits, log)
         else:
-            provenance |= choose_path(model, config.train)
+            provenance["path"] = choose_path(model, config.train)
             history = _train_network(model, config, splits, log)
         if config.train.protocol is Protocol.holdout:
             model.load_state_dict(history.best_weights)
@@ -99,7 +99,7 @@ def _train(
         if config.user_code:
             _check_trained(model, config, inputs, splits.test)
             history.read_files |= reads.read_files(left_out=log.folder.parent)
-            provenance["commit_of_user"] = device.commit_of(Path.cwd())
+            provenance["commit_of_user"] = commit_of(Path.cwd())
     _write_files(model, inputs, splits, history, log.folder)
     return RunResult(
         schema=SCHEMA,
@@ -140,11 +140,12 @@ def _note_named_files(config: RunConfig) -> None:
 def _make_model(config: RunConfig, inputs: Inputs, log: RunLog) -> nn.Module:
     """The untrained model, with its pretrained vectors where it has some, and their share noted."""
     num_classes = len(inputs.dataset.classes)
-    torch.manual_seed(named_seed(config.seed_of("order"), "dropout"))
-    with torch.random.fork_rng(devices=[]):
-        model = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
-    # Thrown away: it moves torch's stream, from which dropout draws, as far as a model of
-    # `data.vocab_size` words does, so that it is the same for any data.
+    dropout_seed = named_seed(config.seed_of("order"), "dropout")
+    torch.manual_seed(dropout_seed)
+    model = build_model(config.sized(inputs.dataset.vocab_size), num_classes)
+    # Dropout draws from where a model of `data.vocab_size` words, thrown away, leaves the stream,
+    # so that it is the same for any data.
+    torch.manual_seed(dropout_seed)
     build_model(config, num_classes)
     vectors = inputs.vectors
     if vectors is not None:
@@ -161,7 +162,7 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: Run
     shuffle = torch.Generator().manual_seed(named_seed(seed, "order"))
     state = State(model=model, optimizer=make_optimizer(model, options), shuffle=shuffle)
     history = resume(state, log)
-    checkpoint = str(state)
+    saved_at = state.position
     try:
         while len(history.epochs) < options.epochs:
             # A run may have stopped between the checkpoint of an epoch and its measurement.
@@ -172,7 +173,7 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: Run
                 if config.user_code:
                     history.read_files |= reads.read_files(left_out=log.folder.parent)
                 save_checkpoint(state, history, log)
-                checkpoint = str(state)
+                saved_at = state.position
             row, logits = loop.measure_epoch(model, state.epoch, splits.train, splits.val, options)
             history.add(row, logits, splits.val.truth, model)
             log.note_epoch(history.epochs)
@@ -180,7 +181,7 @@ def _train_network(model: nn.Module, config: RunConfig, splits: Splits, log: Run
             if options.patience and num_since_best >= options.patience:
                 break
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(f"the same command goes on from {checkpoint}.") from None
+        raise KeyboardInterrupt(f"the same command goes on from {saved_at}.") from None
     return history
 
 

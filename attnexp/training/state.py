@@ -41,7 +41,9 @@ class State:
     shuffle: torch.Generator  # draws the order of the texts, once an epoch
     epoch: Epoch = field(default_factory=Epoch)  # the last that was trained
 
-    def __str__(self) -> str:
+    @property
+    def position(self) -> str:
+        """Where training stands, in words."""
         return f"the end of epoch {self.epoch.number}" if self.epoch.number else "the start"
 
 
@@ -138,8 +140,8 @@ def resume(state: State, log: RunLog) -> History:
     state.shuffle.set_state(saved["stream_of_order"])
     state.epoch = Epoch(*saved["epoch"])
     log.started -= saved["seconds"]
-    history.resumed.append(str(state))
-    log.note(f"goes on from {state}")
+    history.resumed.append(state.position)
+    log.note(f"goes on from {state.position}")
     return history
 
 

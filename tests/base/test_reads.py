@@ -43,17 +43,19 @@ def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch:
     package = f"{folder.name}_named"
     write_file(site / f"{folder.name}_other.py", "")
     write_file(site / package / "__init__.py", "from .core import *")
-    for name in ("counter", "words"):
+    table = f"site-packages/{package}/table"
+    for name in ("counter", "words", table):
         write_file(folder / name, "1")
     count = "from pathlib import Path; n = Path('counter'); n.write_text(n.read_text() + '1')"
     core = site / package / "core.py"
-    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n{count}\nopen('words').close()")
+    reading = f"open('words').close(); open('{table}').close()"
+    write_file(core, f"import numpy, {folder.name}_other\nRATE = 1\n{count}\n{reading}")
     reads.add_file("words")  # in a run before the import
     with reads.importing(f"{package}.core"):
         importlib.import_module(package)
     reads.begin_run()
     name = f"{package}/core.py"
-    assert read_in(folder).keys() == {f"{package}/__init__.py", name, "words"}
+    assert read_in(folder).keys() == {f"{package}/__init__.py", name, "words", table}
     write_file(core, f"{core.read_text()}  # A comment.")
     assert reads.change_since_import() == ""
     write_file(core, "RATE = 2")

@@ -102,6 +102,8 @@ WRONG = {
     "sweep study=variance tune=train.lr=1,2": "which may set no seeds",
     "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
     "sweep study=blog tune=data=trec": "tune= takes settings other than data",
+    "sweep train=blog,holdout tune=train.lr=1,2": "tune= chooses for one protocol",
+    "sweep study=blog tune=out=a,b": "'no_pe out=a' and 'no_pe out=b' are the same run",
     "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",
     "sweep name=a/b": "a sweep's name has letters",
     "sweep data=imdb,files data.path=a/r.csv": "on r.csv, seed 0'. Use two sweeps",

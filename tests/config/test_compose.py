@@ -43,7 +43,7 @@ def test_defaults_and_types_are_those_of_the_schema() -> None:
 
 
 WRONG = {
-    "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none", "conf/position/sinusoid"],
+    "position=sinusoid": ["Did you mean 'sinusoidal'?", "learned, none", "conf/position/NAME"],
     "train.lr=nan": ["train.lr must be a finite number", "nan"],
     "data.vocab_size=9000000000000000000": ["data.vocab_size must be less than or equal to"],
     "mask=causal mask.mode=foo": ["mask.mode", "foo", "'add' or 'mul'"],

@@ -36,11 +36,11 @@ def write(home: Path, **splits: list[str]) -> DataConfig:
 @pytest.mark.parametrize("share", [0.01, 0.2, 0.9])
 def test_a_drawn_split_is_stratified(share: float) -> None:
     labels = np.repeat([0, 1, 2], [2100, 600, 300])
-    same = np.random.default_rng(1).integers(2500, size=3000)  # many stand there twice
-    rows = pd.DataFrame({"split": "train", "text": range(3000), "label": labels, "same": same})
+    groups = np.random.default_rng(1).integers(2500, size=3000)  # many stand there twice
+    rows = pd.DataFrame({"split": "train", "text": range(3000), "label": labels, "group": groups})
     drawn = corpus_of(rows).draw_test(rows, dict.fromkeys(range(3), share), seed=0).rows
     is_test = drawn["split"].sort_index() == "test"
-    assert not {*same[is_test]} & {*same[~is_test]}
+    assert not {*groups[is_test]} & {*groups[~is_test]}
     assert is_test.mean() == pytest.approx(share, abs=0.01)
     assert [*is_test.groupby(labels).mean()] == pytest.approx([share] * 3, abs=0.06)
 
@@ -59,7 +59,7 @@ def test_limits_draw_from_every_class_its_share(tmp_path: Path) -> None:
 def test_a_new_draw_keeps_union_and_classes(train: list[int], test: list[int], seed: int) -> None:
     splits = ["train"] * (3 + len(train)) + ["test"] * len(test) + ["val"]
     rows = pd.DataFrame({"split": splits, "text": "a", "label": [0, 1, 2, *train, *test, 0]})
-    rows["same"] = rows.index
+    rows["group"] = rows.index
     drawn = corpus_of(rows).redraw(seed).rows
     assert [*drawn["split"]] == splits
     assert sorted(drawn.index) == [*rows.index]
@@ -83,7 +83,7 @@ def test_a_corpus_drawn_anew_keeps_its_fingerprint_and_counts_words_anew(tmp_pat
 
 
 def test_a_draw_leaves_some_of_every_class_and_is_refused_if_test_has_none(tmp_path: Path) -> None:
-    texts = pd.DataFrame({"split": "train", "label": [0, 0, 0, 0, 1], "same": [0, 0, 0, 0, 1]})
+    texts = pd.DataFrame({"split": "train", "label": [0, 0, 0, 0, 1], "group": [0, 0, 0, 0, 1]})
     assert "train" in {*corpus_of(texts).draw_test(texts, {0: 0.9, 1: 0.9}, seed=0).rows.split}
     rows: Rows = [("good film", 1), ("bad film", 0)]
     write_csv(tmp_path / "train.csv", 9 * rows)
@@ -112,7 +112,7 @@ def test_problems_are_counted(tmp_path: Path) -> None:
         "val texts also occur in train": 1,
         "val texts also occur in test": 1,
         "texts repeat another of their split": 1,
-        "texts have two labels": 3,
+        "different texts have two labels or more": 3,
         "texts hold no word: row 10 of train.csv": 1,
     }
 

@@ -31,7 +31,8 @@ def write_imdb(home: Path) -> None:
             write_file(folder / f"{split}/{name}/{number}_{20 - number}.txt", text)
         file = write_file(home / f"hub/plain_text/{split}-00000-of-00001.parquet", "")
         frame(rows).to_parquet(file)
-    write_file(folder / "train/unsup/1_0.txt", "?")
+    for name in ("unsup/1_0", "pos/._8_12", ".ipynb_checkpoints/8_12"):
+        write_file(folder / f"train/{name}.txt", "?")
     write_file(folder / "notes.json", '{"a": 1}')
 
 
@@ -116,6 +117,7 @@ NO_SPLITS: list[Any] = [
     ("train.csv", {"name": "imdb"}, "no split test; it holds train"),
     ("train.csv test.csv", {"val_split": "train.csv"}, "train.csv have a file in common"),
     ("README.md", {}, "no split train; it holds README.md"),
+    ("train.csv test/pos/1.txt", {}, "has the classes pos, and train 0, 1"),
 ]
 
 
@@ -139,8 +141,7 @@ def test_a_split_is_named_as_its_file_or_folder(tmp_path: Path, split: str, file
     for name in "train train_5k test train-0-of-2 new/rows val __MACOSX/val".split():
         write_file(home / f"{name}.csv", f"text,label\n{name} 0,0\n{name} 1,1\n")
     rows = rows_of(on_disk(home, train_split=split, val_split="val"))
-    first_texts = [texts[0][0] for texts in rows.values()]
-    assert first_texts == [f"{file} 0", "test 0", "val 0"]
+    assert [texts[0][0] for texts in rows.values()] == [f"{file} 0", "test 0", "val 0"]
 
 
 def test_the_command_takes_a_file_of_any_name(tmp_path: Path, here: Command) -> None:

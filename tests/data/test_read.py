@@ -40,10 +40,6 @@ def write_shards(frame: Any, path: Path) -> None:
         part.to_json(str(path).format(number), **JSON)
 
 
-def write_index(frame: Any, path: Path) -> None:
-    frame.set_index("text").to_parquet(path)
-
-
 def write_classes(frame: Any, path: Path) -> None:
     table = datasets.Dataset.from_pandas(frame)
     table.class_encode_column("label").to_parquet(str(path))
@@ -57,7 +53,7 @@ FORMATS: dict[str, Any] = {
     "csv.zst": ("{}.csv.zst", write_text),
     "jsonl.gz": ("{}.jsonl.gz", partial(pd.DataFrame.to_json, **JSON)),
     "a list": ("{}.json", partial(pd.DataFrame.to_json, orient="records", indent=1)),
-    "an index": ("{}.parquet", write_index),
+    "an index": ("{}.parquet", lambda rows, path: rows.set_index("text").to_parquet(path)),
     "the hub's names": ("data/{}-00000-of-00001.parquet", pd.DataFrame.to_parquet),
     "a folder a split": ("{}/rows.csv", write_text),
     "shards": ("{}-0000{{}}-of-00002.jsonl", write_shards),

@@ -105,6 +105,7 @@ def test_sweeps_under_way_lose_nothing_that_has_not_finished(tmp_path: Path) -> 
     with store.lock(store.run_dir(tmp_path, "1-x")):
         manifest.record_runs(study, second)
     assert len(stored_study(study).runs) == 3
+    store.lock_file(store.run_dir(tmp_path, "2-x")).mkdir()  # Nobody may open this for writing.
     manifest.record_runs(study, first)
     manifest.record_runs(study, second, has_ended=False)
     manifest.record_runs(study, second)

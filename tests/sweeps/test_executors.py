@@ -22,11 +22,10 @@ def test_a_run_for_each_core_or_share_of_a_gpu(monkeypatch: Patch) -> None:
     many = plan([*SMOKE, "seed=range(99)"]).jobs  # with train.threads=1
     wide = plan(["seed=0,1", "train.threads=999"]).jobs
     usual = ExecutorConfig()
-    seven = ExecutorConfig(workers=7)
     assert num_slots(usual, many) == len(os.sched_getaffinity(0))
     assert num_slots(usual, wide) == 1
-    assert num_slots(seven, many) == 7
-    assert num_slots(seven, many[:3]) == 3
+    assert num_slots(ExecutorConfig(workers=7), many) == 7
+    assert num_slots(ExecutorConfig(workers=7), many[:3]) == 3
     assert num_slots(ExecutorConfig(kind=ExecutorKind.slurm), many) == 99
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert num_slots(usual, many) == 2

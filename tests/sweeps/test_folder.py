@@ -67,7 +67,7 @@ KINDS = {
 @pytest.mark.parametrize("words", KINDS)
 def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str) -> None:
     sweep = small(tmp_path, *words.split())
-    assert manifest_of(sweep, []).seed_kind == KINDS[words]
+    assert manifest_of(sweep).seed_kind == KINDS[words]
     answer = answer_of_sweep(sweep, run_sweep(sweep))  # Runs of all these seeds are one variant.
     assert answer.comparisons[0].group.variants == list(sweep.levels_by_label)
     assert "Missing" not in " ".join(answer.notes)
@@ -102,10 +102,8 @@ def until_decided(tmp_path: Path, num_seeds: int) -> Sweep:
 
 def test_a_sequential_study_stays_one(tmp_path: Path) -> None:
     """Its seeds are not added after its answer, unless it had a fixed number of them before."""
-    first = until_decided(tmp_path, 8)
-    later = finish(small(tmp_path, AXIS, "seed=range(9)"))
-    assert later.directory == first.directory
-    study = stored_study(later.directory)
+    until_decided(tmp_path, 8)
+    study = run(tmp_path, AXIS, "seed=range(9)")
     assert (study.sequential, study.added_seeds) == (True, [])
     run(tmp_path / "fixed", AXIS, THREE)
     study = stored_study(until_decided(tmp_path / "fixed", 8).directory)

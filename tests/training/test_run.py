@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -23,11 +24,11 @@ from attnexp.base.errors import UserError
 from attnexp.config.schema import RunConfig, to_dict
 from attnexp.data.encode import load_once
 from attnexp.inspect.evaluate import list_errors, measure_again
-from attnexp.network import fast, onednn
 from attnexp.network.build import build_model
 from attnexp.runs import predictions, store
 from attnexp.runs.result import EpochRow, Run
-from attnexp.training import device, loop, run
+from attnexp.training import loop, run
+from attnexp.training.device import describe_provenance
 from attnexp.training.inputs import make_splits
 from attnexp.training.metrics import measure
 from attnexp.training.run import train_run
@@ -46,13 +47,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trained(tmp_path_factory.mktemp("finished"))
 
 
-def test_the_folder_holds_what_the_contract_says(finished: Run) -> None:
+def test_the_folder_holds_what_the_contract_says(finished: Run, monkeypatch: Patch) -> None:
     path, result = finished.path, finished.result
     assert store.load_result(path) == result
     assert sorted(file.name for file in path.iterdir()) == FILES
     lines = (path / store.METRICS).read_text().splitlines()
     assert [EpochRow(**json.loads(line)) for line in lines] == result.epochs
     assert result.config == to_dict(config_in(path.parents[1]))
+    assert result.provenance["argv"] == sys.argv
+    for entry in ("/x/bin/attnexp", "/x/attnexp/__main__.py"):
+        monkeypatch.setattr(sys, "argv", [entry, "train"])
+        assert describe_provenance(torch.device("cpu"))["argv"] == ["attnexp", "train"]
     assert result.data["largest_class"] == 0.5
     assert 0 < sum(row.seconds for row in result.epochs) < result.wall_seconds
     line = r"epoch \d/3 loss .* val_acc 0\.\d{4} [\d,]+ texts/s(, about \d+ s left)?\n"
@@ -204,17 +209,6 @@ def test_other_texts_are_evaluated(finished: Run, tmp_path: Path, labels: list[s
     assert len(list_errors(again)) == round(len(labels) * (1 - again.metrics.accuracy))
     with pytest.raises(UserError, match="evaluate takes only"):
         measure_again(finished.path, ["model.heads=2"])
-
-
-def test_onednn_is_for_the_cpu_and_the_run_alone(tmp_path: Path, monkeypatch: Patch) -> None:
-    monkeypatch.setattr(onednn, "switch_on", lambda: True)  # as on AMD
-    config = config_in(tmp_path, "model.attention_dropout=0.3")
-    with device.restore_process():
-        for kind, products in (("cpu", "oneDNN"), ("meta", "default")):
-            path = fast.choose_path(build_model(config).to(kind), config.train)
-            assert path == {"path": "pooled", "products": products}
-        onednn._matmul.fp32_precision = "bf16"
-    assert onednn._matmul.fp32_precision == "none"
 
 
 def test_what_cannot_run_is_reported(tmp_path: Path, monkeypatch: Patch) -> None:
