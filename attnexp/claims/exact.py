@@ -193,7 +193,7 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     attention = random_attention(128, 8, 16)
     lstm = random_module(LSTM(128, 8))
     pairs = [  # which tokens each output depends on, and those that are claimed
-        (find_reach(attention(x), x), ahead.abs() < 16),
+        (find_reach(attention(x), x), ahead.abs() < 16),  # every token
         (find_reach(lstm(x, padding), x), ahead <= 0),
     ]
     y = x

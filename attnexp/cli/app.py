@@ -122,7 +122,7 @@ def stop(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-_result_stream: TextIO = sys.stdout  # where `emit` writes; `_redirect_prints` sets it
+_result_stream: TextIO = sys.stdout  # `emit` writes here. --json redirects `sys.stdout`.
 
 
 def _redirect_prints(context: typer.Context, as_json: bool) -> bool:

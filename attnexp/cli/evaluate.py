@@ -21,7 +21,7 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
 
-    OVERRIDES are key=value, of data.path, data.header, data.quotes, data.text, data.label,
+    OVERRIDES are settings as key=value: data.path, data.header, data.quotes, data.text, data.label,
     data.limit_test, train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/"""

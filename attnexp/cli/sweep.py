@@ -39,7 +39,7 @@ def sweep_command(
 
     words = overrides or []
     spec = choose_metric(metric, margin)
-    tuned = None
+    tuned = None  # with tune=: a search, and the main sweep that follows it
     if until:
         planned = sequential.plan_until_decided(words, spec)
     elif any(map(tuning.is_tuning, words)):

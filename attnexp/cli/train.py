@@ -97,12 +97,13 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
         commands.append(["predict", str(run_dir), SENTENCE])
     position = config.position
     option = position.kind if position.kind in user_code else position.name  # as it is typed
-    left_out = ("position", "seed")  # keys, and all settings of a position
+    left_out = ("position", "seed")  # The former has settings, such as position.scale.
     other_words = [word for word in words if key_of(word).partition(".")[0] not in left_out]
-    # A position with settings of its own has no sweep: they are unknown to position=none.
-    own_words = [*other_words, f"position={option}"]
-    if isinstance(config.model, ModelConfig) and compose(own_words).position == position:
-        positions = f"position=none,{'sinusoidal' if option == 'none' else option}"
+    # A sweep cannot give the position settings of its own: position=none does not know them.
+    is_usual = compose([*other_words, f"position={option}"]).position == position
+    if isinstance(config.model, ModelConfig) and is_usual:
+        other = "sinusoidal" if option == "none" else option
+        positions = f"position=none,{other}"
         folders = [f"--config-dir={folder}" for folder in own_dirs]
         commands.append(["sweep", *other_words, positions, "seed=range(6)", *folders])
     commands.append(["report", str(run_dir), "--html", "page.html"])
