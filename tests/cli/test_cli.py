@@ -76,7 +76,7 @@ def test_a_name_of_several_runs_is_none(refused: Refused, tmp_path: Path, templa
     for name in ("4d2a", "4d2b"):
         shutil.copytree(template.path, tmp_path / "outputs/runs" / name)
     assert "outputs stands for 2 finished runs." in refused("evaluate", "outputs")
-    assert "takes only data.path, " in refused("evaluate", "outputs/runs/4d2a", "outputs/runs/4d2b")
+    assert "got outputs/runs/4d2b." in refused("evaluate", "outputs/runs/4d2a", "outputs/runs/4d2b")
 
 
 def test_config_prints_settings_groups_and_costs(here: Command, here_json: Json) -> None:
