@@ -152,11 +152,11 @@ def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
 def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
     """The margin in the metric's own unit, from one in points of a share. Raises `UserError`."""
     request = f"Give --margin, the smallest difference of {metric.name} that matters"
-    if not metric.is_share and (margin is None or margin <= 0):
+    if not metric.is_share and (margin is None or not margin > 0):  # nor NaN
         raise UserError(f"{request}, in its unit and above 0.")
     if margin is None:
         return metric.margin
-    if metric.is_share and margin <= LARGEST_SHARE:
+    if metric.is_share and not margin > LARGEST_SHARE:
         raise UserError(f"{request}, in points and above {LARGEST_SHARE} (half a point is 0.5).")
     return margin / metric.unit
 

@@ -22,7 +22,7 @@ from attnexp.base.errors import UserError
 from attnexp.claims.finding import Evidence, Finding, claim, judge_above, judge_evidence
 from attnexp.inspect.probe import probe_studies
 from attnexp.statistics.defaults import ALPHA, MARGIN
-from attnexp.statistics.intervals import t_interval
+from attnexp.statistics.intervals import smallest_step, t_interval
 
 MIN_SEEDS = 6  # of a variant
 MIN_SEEDS_FOR_RANK = 19  # K's seed is one of n + 1, so that its lowest rank is 1/20
@@ -104,7 +104,7 @@ def published_table_is_reproduced(study: Path) -> Finding:
     ours = agreement.ours
     # K's seed counts among all seeds, as in a permutation test.
     all_seeds = np.array([inside, *ours])
-    rank = np.mean(all_seeds <= inside)
+    rank = np.mean(all_seeds <= inside)  # the share of them with as few values inside, or fewer
     measured = f"{inside} of {agreement.num_values} values inside; our own seeds "
     measured += f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
     return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
@@ -126,7 +126,8 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     for epoch, rows in group.epochs.groupby("epoch"):
         values = rows.pivot(index="seed", columns=["metric", "variant"], values="value")
         gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
-        reductions = t_interval((gaps["no_pe"] - gaps["pe"]).dropna())
+        pairs = gaps[["no_pe", "pe"]].dropna()
+        reductions = t_interval(pairs["no_pe"] - pairs["pe"], step=smallest_step(pairs))
         parts.append(Evidence(f"less gap, epoch {epoch}", reductions))
     return judge_evidence(parts, by_part=True)
 
@@ -162,7 +163,8 @@ def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     costs = accuracies["pe"] - accuracies["pe, shuffle"]
     gains = accuracies["pe"] - accuracies["no_pe"]
     name = f"cost {100 * costs.mean():.2f} − gain {100 * gains.mean():.2f}:"
-    return judge_evidence([Evidence(name, t_interval(costs - gains))])
+    interval = t_interval(costs - gains, step=smallest_step(accuracies))
+    return judge_evidence([Evidence(name, interval)])
 
 
 @claim("C31", "own", "Most heads can be removed, one at a time", "blog")
@@ -173,7 +175,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     without_head = accuracies.filter(regex="^pe, no_head=")
     costs = -without_head.sub(accuracies["pe"], axis=0)  # a row a seed, a column a head
     is_cheap = costs < MARGIN
-    shares = t_interval(is_cheap.mean(axis=1))
+    shares = t_interval(is_cheap.mean(axis=1), step=1 / len(is_cheap.columns))
     measured = f"{shares.mean:.0%} [{shares.low:.0%}, {shares.high:.0%}] of heads "
     measured += f"cost below {100 * MARGIN} points"
     return Finding(judge_above(shares, bound=0.5), measured, shares.n)

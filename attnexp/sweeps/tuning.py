@@ -116,7 +116,9 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
         candidates = tuning.candidates[variant]
         finished = [label for label in candidates if label in means]
         if not finished:
-            raise RunFailed(f"{variant}: every setting of the search has a failed run.")
+            message = f"{variant}: every setting of the search has a failed run."
+            failures = [f"{entry.job}: {entry.failure}" for entry in entries if not entry.run]
+            raise RunFailed("\n".join([message, *failures]))
         best = max(finished, key=means.__getitem__)
         best_jobs = candidates[best]
         levels_by_label[best_jobs[0].label] = levels

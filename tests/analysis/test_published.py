@@ -117,7 +117,9 @@ def test_only_ks_experiment_is_compared_with_his_table(words: str, position: lis
 def test_compare_is_the_difference_of_the_document() -> None:
     file = PUBLISHED / "blog.parquet"
     assert [*attnexp.compare(file, margin=3)["verdict"]] == ["equivalent", "equivalent"]
-    assert "above 0" in message_of(attnexp.compare, file, margin=0)
+    messages = [message_of(attnexp.compare, file, margin=margin) for margin in (0, np.nan)]
+    assert all("above 0" in message for message in messages)
+    assert {*attnexp.__all__} < {*dir(attnexp)}  # Notebooks complete these names.
 
 
 def test_the_settings_beside_ks_table_are_those_of_today_but_for_two() -> None:

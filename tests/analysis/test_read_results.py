@@ -141,6 +141,8 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
         (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),
         (RUNS, LOSS | {"margin": 0}, "--margin.*above 0"),
+        (RUNS, LOSS | {"margin": np.nan}, "--margin.*above 0"),
+        (FRAME, {"margin": np.nan}, "in points and above 0.05"),
         (FRAME, {"margin": 0.005}, "in points and above 0.05 .half"),  # meant as a share?
         (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
         (FRAME.assign(seed=range(8)), {}, "a must share a seed with another of a, b"),

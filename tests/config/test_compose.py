@@ -161,6 +161,7 @@ def test_a_folder_of_options_is_read_and_ours_win_with_a_note(
     assert '"max_len": 7' in out
     assert '"kind": "attnexp.model.positions:RotaryPosition"' in out
     assert "conf/position/rotary.yaml is not read" in err
+    app(["data", *words[1:]], standalone_mode=False)
 
 
 PIECES = ["model=attention", "model.score=additive", "model=cnn_attention model.before.kernel=7"]
