@@ -107,7 +107,7 @@ def _add_runs(
     group: Group, words: Sequence[str], limit: int | None, by_texts: ByTexts, **trust: bool
 ) -> None:
     """Add the rows of a group's runs, and notes on what cannot be done. Raises `UserError`."""
-    for row in group.runs.itertuples():
+    for row in group.origin.runs.itertuples():
         if row.folder is None:
             raise UserError("A published study holds no models. Name folders of your own runs.")
         run = load_run(row.folder)

@@ -40,7 +40,7 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: Record = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
+K_STYLE: Record = {"linestyle": (0, (3, 2)), "linewidth": 1.2, "mfc": "white", "zorder": 2.5}
 BAND_STYLE: Record = {"alpha": 0.18, "linewidth": 0}
 INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
 LINE = 32  # letters of a name in a line
@@ -106,10 +106,10 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         look: Record = {"color": colour, "marker": marker}
         label = f"{fill(variant, LINE)}, n = {ours['n'].max()}"
         axes.plot(epochs, mean, label=label, zorder=3, **look)
-        k_run = group.k_run(variant)
-        k_accuracies = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
-    if len(group.published):
+        if variant in comparison.k_runs:
+            k_run = comparison.k_runs[variant]
+            axes.plot(k_run["epoch"], 100 * k_run["val_accuracy"], **look, **K_STYLE)
+    if comparison.k_runs:
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
     ticks = MaxNLocator(nbins=8, integer=True, min_n_ticks=1)
@@ -131,10 +131,8 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     has_several = len({row.data for row in rows}) > 1
     labels = []
     for row in rows:
-        label = name_of(row)
-        if has_several:
-            label = f"{row.data}: {label}"
-        labels.append(fill(label, SHORT_LINE))
+        data = f"{row.data}: " if has_several else ""
+        labels.append(fill(data + name_of(row), SHORT_LINE))
     most_lines = 1 + max(label.count("\n") for label in labels)
     height = 1.2 + len(rows) * (0.15 + 0.17 * most_lines)
     figure = Figure(figsize=(6.5, height), layout="constrained")

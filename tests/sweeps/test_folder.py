@@ -66,7 +66,7 @@ KINDS = {
 
 @pytest.mark.parametrize("words", KINDS)
 def test_the_kind_of_seeds_is_what_differs(tmp_path: Path, words: str) -> None:
-    sweep = small(tmp_path, *words.split())
+    sweep = assign_folder(small(tmp_path, *words.split()))
     assert manifest_of(sweep, []).seed_kind == KINDS[words]
     answer = answer_of_sweep(sweep, run_sweep(sweep))  # Runs of all these seeds are one variant.
     assert answer.comparisons[0].group.variants == list(sweep.levels_by_label)

@@ -10,6 +10,7 @@ from sweeping import Pretend, finished
 
 from attnexp.base.errors import RunFailed
 from attnexp.sweeps import sequential
+from attnexp.sweeps.folder import assign_folder
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import SweepEntry, run_sweep, scan
 from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
@@ -33,7 +34,7 @@ overrides: [data=contrast]
 def sweep(tmp_path: Path, *words: str, study: str = STUDY) -> Sweep:
     (tmp_path / "mine.yaml").write_text(study)
     start = [f"study={tmp_path}/mine.yaml", f"out={tmp_path}", "executor.workers=1"]
-    return sequential.plan_until_decided([*start, *words])
+    return assign_folder(sequential.plan_until_decided([*start, *words]))
 
 
 def seeds(planned: Sweep) -> dict[str, int]:
