@@ -88,8 +88,8 @@ def agreements_with_k(group: Group) -> list[Agreement]:
     k_runs_unlike: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
     for variant, k_run in k_runs_of(group).items():
         unlike = settings_unlike_k(group.origin.setups[variant])
-        k_runs_unlike[unlike][variant] = k_run.set_index("epoch")[K_METRICS].stack()
-    keys = ["variant", "epoch", "metric"]
+        k_runs_unlike[unlike][variant] = k_run.set_index("epoch")[K_METRICS].unstack()
+    keys = ["variant", "metric", "epoch"]
     values = group.epochs.pivot(index="seed", columns=keys, values="value")
     agreements = []
     for unlike, k_runs in k_runs_unlike.items():

@@ -22,14 +22,15 @@ from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 LeftOut = Callable[[str], object]  # gets a message
 METADATA = b"attnexp"
-"""Key of JSON in the schema of a published file, whose rows are runs by epoch: fields of `Manifest`
-with `planned`, pairs of variant and seed, as runs; `shared`, facts of a variant's runs; `made_by`;
-`largest_class`, bits by data set."""
+"""Key of JSON in the schema of a published file, a row an epoch of a run: fields of `Manifest`, but
+`planned`, pairs of variant and seed, for runs; `shared`: variant, data, config, code, own_code and
+parameters of runs; `made_by`; `largest_class`: bits by data set."""
 
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: gets a message on what cannot be read. Raises `UserError` for no path, or no run."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` without any, and for a
+    path that does not exist."""
     runs = []
     messages: list[str] = []
     for path in dict.fromkeys(paths):

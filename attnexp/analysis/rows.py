@@ -14,8 +14,7 @@ from attnexp.runs.labels import replicate, settings
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
-MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
-"""Keys of the provenance of a run that reports show."""
+MADE_BY = "version commit torch python processor device platform".split()  # shown of provenance
 GROUP_KEYS = ["fingerprint", "n_test", "protocol"]  # of `RunRows.entry`, which a group shares
 
 
@@ -84,6 +83,7 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
         tested = {f"test_{name}": value for name, value in asdict(result.test).items()}
         rows[result.own_best.epoch] |= tested
     epochs = pd.DataFrame(rows.values()).astype(float).astype({"epoch": int})
+    own_code = {name: read for name, read in result.read_files.items() if name.endswith(".py")}
     correct, largest_class = predictions.read_answers(run)
     epochs["correct"] = epochs["epoch"].map(correct).astype(object)
     return RunRows(
@@ -95,9 +95,7 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
             settings=settings(result.config),
             facts=result.data | {"parameters": result.parameters},
             code=result.code,
-            own_code={
-                name: read for name, read in result.read_files.items() if name.endswith(".py")
-            },
+            own_code=own_code,
         ),
         seed=replicate(result.config),
         seed_kind=manifest.seed_kind if manifest else _name_seed_kind(result.config["seeds"]),

@@ -88,7 +88,7 @@ def probe_studies(
 
 def _add_published(file: Path, words: Sequence[str], by_texts: ByTexts) -> None:
     """Add the rows of the untouched models and of the interventions that words ask for, `no_head`
-    for each `no_head=NUMBER`. Raises `UserError`."""
+    for each `no_head=NUMBER`; right is minus the untouched model's. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
         frame = pd.read_parquet(file).assign(largest_class=math.nan)
         is_wanted = frame["intervention"].isin([UNTOUCHED, *words])

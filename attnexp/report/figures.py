@@ -40,7 +40,7 @@ STYLE = {
     "image.interpolation": "none",
 }
 
-K_STYLE: Record = {"linestyle": (0, (3, 2)), "linewidth": 1.2, "mfc": "white", "zorder": 2.5}
+K_STYLE: Record = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
 BAND_STYLE: Record = {"alpha": 0.18, "linewidth": 0}
 INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
 LINE = 32  # letters of a name in a line
@@ -108,7 +108,8 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         axes.plot(epochs, mean, label=label, zorder=3, **look)
         if variant in comparison.k_runs:
             k_run = comparison.k_runs[variant]
-            axes.plot(k_run["epoch"], 100 * k_run["val_accuracy"], **look, **K_STYLE)
+            k_accuracies = 100 * k_run["val_accuracy"]
+            axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
     if comparison.k_runs:
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
