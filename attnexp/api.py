@@ -37,7 +37,7 @@ def _varying_settings(groups: list[Group]) -> pd.DataFrame:
     """A row for each variant, indexed by `VARIANT_KEYS`, with the settings in which any differ."""
     rows = []
     for group in groups:
-        for variant, setup in group.setups.items():
+        for variant, setup in group.origin.setups.items():
             row = {"data": group.data, "protocol": group.protocol, "variant": variant}
             for key, value in setup.settings.items():
                 if key.endswith(".kind"):

@@ -15,7 +15,7 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import Family, difference, differences_from
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
+from attnexp.analysis.kexue import agreements_with_k, k_runs_of
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
@@ -33,17 +33,14 @@ ENDPOINTS = ("best", "final")  # in the order in which claims show them
 def find_group(
     study: Path, *families: Family, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The study's group on IMDB, of protocol `blog`, in which all variants of these families have
-    `min_seeds` seeds; these families are judged, in place of the study's own. as_k_ran: variants
-    with K's settings alone count. Raises `UserError` where there is none."""
+    """The study's group on IMDB, protocol `blog`, with `min_seeds` seeds of all variants of these
+    families, which are judged. as_k_ran: with K's settings alone. Raises `UserError` without."""
     names = [name for family in families for contrast in family for name in contrast.weights]
     variants = list(dict.fromkeys(names))  # each once
     for group in load_groups([study]):
         if (group.data, group.protocol) != ("imdb", "blog"):
             continue
-        if as_k_ran and any(
-            group.k_run(name).empty or settings_unlike_k(group.setups[name]) for name in variants
-        ):
+        if as_k_ran and not k_runs_of(group, as_k_ran=True).keys() >= set(variants):
             continue
         # Differences are paired, so that only seeds of all variants count.
         shared = group.values("final", "accuracy").reindex(columns=variants).dropna()
@@ -57,8 +54,8 @@ def weigh_differences(
     group: Group, deciding: Sequence[str], *, within: float | None = None
 ) -> list[Evidence]:
     """Evidence of each difference. deciding: endpoints that decide. within: as in `Evidence`."""
-    rows = compare([group], ACCURACY).differences
-    rows = sorted(rows, key=lambda row: ENDPOINTS.index(row.endpoint.name))
+    differences = compare([group], ACCURACY).differences
+    rows = sorted(differences, key=lambda row: ENDPOINTS.index(row.endpoint.name))
     has_several = len({row.contrast.name for row in rows}) > 1
     parts = []
     for row in rows:
@@ -101,7 +98,7 @@ def published_table_is_reproduced(study: Path) -> Finding:
     group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
     (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]
     inside = agreement.num_inside
-    ours = agreement.ours
+    ours = agreement.ours_inside
     # K's seed counts among all seeds, as in a permutation test.
     all_seeds = np.array([inside, *ours])
     rank = np.mean(all_seeds <= inside)  # the share of them with as few values inside, or fewer

@@ -25,7 +25,7 @@ def end_of_title(answer: Answer, num_seeds: Iterable[int], before_seeds: str = "
     data = _only(group.data for group in answer.groups)
     if data:
         end += f" on {data}"
-        setups = answer.groups[0].setups.values()
+        setups = answer.groups[0].origin.setups.values()
         if any("data.order_fraction" in setup.settings for setup in setups):
             end += " (synthetic)"  # Texts of the embedded corpus alone have a share of order.
     span = format_span(num_seeds)

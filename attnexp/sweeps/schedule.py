@@ -197,6 +197,5 @@ def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     order = list(sweep.levels_by_label)
     runs.sort(key=lambda run: order.index(run.variant))
     study = study_of(sweep, entries)
-    key = str(sweep.directory)
-    rows = [as_rows(run, key, study) for run in runs]
-    return compare(make_groups(rows, {key: study}), sweep.metric)
+    rows = [as_rows(run, str(sweep.directory), study) for run in runs]
+    return compare(make_groups(rows), sweep.metric)

@@ -23,7 +23,7 @@ from attnexp.runs.labels import default_settings, settings
 def test_a_path_that_is_given_twice_counts_once() -> None:
     (once,) = load_groups([PUBLISHED / "contrast"])
     (twice,) = load_groups([PUBLISHED / "contrast", PUBLISHED / "contrast.parquet"])
-    assert twice.planned == once.planned
+    assert twice.origin.planned == once.origin.planned
 
 
 def test_a_damaged_published_file_or_study_is_left_out(tmp_path: Path, capsys: Capture) -> None:
@@ -57,7 +57,7 @@ def test_a_published_study_equals_its_folder(
         by_key = theirs.set_index(keys)
         pd.testing.assert_frame_equal(by_key, ours.set_index(keys), check_like=True)
     (folder,), (file,) = [load_groups([path]) for path in paths]
-    assert (file.variants, file.planned) == (folder.variants, folder.planned)
+    assert (file.variants, file.origin.planned) == (folder.variants, folder.origin.planned)
     assert len(folder.right) >= 4
     np.testing.assert_equal(file.right, folder.right)
     assert str(tmp_path).encode() not in (tmp_path / "p.parquet").read_bytes()
