@@ -19,3 +19,6 @@ else:
         from importlib import import_module
 
         return getattr(import_module("attnexp.api"), name)
+
+    def __dir__() -> list[str]:
+        return [*globals(), *__all__]  # so that notebooks complete these names

@@ -9,7 +9,6 @@ import pandas as pd
 from attnexp.analysis import answer
 from attnexp.analysis.contrasts import difference_frame
 from attnexp.analysis.group import Group
-from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
@@ -38,7 +37,7 @@ def _varying_settings(groups: list[Group]) -> pd.DataFrame:
     """A row for each variant, indexed by `VARIANT_KEYS`, with the settings in which any differ."""
     rows = []
     for group in groups:
-        for variant, setup in group.setups.items():
+        for variant, setup in group.origin.setups.items():
             row = {"data": group.data, "protocol": group.protocol, "variant": variant}
             for key, value in setup.settings.items():
                 if key.endswith(".kind"):
@@ -63,7 +62,7 @@ def compare(
 ) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, run folders or
     published files. margin, in points, and metric: instead of the studies'. Raises `UserError`."""
-    if margin is not None and margin <= 0:
+    if margin is not None and not margin > 0:  # nor NaN
         raise UserError(f"margin={margin}: it must be above 0.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
     spec = answer.choose_metric(metric, margin, groups)
@@ -71,9 +70,9 @@ def compare(
 
 
 def judge(
-    source: "File | Sequence[File] | pd.DataFrame",
+    source: File | Sequence[File] | pd.DataFrame,
     *,
-    metric: str = ACCURACY.name,
+    metric: str = "accuracy",
     lower: bool = False,
     margin: float | None = None,
     baseline: str | None = None,

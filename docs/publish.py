@@ -56,7 +56,7 @@ def publish(folder: Path, name: str) -> str:
 
 def place_of(run: RunRows) -> tuple[str, str, str]:
     """Data set, protocol and label of a run."""
-    return run.setup.facts["name"], run.setup.protocol, run.label
+    return run.setup.facts["name"], run.setup.settings["train.protocol"], run.label
 
 
 def refuse_ambiguous_labels(rows: Sequence[RunRows]) -> None:
@@ -91,8 +91,8 @@ def make_table(rows: Sequence[RunRows], runs: dict[str, Run]) -> pd.DataFrame:
 def find_endpoints(rows: Sequence[RunRows]) -> set[tuple[str, int]]:
     """Runs and epochs at which any endpoint lies."""
     places = set()
-    for group in make_groups(rows, {}):
-        ends = group.at_endpoints.merge(group.runs, on=["variant", "seed"])
+    for group in make_groups(rows):
+        ends = group.at_endpoints.merge(group.origin.runs, on=["variant", "seed"])
         places |= set(zip(ends["run_id"], ends["epoch"], strict=True))
     return places
 
@@ -113,7 +113,7 @@ def describe_study(
     largest_classes = {
         run.setup.facts["name"]: b64encode(run.largest_class).decode()
         for run in rows
-        if run.largest_class and not run.redraw
+        if run.largest_class and "resample" not in run.seed
     }
     about = asdict(study)
     del about["runs"]

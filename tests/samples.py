@@ -59,7 +59,7 @@ def save_run(root: Path, run: Run, run_id: str) -> Path:
     return folder
 
 
-PLAN = {"train.protocol": "blog"}  # settings of a study, those that tell its runs apart
+PLAN = {"data.fingerprint": "imdb", "data.limit_test": None, "train.protocol": "blog"}  # of runs
 
 
 def study_of(*runs: tuple[str, int, str], command: str = "attnexp sweep") -> Manifest:

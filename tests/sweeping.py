@@ -18,6 +18,7 @@ from attnexp.runs.identity import identify
 from attnexp.runs.result import Run
 from attnexp.sweeps import local
 from attnexp.sweeps.executor import Outcome
+from attnexp.sweeps.folder import assign_folder
 from attnexp.sweeps.plan import Job, Sweep, plan
 from attnexp.sweeps.schedule import SweepEntry
 from attnexp.training.inputs import read_inputs
@@ -76,7 +77,7 @@ def done(pretend: Pretend) -> list[str]:
 
 
 def small(folder: Path, *words: str) -> Sweep:
-    return plan([*SMOKE, f"out={folder}", "executor.workers=1", *words])
+    return assign_folder(plan([*SMOKE, f"out={folder}", "executor.workers=1", *words]))
 
 
 def finished(entries: list[SweepEntry]) -> list[Run]:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from attnexp.analysis.contrasts import Difference, average_differences, contrasts_with_m, judge_all
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import Agreement, agreements_with_k
+from attnexp.analysis.kexue import Agreement, agreements_with_k, k_runs_of
 from attnexp.analysis.metrics import ACCURACY, BY_NAME, planned_metric
 from attnexp.base.errors import UserError, join_names
 from attnexp.statistics.verdict import MetricSpec
@@ -27,7 +27,8 @@ class Comparison:
     at_endpoints: pd.DataFrame  # `ENDPOINT_KEYS`, at, n, mean, sd: over the seeds of each variant
     epochs: pd.DataFrame  # `EPOCH_KEYS`, n, mean, sd
     differences: list[Difference]
-    agreements: list[Agreement]  # with K's run
+    k_runs: dict[str, pd.DataFrame]  # K's run of a variant, a row an epoch, if K ran it
+    agreements: list[Agreement]  # with K's runs
     notes: list[str]  # sentences that a reader of the numbers must know
 
     @property
@@ -100,7 +101,7 @@ def choose_metric(
 ) -> MetricSpec:
     """The metric of this name with a margin in points, or in its own unit as that of loss; what is
     not given is that of the studies, else accuracy and the default margin. Raises `UserError`."""
-    studies = chain.from_iterable(group.studies for group in groups)
+    studies = chain.from_iterable(group.origin.studies for group in groups)
     plans = list(dict.fromkeys(map(planned_metric, studies))) or [ACCURACY]
     if len(plans) > 1 and None in (name, margin):
         raise UserError(f"These studies judge {join_names(plans)}. Give --metric and --margin.")
@@ -128,12 +129,12 @@ def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:
             at_endpoints=_mean_endpoints(group),
             epochs=mean_over_seeds(group.epochs, EPOCH_KEYS),
             differences=differences,
+            k_runs=k_runs_of(group),
             agreements=agreements_with_k(group),
             notes=[*_list_notes(group, differences, metric), *group.notes],
         )
         comparisons.append(comparison)
-    answer = Answer(comparisons=comparisons, metric=metric, means=[])
-    return replace(answer, means=_average_over_data(answer.measured))
+    return Answer(comparisons=comparisons, metric=metric, means=_average_over_data(comparisons))
 
 
 def _mean_endpoints(group: Group) -> pd.DataFrame:
@@ -158,19 +159,20 @@ def _subject(row: Difference) -> tuple[str, ...]:
     return row.protocol, row.endpoint.name, row.contrast.variant, row.contrast.baseline
 
 
-def _average_over_data(differences: Iterable[Difference]) -> list[Difference]:
+def _average_over_data(comparisons: Iterable[Comparison]) -> list[Difference]:
     """Means of differences that have a verdict, over data sets, each by its first cut alone."""
     by_contrast: defaultdict[tuple[str, ...], dict[str, Difference]] = defaultdict(dict)
-    for row in differences:
-        if row.has_verdict:
-            by_contrast[_subject(row)].setdefault(row.source, row)
+    for comparison in comparisons:
+        for row in comparison.differences:
+            if row.has_verdict:
+                by_contrast[_subject(row)].setdefault(comparison.group.source, row)
     by_data = [list(rows.values()) for rows in by_contrast.values()]
     return [average_differences(rows) for rows in by_data if len(rows) > 1]
 
 
 def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) -> Iterator[str]:
     """Notes on what was planned and is not there, or the other way round. rows: differences."""
-    for study in group.studies:
+    for study in group.origin.studies:
         planned = planned_metric(study)
         if planned != metric:
             yield f"Planned: {planned}. This judges {metric}."
@@ -184,5 +186,5 @@ def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) ->
         listed = dict.fromkeys(f"{row.contrast.name}: {row.interval.n}" for row in few)
         yield f"Differences take shared seeds alone ({'; '.join(listed)}); means take all."
     for variant, seeds in group.missing().items():
-        number = f"{len(seeds)} of {len(group.planned[variant])} planned"
+        number = f"{len(seeds)} of {len(group.origin.planned[variant])} planned"
         yield f"Missing: {variant}, {number} (seed {join_names(seeds)})."

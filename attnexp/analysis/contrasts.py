@@ -22,10 +22,10 @@ from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_
 from attnexp.statistics.verdict import UNDECIDED, WITHHELD, MetricSpec, Verdict, judge_interval
 
 NO_BOUNDS = (math.nan, math.nan)
-NOT_ABOVE_CHANCE = "neither is shown to be above chance"  # neither side of the contrast
+NOT_ABOVE_CHANCE = "neither is shown to be above chance"
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
 texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
-reason""".split()  # keys of the record of a difference in the JSON document
+reason""".split()  # keys of `Difference.record`, which a frame without rows has, too
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,6 @@ class Difference:
     """A weighted sum of variants, one number for each seed that they share."""
 
     data: str
-    source: str  # data set of which `data` may be a cut; a mean has that of its first
     protocol: str
     contrast: Contrast
     endpoint: Endpoint
@@ -125,16 +124,20 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         for contrast, m in contrasts:
             d = _weigh_values(values, contrast.weights)
             if len(d):
-                rows.append(_judge_contrast(group, contrast, d, endpoint, metric, m, above_chance))
+                row = _judge_contrast(
+                    group, endpoint, metric, contrast, d, m=m, above_chance=above_chance
+                )
+                rows.append(row)
     return rows
 
 
 def _judge_contrast(
     group: Group,
-    contrast: Contrast,
-    d: "pd.Series[float]",
     endpoint: Endpoint,
     metric: MetricSpec,
+    contrast: Contrast,
+    d: "pd.Series[float]",
+    *,
     m: int,
     above_chance: set[str],
 ) -> Difference:
@@ -145,7 +148,9 @@ def _judge_contrast(
     interval = make_interval(d, m=m, step=step)
     sd = intervals.assumed_sd(interval.sd, step)
     answers = _weigh_answers(group, contrast.weights, endpoint, d.index)
-    crossing = None if sequential or len(answers) < FEWEST_SEEDS else crossed(answers, m=m)
+    crossing = None
+    if not sequential and len(answers) >= FEWEST_SEEDS:
+        crossing = crossed(answers, m=m)
     texts = widen(crossing, interval) if crossing else None
     reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
     verdict = Verdict(WITHHELD, "", reason) if reason else judge_interval(interval, metric, texts)
@@ -155,7 +160,6 @@ def _judge_contrast(
         at_most = seeds_at_most(sd, metric.margin, m, sequential=sequential)
     return Difference(
         data=group.data,
-        source=group.source,
         protocol=group.protocol,
         contrast=contrast,
         endpoint=endpoint,
@@ -176,8 +180,7 @@ def _judge_contrast(
 def _list_above_chance(
     group: Group, values: pd.DataFrame, endpoint: Endpoint, metric: MetricSpec
 ) -> set[str]:
-    """Variants that are better than always answering the largest class: the lower bound of the
-    difference is above 0. All variants where the guess of a metric is not known."""
+    """Variants shown to do better than always guessing the largest class; all if none is known."""
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
@@ -188,9 +191,8 @@ def _list_above_chance(
         if group.guess is not None and len(answers) >= FEWEST_SEEDS:  # paired by text
             bound = bound_by_answers(answers - group.guess)
         else:
-            bound = bound_by_means(
-                by_seed.to_numpy(), guess, group.num_texts[variant, endpoint.name]
-            )
+            num_texts = group.num_texts[variant, endpoint.name]
+            bound = bound_by_means(by_seed.to_numpy(), guess, num_texts)
         if bound > 0:
             above.add(variant)
     return above
@@ -206,7 +208,6 @@ def average_differences(rows: Sequence[Difference]) -> Difference:
     verdict = judge_interval(interval, first.metric, interval.bounds, counted="data sets")
     return Difference(
         data=f"mean over {len(rows)}",
-        source=first.source,
         protocol=first.protocol,
         contrast=first.contrast,
         endpoint=first.endpoint,
@@ -243,7 +244,7 @@ def _why_no_verdict(
     group: Group, contrast: Contrast, n: int, answers: Floats, above_chance: set[str]
 ) -> str:
     """Why there is no verdict after n seeds, whatever the interval is; else empty."""
-    planned = [set(group.planned.get(variant, ())) for variant in contrast.weights]
+    planned = [set(group.origin.planned.get(variant, ())) for variant in contrast.weights]
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"

@@ -1,7 +1,4 @@
-"""Families: which contrasts of variants a study judges together.
-
-A contrast weighs variants: a difference +1 and -1, an interaction +1, -1, -1, +1.
-"""
+"""Families: which contrasts of variants a study judges together."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +8,7 @@ from dataclasses import dataclass, replace
 class Contrast:
     """Weights of variants, and the names that tables give to what is compared."""
 
-    weights: dict[str, float]  # by variant
+    weights: dict[str, float]  # by variant: +1 and -1, or of an interaction +1, -1, -1 and +1
     variant: str  # `pe_raw`; of an interaction `pe_raw − none_raw`
     baseline: str
     within: str = ""  # level of a second factor at which the first is compared

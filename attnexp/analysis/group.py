@@ -16,48 +16,48 @@ from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
 
 Key = tuple[str, str, str]  # variant, seed, name of an endpoint
-Marks = NDArray[np.bool_ | np.float64]
-"""1 for each right text, else 0; in published files of `probe` minus the untouched model's."""
-RUN_COLUMNS = ["variant", "seed", "run_id", "folder", "command"]
-K_COLUMNS = ["variant", "epoch", "val_accuracy"]  # of K's run, at least
+Marks = NDArray[np.bool_ | np.float64]  # 1 for each right text, else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """How the runs of a group came about, as far as our trainer made them."""
+
+    setups: dict[str, Setup] = field(default_factory=dict)  # by variant
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, and `RunRows.entry`
+    made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
+    studies: list[Manifest] = field(default_factory=list)  # that planned these runs
+    planned: Mapping[str, Collection[str]] = field(default_factory=dict)  # seeds, by variant
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """Variants that may be compared: one data set and one protocol."""
 
+    # Who is compared.
     data: str
     source: str  # data set of which this may be a cut
     protocol: str = ""  # blog or holdout; empty where not our trainer measured
     variants: list[str]  # with finished runs; the baseline comes first
-    endpoints: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
     families: list[Family]  # of each study, of variants with or without finished runs
+    # What was measured.
+    endpoints: Sequence[Endpoint] = (RESULT,)  # the one that decides comes first
     at_endpoints: pd.DataFrame  # data, protocol, variant, seed, point, epoch, metric, value
     epochs: pd.DataFrame  # data, protocol, variant, seed, epoch, metric, value
     right: dict[Key, Marks] = field(default_factory=dict)  # to the texts of one test set
     num_texts: dict[tuple[str, str], int] = field(default_factory=dict)  # by variant and endpoint
     chance: dict[str, float] = field(default_factory=dict)  # metrics of guessing the largest class
     guess: Marks | None = None  # of this guess to the test texts
+    # What a reader must know.
     sequential: frozenset[str] = frozenset()  # variants whose seeds were added because of results
-    notes: list[str] = field(default_factory=list)  # sentences that a reader must know
-    # What follows only our runs have.
-    setups: dict[str, Setup] = field(default_factory=dict)  # by variant
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # `RUN_COLUMNS`
-    made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
-    studies: list[Manifest] = field(default_factory=list)  # that planned these runs
-    planned: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Seeds that studies planned, by variant, whether or not their runs have finished."""
-    published: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=K_COLUMNS))
+    notes: list[str] = field(default_factory=list)  # in sentences
+    origin: Origin = field(default_factory=Origin)
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
         is_wanted = (self.at_endpoints["point"] == point) & (self.at_endpoints["metric"] == metric)
         values = self.at_endpoints[is_wanted].pivot(index="seed", columns="variant", values="value")
         return values[[variant for variant in self.variants if variant in values]]
-
-    def k_run(self, variant: str) -> pd.DataFrame:
-        """K's run of a variant, a row an epoch; no rows where K has none."""
-        return self.published[self.published["variant"] == variant]
 
     def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it: by the variant with fewest texts."""
@@ -83,7 +83,7 @@ class Group:
         """Planned seeds without a finished run, by variant."""
         missing = {}
         finished = self.at_endpoints.groupby("variant")["seed"].agg(set)
-        for variant, planned in self.planned.items():
+        for variant, planned in self.origin.planned.items():
             seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
             if seeds:
                 missing[variant] = seeds

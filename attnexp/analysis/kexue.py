@@ -35,16 +35,16 @@ class Agreement:
     unlike: tuple[str, ...]  # settings, as `key=value`, in which the variants differ from K's
     num_inside: int
     num_values: int
-    ours: list[int]  # the same count for each of our seeds, by the others; empty below four seeds
+    ours_inside: list[
+        int
+    ]  # the same count for each of our seeds, by the others; empty below four seeds
 
     def __str__(self) -> str:
-        line = "K's run"
-        if self.unlike:
-            line += f" (ours differ by {' '.join(self.unlike)})"
-        line += f": {self.num_inside} of {self.num_values} values "
-        line += "within the interval of one more seed"
-        if self.ours:
-            line += f" (ours: {min(self.ours)} to {max(self.ours)})"
+        unlike = f" (ours differ by {' '.join(self.unlike)})" if self.unlike else ""
+        inside = f"{self.num_inside} of {self.num_values} values"
+        line = f"K's run{unlike}: {inside} within the interval of one more seed"
+        if self.ours_inside:
+            line += f" (ours: {min(self.ours_inside)} to {max(self.ours_inside)})"
         return line
 
 
@@ -59,15 +59,13 @@ def _read_k_runs() -> tuple[pd.DataFrame, dict[str, Tree]]:
 def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
     """K's values for a run like K's on all of IMDB, by position and epoch; else no rows."""
     table, k_settings = _read_k_runs()
-    if (data["n_train"], data["n_test"]) != (25_000, 25_000):
-        return table.iloc[:0]
-    positions = []
+    is_whole = (data["n_train"], data["n_test"]) == (25_000, 25_000)
     for position, k_own in k_settings.items():
         accepted = [*k_own.items(), *OUR_DEFAULTS.items()]
         differing = {key for key, value in settings.items() if (key, value) not in accepted}
-        if differing <= FREE:
-            positions.append(position)
-    return table[table["position"].isin(positions)]
+        if is_whole and differing <= FREE:
+            return table[table["position"] == position]
+    return table.iloc[:0]
 
 
 def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
@@ -75,34 +73,39 @@ def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
     return tuple(as_word(*item) for item in OUR_DEFAULTS.items() if item in setup.settings.items())
 
 
+def k_runs_of(group: Group, *, as_k_ran: bool = False) -> dict[str, pd.DataFrame]:
+    """K's run of each variant that K ran, a row an epoch. as_k_ran: with K's settings alone."""
+    k_runs = {}
+    for variant, setup in group.origin.setups.items():
+        k_run = k_rows_like(setup.settings, setup.facts)
+        if len(k_run) and not (as_k_ran and settings_unlike_k(setup)):
+            k_runs[variant] = k_run
+    return k_runs
+
+
 def agreements_with_k(group: Group) -> list[Agreement]:
-    """K's values beside ours, in epochs that ours have. Variants that differ from K's in the same
-    settings are put together; a seed of ours counts if it has all values, from three seeds on."""
-    if group.published.empty:
-        return []
-    keys = ["variant", "epoch", "metric"]
-    ours = group.epochs.pivot(index="seed", columns=keys, values="value")
-    published = group.published.melt(["variant", "epoch"], K_METRICS, "metric")
-    k_values = published.set_index(keys)["value"]  # indexed as the columns of ours
-    k_values = k_values[k_values.index.isin(ours.columns)]
-    variants_unlike: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    for variant in k_values.index.unique("variant"):
-        unlike = settings_unlike_k(group.setups[variant])
-        variants_unlike[unlike].append(variant)
+    """K's values beside at least three of our seeds, for each set of settings unlike K's."""
+    k_runs_unlike: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
+    for variant, k_run in k_runs_of(group).items():
+        unlike = settings_unlike_k(group.origin.setups[variant])
+        k_runs_unlike[unlike][variant] = k_run.set_index("epoch")[K_METRICS].unstack()
+    keys = ["variant", "metric", "epoch"]
+    values = group.epochs.pivot(index="seed", columns=keys, values="value")
     agreements = []
-    for unlike, variants in variants_unlike.items():
-        k_own = k_values[k_values.index.isin(variants, level="variant")]
-        our_values = ours[k_own.index].dropna().to_numpy()  # (seeds, values)
-        n = len(our_values)
+    for unlike, k_runs in k_runs_unlike.items():
+        k_values = pd.concat(k_runs)  # indexed as the columns of values
+        in_both = values.columns.intersection(k_values.index)
+        ours = values[in_both].dropna().to_numpy()  # (seeds, values)
+        n = len(ours)
         if n < FEWEST_SEEDS:
             continue
         left_out = range(n) if n > FEWEST_SEEDS else []  # each seed once
         agreement = Agreement(
             n=n,
             unlike=unlike,
-            num_inside=count_inside(k_own.to_numpy(), our_values),
-            num_values=len(k_own),
-            ours=[count_inside(our_values[i], np.delete(our_values, i, axis=0)) for i in left_out],
+            num_inside=count_inside(k_values[in_both].to_numpy(), ours),
+            num_values=len(in_both),
+            ours_inside=[count_inside(ours[i], np.delete(ours, i, axis=0)) for i in left_out],
         )
         agreements.append(agreement)
     return agreements

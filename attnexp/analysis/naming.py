@@ -6,8 +6,7 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries with variant, variants in order of appearance. entries: `RunRows.entry`, one for
-    each run and study that has it; dropped if its first study has another kind of seeds.
+    """The entries (`RunRows.entry`, one for each run and study that has it) with their variants.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
@@ -25,23 +24,23 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     first_runs = runs.drop_duplicates("number")
     runs["variant"] = runs["number"].map(_names_by_number(first_runs))
     named = runs[["run_id", "seed_kind", "variant"]]
-    return named.merge(entries, on=["run_id", "seed_kind"])
+    return named.merge(entries, on=["run_id", "seed_kind"])  # drops entries of another kind
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
     """Names by number, such as `pe`; where variants have equal names `pe model.heads=4`, or
-    `pe (seeds.init)`, or `pe (run ID)`. variants: the first run of each; in `run` a `RunRows`."""
+    `pe (seeds.init)`, or `pe (run ID)`. variants: the first run of each."""
     names: dict[int, str] = {}
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")
     for row in rows:
-        namesakes = [other.run.setup.settings for other in rows if other.label == row.label]
+        namesakes = [other.setup.settings for other in rows if other.label == row.label]
         words = [row.label] if row.label else []
-        for key, value in row.run.setup.settings.items():
+        for key, value in row.setup.settings.items():
             # A key that a namesake lacks belongs to another kind of piece, which its kind shows.
             if any(other.get(key, value) != value for other in namesakes):
                 words.append(as_word(key, value))
-        name = " ".join(words) or row.run.default_label
+        name = " ".join(words) or row.default_label
         if name in names.values() and row.seed_kind != "seed":
             name += f" ({row.seed_kind})"
         if name in names.values():

@@ -32,14 +32,13 @@ def read_results(
     dataset_column: str = "dataset",
     sequential: bool = False,
 ) -> tuple[list[Group], MetricSpec]:
-    """Groups of files (csv, tsv, json, jsonl, parquet) or a data frame, one for each data set, and
-    the metric that is judged.
+    """A group for each data set of files (csv, tsv, json, jsonl, parquet) or a frame; the metric.
 
     A row has variant, seed and the metric of a run; or variant, seed, example and correct (1 or 0)
-    of an answer, whose metric is accuracy. lower: whether less is better. margin: the smallest
-    difference that matters, in points or in the metric's own unit. baseline: the first variant if
-    None. A column `data` is one of data sets where none is called `dataset`. sequential: whether
-    seeds were added because of results. Raises `UserError`."""
+    of an answer, whose metric is accuracy. lower: less is better. margin: the smallest difference
+    that matters, in points or in the metric's own unit. baseline: the first variant if None. A
+    column `data` is one of data sets where none is called `dataset`. sequential: seeds were added
+    because of results. Raises `UserError`."""
     cells = _read_cells(results)
     if dataset_column == "dataset" and "dataset" not in cells:
         dataset_column = "data"
@@ -49,7 +48,7 @@ def read_results(
         column_of |= {"value": "correct", "example": "example"}
     else:
         column_of["value"] = metric
-    rows = _choose_columns(cells, column_of)
+    rows = _read_numbers(_choose_columns(cells, column_of), column_of["value"])
     other_cells = cells.drop(columns=list(column_of.values()))
     _refuse_repeated(rows, other_cells)
     rows, spec = _find_unit(rows, metric, lower)
@@ -87,10 +86,15 @@ def _choose_columns(cells: pd.DataFrame, column_of: dict[str, str]) -> pd.DataFr
     if rows.empty:
         raise UserError(f"There are no rows with {column_of['value']}.")
     _refuse_any(rows[(rows == "").any(axis=1)], "has an empty cell")
+    return rows
+
+
+def _read_numbers(rows: pd.DataFrame, value_name: str) -> pd.DataFrame:
+    """Rows with values as numbers, and seeds as they were written. Raises `UserError`."""
     values = rows["value"].str.lower().replace({"true": "1", "false": "0"})
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     is_number = numbers.abs() < math.inf
-    _refuse_any(rows[~is_number], f"has no number as {column_of['value']}")
+    _refuse_any(rows[~is_number], f"has no number as {value_name}")
     seeds = rows["seed"].str.removesuffix(".0")  # pandas makes 1.0 of 1 beside empty cells
     return rows.assign(value=numbers, seed=seeds)
 
@@ -138,13 +142,13 @@ def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
     known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     metric = replace(known, name=name, higher_is_better=known.higher_is_better and not lower)
     values = rows["value"]
-    if not metric.higher_is_better:
+    if not metric.higher_is_better:  # such as a loss, in its own unit
         return rows, replace(metric, is_share=False)
-    if values.between(0, 1).all():
+    if values.between(0, 1).all():  # a share, whatever its name
         return rows, replace(metric, is_share=True)
-    if not known.is_share:
+    if not known.is_share:  # an unknown metric, in its own unit
         return rows, metric
-    is_wrong = ~(values.between(1, 100) | values.eq(0))
+    is_wrong = ~(values.between(1, 100) | values.eq(0))  # A known share is in per cent.
     _refuse_any(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
     return rows.assign(value=values / 100), metric
 
@@ -152,11 +156,11 @@ def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
 def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
     """The margin in the metric's own unit, from one in points of a share. Raises `UserError`."""
     request = f"Give --margin, the smallest difference of {metric.name} that matters"
-    if not metric.is_share and (margin is None or margin <= 0):
+    if not metric.is_share and (margin is None or not margin > 0):  # nor NaN
         raise UserError(f"{request}, in its unit and above 0.")
     if margin is None:
         return metric.margin
-    if metric.is_share and margin <= LARGEST_SHARE:
+    if metric.is_share and not margin > LARGEST_SHARE:
         raise UserError(f"{request}, in points and above {LARGEST_SHARE} (half a point is 0.5).")
     return margin / metric.unit
 

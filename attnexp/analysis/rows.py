@@ -16,8 +16,8 @@ from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 from attnexp.training.metrics import by_class, count_confusions
 
-MADE_BY = ("version", "commit", "torch", "python", "processor", "device", "platform")
-"""Keys of the provenance of a run that reports show."""
+MADE_BY = "version commit torch python processor device platform".split()  # shown of provenance
+GROUP_KEYS = ["fingerprint", "n_test", "protocol"]  # of `RunRows.entry`, which a group shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,11 +28,6 @@ class Setup:
     facts: Tree  # of the data (of one draw of its texts), and on disk the number of parameters
     code: dict[str, str]  # digests of attnexp's files, by name
     own_code: dict[str, str]  # of the user's Python files
-
-    @property
-    def protocol(self) -> str:
-        """The protocol of training and evaluation, `blog` or `holdout`."""
-        return str(self.settings["train.protocol"])
 
     @cached_property
     def key(self) -> str:
@@ -46,62 +41,44 @@ class RunRows:
     """A run: what it is, and a row for each epoch."""
 
     run_id: str
-    study: str = ""  # key of the manifest that planned it
+    study: str = ""  # key of the study that planned it
+    manifest: Manifest | None = None  # of this study
     label: str = ""  # of its variant, in this study
     setup: Setup
     seed: str
-    seed_kind: str  # from `name_seed_kind`
+    seed_kind: str  # seeds that vary in its study, `seed` or such as `seeds.init x seeds.order`
     epochs: pd.DataFrame  # epoch, metrics, and correct: bits of the test texts that are right
     largest_class: bytes = b""  # bits of the test texts of the largest class, if known
-    made_by: list[Tree]  # values by `MADE_BY`
+    made_by: list[Tree]  # its provenance; in a published file that of all runs of its study
     sequential: bool = False  # whether its study adds seeds because of results
     # What follows only runs on disk have.
     default_label: str = ""
-    num_departures: int = 0  # settings that are not the default ones
+    distance: int = 0  # from the defaults; 0 if a study names the run
     folder: Path | None = None
     command: str = ""
 
     @property
-    def redraw(self) -> str:
-        """Seed that drew its texts, `3` of `0-resample3`; empty if they are those of the data."""
-        return self.seed.partition("resample")[2]
-
-    @property
     def entry(self) -> Tree:
-        """Its row in the frame of entries, by which groups and variants are told apart. key: equal
-        in runs of one variant. distance: from the defaults; 0 if a study names the run."""
+        """Its row in the frame of entries: its fields, and what tells groups and variants apart."""
         facts = self.setup.facts
         return {
-            "run": self,
-            "run_id": self.run_id,
-            "study": self.study,
-            "label": self.label,
-            "distance": 0 if self.label else 1 + self.num_departures,
-            "seed": self.seed,
-            "seed_kind": self.seed_kind,
-            "key": self.setup.key,
-            "sequential": self.sequential,
-            "protocol": self.setup.protocol,
+            **vars(self),
+            "key": self.setup.key,  # equal in runs of one variant
+            "protocol": self.setup.settings["train.protocol"],
             "source": facts["name"],
             "fingerprint": facts["fingerprint"],
             "n_test": facts["n_test"],
-            "folder": self.folder,
-            "command": self.command,
         }
 
 
-def name_seed_kind(config: Tree, manifest: Manifest | None) -> str:
-    """The seeds that differ between runs, `seed` or such as `seeds.init x seeds.order`: those of
-    the study. A run without one is taken to vary every source of chance with a seed of its own."""
-    if manifest:
-        return manifest.seed_kind
-    seeds = config["seeds"]
+def _name_seed_kind(seeds: Tree) -> str:
+    """The seeds that vary where no study says so: those in `seeds.*` that are set, or `seed`."""
     own_seeds = [f"seeds.{source}" for source in seeds if seeds[source] is not None]
     return " x ".join(sorted(own_seeds)) or "seed"
 
 
 def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunRows:
-    """A finished run on disk. study: key of the manifest that planned it. Raises `UserError`."""
+    """A finished run on disk. study, manifest: as in `RunRows`. Raises `UserError`."""
     result = run.result
     rows = {row.epoch: asdict(row) for row in result.epochs}
     if result.config["train"]["protocol"] == "holdout":  # Its test set was touched once.
@@ -114,6 +91,7 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
     return RunRows(
         run_id=result.run_id,
         study=study,
+        manifest=manifest,
         label=run.variant,
         setup=Setup(
             settings=settings(result.config),
@@ -122,13 +100,13 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
             own_code=own_code,
         ),
         seed=replicate(result.config),
-        seed_kind=name_seed_kind(result.config, manifest),
+        seed_kind=manifest.seed_kind if manifest else _name_seed_kind(result.config["seeds"]),
         epochs=epochs,
         largest_class=largest_class,
-        made_by=[{key: result.provenance.get(key) for key in MADE_BY}],
+        made_by=[result.provenance],
         sequential=run.sequential,
         default_label=result.label,
-        num_departures=len(result.departures),
+        distance=0 if run.variant else 1 + len(result.departures),
         folder=run.path,
         command=shlex.join(result.provenance.get("argv", ())),
     )

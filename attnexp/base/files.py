@@ -44,6 +44,6 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UserError(
-            f"Results cannot be written to {error.filename or path}: {error.strerror}. Give "
-            "another place with out=DIR."
+            f"Results cannot be written to {error.filename or path}: {error.strerror or error}. "
+            "Give another place with out=DIR."
         ) from error

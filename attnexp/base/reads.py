@@ -46,17 +46,18 @@ def importing(module: str) -> Iterator[None]:
     now on its whole package is the user's, wherever it is installed."""
     with suppress(ValueError):  # `__main__` may have no spec.
         package = find_spec(module.partition(".")[0])
-        if package and package.submodule_search_locations:
-            _named_prefixes.update(f"{path}{os.sep}" for path in package.submodule_search_locations)
+        folders = package.submodule_search_locations if package else None
+        if folders:
+            _named_prefixes.update(f"{folder}{os.sep}" for folder in folders)
         elif package and package.origin:
             _named_prefixes.add(package.origin)
     opened: _Files = {}
     try:
         with _adding_opened(opened):
             yield
-        _imported.update(opened)
     finally:
         _add_modules()  # A failed import may have imported others, which stay.
+    _imported.update(opened)
 
 
 def begin_run() -> None:
@@ -145,9 +146,9 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
     path, _, flags = args
     with suppress(Exception):  # The path may be a file's number, or lead to no file.
         path = abspath(os.fsdecode(path))
-        if flags & (os.O_WRONLY | os.O_RDWR):  # What the run itself changes is no input.
+        if flags & (os.O_WRONLY | os.O_RDWR):  # What a run itself changes is none of its inputs.
             _written.add(path)
-            for files in (_destination, _of_run, _imported):
+            for files in (_destination, _of_run, _imported):  # The first may be that of an import.
                 files.pop(path, None)
         else:
             _add(path, _destination)

@@ -17,7 +17,7 @@ class Finding(NamedTuple):
 
     verdict: str
     measured: str
-    n: int | None = None  # seeds a variant
+    n: int | None = None  # seeds a variant, or data sets
 
 
 Check = Callable[..., Finding]  # of the path of the study, if there is one
@@ -123,5 +123,5 @@ def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Findi
     verdict = join_verdicts(verdicts)
     if by_part and "supported" in verdicts and verdict != "supported":
         verdict = "supported in part"
-    num_seeds = min(part.interval.n for part in parts)
-    return Finding(verdict, "; ".join(shown), num_seeds)
+    n = min(part.interval.n for part in parts)
+    return Finding(verdict, "; ".join(shown), n)

@@ -15,14 +15,14 @@ from attnexp.analysis.answer import compare
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import Family, difference, differences_from
 from attnexp.analysis.group import Group
-from attnexp.analysis.kexue import agreements_with_k, settings_unlike_k
+from attnexp.analysis.kexue import agreements_with_k, k_runs_of
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.claims.finding import Evidence, Finding, claim, judge_above, judge_evidence
 from attnexp.inspect.probe import probe_studies
 from attnexp.statistics.defaults import ALPHA, MARGIN
-from attnexp.statistics.intervals import t_interval
+from attnexp.statistics.intervals import smallest_step, t_interval
 
 MIN_SEEDS = 6  # of a variant
 MIN_SEEDS_FOR_RANK = 19  # K's seed is one of n + 1, so that its lowest rank is 1/20
@@ -33,17 +33,14 @@ ENDPOINTS = ("best", "final")  # in the order in which claims show them
 def find_group(
     study: Path, *families: Family, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The study's group on IMDB, of protocol `blog`, in which all variants of these families have
-    `min_seeds` seeds; these families are judged, in place of the study's own. as_k_ran: variants
-    with K's settings alone count. Raises `UserError` where there is none."""
+    """The study's group on IMDB, protocol `blog`, with `min_seeds` seeds of all variants of these
+    families, which are judged. as_k_ran: with K's settings alone. Raises `UserError` without."""
     names = [name for family in families for contrast in family for name in contrast.weights]
     variants = list(dict.fromkeys(names))  # each once
     for group in load_groups([study]):
         if (group.data, group.protocol) != ("imdb", "blog"):
             continue
-        if as_k_ran and any(
-            group.k_run(name).empty or settings_unlike_k(group.setups[name]) for name in variants
-        ):
+        if as_k_ran and not k_runs_of(group, as_k_ran=True).keys() >= set(variants):
             continue
         # Differences are paired, so that only seeds of all variants count.
         shared = group.values("final", "accuracy").reindex(columns=variants).dropna()
@@ -57,8 +54,8 @@ def weigh_differences(
     group: Group, deciding: Sequence[str], *, within: float | None = None
 ) -> list[Evidence]:
     """Evidence of each difference. deciding: endpoints that decide. within: as in `Evidence`."""
-    rows = compare([group], ACCURACY).differences
-    rows = sorted(rows, key=lambda row: ENDPOINTS.index(row.endpoint.name))
+    differences = compare([group], ACCURACY).differences
+    rows = sorted(differences, key=lambda row: ENDPOINTS.index(row.endpoint.name))
     has_several = len({row.contrast.name for row in rows}) > 1
     parts = []
     for row in rows:
@@ -101,10 +98,10 @@ def published_table_is_reproduced(study: Path) -> Finding:
     group = find_group(study, family, as_k_ran=True, min_seeds=MIN_SEEDS_FOR_RANK)
     (agreement,) = [row for row in agreements_with_k(group) if not row.unlike]
     inside = agreement.num_inside
-    ours = agreement.ours
+    ours = agreement.ours_inside
     # K's seed counts among all seeds, as in a permutation test.
     all_seeds = np.array([inside, *ours])
-    rank = np.mean(all_seeds <= inside)
+    rank = np.mean(all_seeds <= inside)  # the share of them with as few values inside, or fewer
     measured = f"{inside} of {agreement.num_values} values inside; our own seeds "
     measured += f"{min(ours)} to {max(ours)}; K's rank from below {rank:.0%}"
     return Finding("supported" if rank > ALPHA else "not supported", measured, agreement.n)
@@ -126,7 +123,8 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     for epoch, rows in group.epochs.groupby("epoch"):
         values = rows.pivot(index="seed", columns=["metric", "variant"], values="value")
         gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
-        reductions = t_interval((gaps["no_pe"] - gaps["pe"]).dropna())
+        pairs = gaps[["no_pe", "pe"]].dropna()
+        reductions = t_interval(pairs["no_pe"] - pairs["pe"], step=smallest_step(pairs))
         parts.append(Evidence(f"less gap, epoch {epoch}", reductions))
     return judge_evidence(parts, by_part=True)
 
@@ -162,7 +160,8 @@ def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     costs = accuracies["pe"] - accuracies["pe, shuffle"]
     gains = accuracies["pe"] - accuracies["no_pe"]
     name = f"cost {100 * costs.mean():.2f} − gain {100 * gains.mean():.2f}:"
-    return judge_evidence([Evidence(name, t_interval(costs - gains))])
+    interval = t_interval(costs - gains, step=smallest_step(accuracies))
+    return judge_evidence([Evidence(name, interval)])
 
 
 @claim("C31", "own", "Most heads can be removed, one at a time", "blog")
@@ -173,7 +172,7 @@ def most_heads_can_be_removed(study: Path) -> Finding:
     without_head = accuracies.filter(regex="^pe, no_head=")
     costs = -without_head.sub(accuracies["pe"], axis=0)  # a row a seed, a column a head
     is_cheap = costs < MARGIN
-    shares = t_interval(is_cheap.mean(axis=1))
+    shares = t_interval(is_cheap.mean(axis=1), step=1 / len(is_cheap.columns))
     measured = f"{shares.mean:.0%} [{shares.low:.0%}, {shares.high:.0%}] of heads "
     measured += f"cost below {100 * MARGIN} points"
     return Finding(judge_above(shares, bound=0.5), measured, shares.n)

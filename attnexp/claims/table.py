@@ -46,11 +46,10 @@ def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
     if not ids:
         return [claim for claim in CLAIMS if everything or not claim.study]
     chosen_ids = {id.upper() for id in ids}
-    chosen = [claim for claim in CLAIMS if claim.id in chosen_ids]
-    unknown = chosen_ids - {claim.id for claim in chosen}
+    unknown = chosen_ids - {claim.id for claim in CLAIMS}
     if unknown:
         raise UserError(f"{', '.join(sorted(unknown))}: claims are C01 to {CLAIMS[-1].id}.")
-    return chosen
+    return [claim for claim in CLAIMS if claim.id in chosen_ids]
 
 
 def check_claim(claim: Claim, out: Path) -> dict[str, Any]:

@@ -34,10 +34,10 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except TyperException as error:
             if hasattr(error, "possibilities"):  # of an unknown option
-                error.message += ". Settings have no dashes, as in train.epochs=3."
+                error.message += ". If it is a setting, leave out the dashes, as in train.epochs=3."
             raise
         except BrokenPipeError:
-            raise  # Typer ends the command, and `main` takes it for no error.
+            raise  # Typer makes a `SystemExit` of it, which `main` takes for no error.
         except (UserError, OSError, UnicodeDecodeError) as error:
             stop(str(error), code=2)
         except RunFailed as error:
@@ -100,10 +100,11 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # A terminal without "±" shows "?" instead.
     try:
         app(prog_name="attnexp")
-    except SystemExit as ending:  # Typer makes one of a BrokenPipeError, too.
-        with suppress(BrokenPipeError):
+    except SystemExit as ending:
+        has_reader = not isinstance(ending.__context__, BrokenPipeError)
+        with suppress(BrokenPipeError):  # The flush raises it if the reader has left since.
             sys.stdout.flush()
-            if not isinstance(ending.__context__, BrokenPipeError):
+            if has_reader:
                 raise
         # A reader such as `head` has closed the pipe, which is no error. Python flushes once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -121,13 +122,13 @@ def stop(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-_stdout: TextIO = sys.stdout  # Where `emit` writes: --json redirects `sys.stdout` to stderr.
+_result_stream: TextIO = sys.stdout  # `emit` writes here. --json redirects `sys.stdout`.
 
 
 def _redirect_prints(context: typer.Context, as_json: bool) -> bool:
-    """Let `emit` write to stdout as it is now; with --json, what else is printed goes to stderr."""
-    global _stdout
-    _stdout = sys.stdout
+    """With --json `emit` alone writes to stdout: prints of libraries and user code go to stderr."""
+    global _result_stream
+    _result_stream = sys.stdout
     if as_json:
         context.with_resource(redirect_stdout(sys.stderr))
     return as_json
@@ -149,7 +150,15 @@ def console() -> "Console":
 def emit(result: str | dict[str, Any]) -> None:
     """Print a text, or a JSON document, on stdout."""
     text = result if isinstance(result, str) else json.dumps({"schema": SCHEMA, **result}, indent=1)
-    _stdout.write(f"{escape_controls(text)}\n")
+    _result_stream.write(f"{escape_controls(text)}\n")
+
+
+def emit_tree(tree: dict[str, Any], as_json: bool) -> None:
+    """Print a tree of settings or facts, as YAML or as a JSON document."""
+    import yaml
+
+    text = yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=56)
+    emit(tree if as_json else text.rstrip())
 
 
 def _add_config_dirs(folders: list[Path] | None) -> None:
@@ -159,7 +168,7 @@ def _add_config_dirs(folders: list[Path] | None) -> None:
 
 
 def _name_experiments(words: list[str] | None) -> list[str]:
-    """Words in which a finished run is `experiment=` with its config."""
+    """Replace words that name a finished run by experiment= and the path of its config."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     from attnexp.runs.find import find_run
@@ -182,12 +191,7 @@ Overrides = Annotated[
         callback=_name_experiments,
     ),
 ]
-RunDir = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN_DIR", help="A finished run: its folder, or its id as attnexp runs lists it."
-    ),
-]
+RunDir = Annotated[Path, typer.Argument(metavar="RUN_DIR", help="Folder or id of a finished run.")]
 studies_argument = typer.Argument(metavar="DIR", help="Studies, runs, or folders with runs.")
 Folders = Annotated[list[Path], studies_argument]
 ConfigDir = Annotated[
@@ -195,14 +199,11 @@ ConfigDir = Annotated[
     typer.Option(
         exists=True,
         callback=_add_config_dirs,
-        expose_value=False,
+        expose_value=False,  # No command reads it: it is kept in `options.own_dirs`.
         help="Folder with options of your own.",
     ),
 ]
-Margin = Annotated[
-    float | None,
-    typer.Option(min=1e-6, help="Smallest gain that matters."),
-]
+Margin = Annotated[float | None, typer.Option(min=1e-6, help="Smallest gain that matters.")]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]

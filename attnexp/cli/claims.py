@@ -37,8 +37,8 @@ def claims(
         table = Table(*columns, box=box.SIMPLE_HEAD)
         for record in records:
             text = Text.assemble(record["claim"], "\n", (record["measured"], "dim"))
-            num_seeds = str(record["n"] or "")
-            table.add_row(record["id"], record["source"], text, num_seeds, record["verdict"])
+            n = str(record["n"] or "")  # Not all claims are of seeds or data sets.
+            table.add_row(record["id"], record["source"], text, n, record["verdict"])
         console().print(table)
     failures = [record for record in records if record["verdict"] in ("refuted", MISSING)]
     if failures:

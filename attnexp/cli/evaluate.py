@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 import typer
 
-from attnexp.cli.app import AnyCode, AsJson, Overrides, RunDir, TrustCode, app, emit, stop
+from attnexp.cli.app import AnyCode, AsJson, RunDir, TrustCode, app, emit, stop
 
 
 @app.command()
 def evaluate(
     run_dir: RunDir,
-    overrides: Overrides = None,
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="OVERRIDES")] = None,
     table: Annotated[
         Literal["errors"] | None, typer.Option(metavar="errors", help="Print texts it gets wrong.")
     ] = None,
@@ -21,8 +21,8 @@ def evaluate(
 ) -> None:
     """Evaluate a finished run on its test set, or on other texts.
 
-    Settings: data.path, data.header, data.quotes, data.text, data.label, data.limit_test,
-    train.device, train.threads.
+    OVERRIDES are settings as key=value: data.path, data.header, data.quotes, data.text, data.label,
+    data.limit_test, train.device, train.threads.
 
     Example: attnexp evaluate outputs/runs/RUN data.path=my_texts/"""
     from attnexp.inspect.evaluate import list_errors, measure_again

@@ -21,8 +21,7 @@ def predict(
 
     The more attention a token receives, the darker its colour. Unknown words end in "?".
 
-    Example: attnexp predict outputs/runs/RUN "the cast was superb but the plot was dreadful"
-    """
+    Example: attnexp predict outputs/runs/RUN 'the cast was superb but the plot was dreadful'"""
     from attnexp.inspect.insight import load_model
     from attnexp.report.reading import as_line, as_record
 

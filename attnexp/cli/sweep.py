@@ -32,36 +32,36 @@ def sweep_command(
 
     Example: attnexp sweep study=blog tune=train.lr=3e-4,1e-3,3e-3"""
     from attnexp.analysis.answer import choose_metric
-    from attnexp.base import progress
+    from attnexp.base.progress import note
     from attnexp.sweeps import display, local, sequential, tuning
     from attnexp.sweeps.folder import assign_folder
     from attnexp.sweeps.plan import plan
 
     words = overrides or []
     spec = choose_metric(metric, margin)
-    plans = None  # of a search and the main sweep that follows it
+    tuned = None  # with tune=: a search, and the main sweep that follows it
     if until:
-        sweep = sequential.plan_until_decided(words, spec)
+        planned = sequential.plan_until_decided(words, spec)
     elif any(map(tuning.is_tuning, words)):
-        plans = tuning.plan_tuning(words, spec)
-        sweep = plans.main
+        tuned = tuning.plan_tuning(words, spec)
+        planned = tuned.main
     else:
-        sweep = plan(words, spec)
-    display.note_few_seeds(sweep)
+        planned = plan(words, spec)
+    display.note_few_seeds(planned)
     if dry_run:
-        first = assign_folder(plans.search if plans else sweep)
+        first = assign_folder(tuned.search if tuned else planned)
         counts = display.count_runs(first, any_code=any_code)
         emit(counts if as_json else display.describe_counts(first, counts))
-        if plans:
-            progress.note(f"After this search: {len(sweep.jobs)} runs with the values it chooses.")
+        if tuned:
+            note(f"After this search: {len(planned.jobs)} runs with the values it chooses.")
         return
-    local.warm_up(sweep.executor, sweep.jobs)
+    local.warm_up(planned.executor, planned.jobs)  # while `assign_folder` reads the data here
     search_entries = []
-    if plans:
-        search_entries = _run(assign_folder(plans.search), None, any_code)
-        sweep, lines = tuning.choose_settings(plans, search_entries)
-        progress.note("\n".join(lines))
-    sweep = assign_folder(sweep)
+    if tuned:
+        search_entries = _run(assign_folder(tuned.search), None, any_code)
+        planned, lines = tuning.choose_settings(tuned, search_entries)
+        note("\n".join(lines))
+    sweep = assign_folder(planned)
     entries = _run(sweep, until, any_code)
     _print_answer(sweep, entries, as_json)
     entries += search_entries
@@ -71,6 +71,7 @@ def sweep_command(
 
 
 def _run(sweep: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
+    """Run a sweep in its folder, with a display. until, any_code: the options of the command."""
     from attnexp.sweeps.display import SweepDisplay
     from attnexp.sweeps.schedule import run_sweep
     from attnexp.sweeps.sequential import run_until_decided

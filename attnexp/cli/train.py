@@ -70,21 +70,23 @@ def note_few_steps(results: "Iterable[RunResult]") -> None:
     """Print a line if a run has trained for few steps."""
     from attnexp.base import progress
 
-    num_steps = ENOUGH_STEPS  # of the run with the fewest
+    num_steps = []
     for result in results:
         batch_size = result.config["train"].get("batch_size")  # A baseline has none.
         if batch_size:
             num_batches = math.ceil(result.data["n_train"] / batch_size)
-            num_steps = min(num_steps, len(result.epochs) * num_batches)
-    if num_steps < ENOUGH_STEPS:
+            num_steps.append(len(result.epochs) * num_batches)
+    fewest = min(num_steps, default=ENOUGH_STEPS)
+    if fewest < ENOUGH_STEPS:
         progress.note(
-            f"Trained for {num_steps} steps. Few models learn much in fewer than {ENOUGH_STEPS}: "
+            f"Trained for {fewest} steps. Few models learn much in fewer than {ENOUGH_STEPS}: "
             "raise train.epochs."
         )
 
 
 def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> list[str]:
     """Commands worth trying after a run: predict, a sweep over positions, report."""
+    from attnexp.config.compose import compose
     from attnexp.config.options import own_dirs
     from attnexp.config.schema import ModelConfig, foreign_code, to_dict
     from attnexp.config.words import key_of
@@ -93,15 +95,15 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
     user_code = foreign_code(to_dict(config))
     if not user_code:  # With it, predict would need --trust-code.
         commands.append(["predict", str(run_dir), SENTENCE])
-    # The settings of one position are unknown to the other.
-    has_settings = any(key_of(word).startswith("position.") for word in words)
-    if isinstance(config.model, ModelConfig) and not has_settings:
-        position = config.position
-        option = position.kind if position.kind in user_code else position.name
-        if option == "none":
-            option = "sinusoidal"
-        other_words = [word for word in words if key_of(word) not in ("position", "seed")]
-        positions = f"position=none,{option}"
+    position = config.position
+    option = position.kind if position.kind in user_code else position.name  # as it is typed
+    left_out = ("position", "seed")  # The former has settings, such as position.scale.
+    other_words = [word for word in words if key_of(word).partition(".")[0] not in left_out]
+    # A sweep cannot give the position settings of its own: position=none does not know them.
+    is_usual = compose([*other_words, f"position={option}"]).position == position
+    if isinstance(config.model, ModelConfig) and is_usual:
+        other = "sinusoidal" if option == "none" else option
+        positions = f"position=none,{other}"
         folders = [f"--config-dir={folder}" for folder in own_dirs]
         commands.append(["sweep", *other_words, positions, "seed=range(6)", *folders])
     commands.append(["report", str(run_dir), "--html", "page.html"])

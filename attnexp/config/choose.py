@@ -33,6 +33,7 @@ PLACES: dict[str, Allowed] = {
     },
     "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
+ANY_CLASS: Allowed = {object: Piece}
 
 
 def check_run(tree: Tree) -> RunConfig:
@@ -60,11 +61,12 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     class, or a section with either as its `kind`. default: the kind of a section without one.
     Raises `UserError` for a class that does not fit there, or a wrong setting."""
     settings: Tree = dict(choice) if isinstance(choice, dict) else {"kind": choice}
-    option = settings.setdefault("kind", default)
-    if option is not None and not CLASS.fullmatch(str(option)):  # a file, below these settings
-        file = read(key, str(option))
-        settings = set_keys(file, flatten(settings)) | {"kind": file.get("kind")}
-    piece_spec = _spec_in_place(settings["kind"], key, allowed)
+    kind = settings.pop("kind", default)
+    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option
+        content = read(key, str(kind))
+        kind = content.get("kind")
+        settings = set_keys(content, flatten(settings))
+    piece_spec = _spec_in_place(kind, key, allowed)
     inner_pieces: Tree = {}
     for f in fields(piece_spec):
         place: InnerPlace | None = f.metadata.get("place")
@@ -76,7 +78,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
         inner_choice = settings.get(f.name, {})
         inner_key = f"{key}.{f.name}"
         inner_pieces[f.name] = choose_piece(inner_choice, inner_key, fitting, place.default_kind)
-    piece: Piece = validate(piece_spec, settings | inner_pieces, f"{key}.")
+    piece: Piece = validate(piece_spec, settings | inner_pieces | {"kind": kind}, f"{key}.")
     return piece
 
 
@@ -106,10 +108,7 @@ def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
         unknown = [error for error in errors if error["type"] == "unexpected_keyword_argument"]
         error = (unknown or errors)[0]  # An unknown key says more than a wrong value.
         key = prefix + ".".join(map(str, error["loc"]))
-        if unknown and key.endswith(".kind"):
-            choice = f"{key.removesuffix('.kind')}={error['input']}"
-            message = f"{choice} cannot be chosen here. Give its settings one by one."
-        elif unknown:
+        if unknown:
             message = _describe_unknown(key, section_type, values, prefix)
         elif error["type"] == "missing":
             message = f"{key} must be given: write {key}=VALUE."
@@ -123,6 +122,8 @@ def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) ->
     """What to say of a key that no chosen option has."""
     if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
         return f"'{key}' is no key of a run, but a word of the command line."
+    if key == "defaults":
+        return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."
     options_by_key = _options_by_key()
     if key in options_by_key:
         return f"'{key}' belongs to {', '.join(options_by_key[key])}, which is not chosen."
@@ -143,9 +144,9 @@ def _options_by_key() -> dict[str, list[str]]:
     imports the class of every option."""
     options_by_key: dict[str, list[str]] = {}
     for group, options in groups().items():
-        if not group.startswith(tuple(PLACES)):
+        if group.partition(".")[0] not in PLACES:
             continue
-        allowed = PLACES.get(group, {object: Piece})  # Within the model it may be any class.
+        allowed = PLACES.get(group, ANY_CLASS)
         for option in options:
             try:
                 option_spec = _spec_in_place(read(group, option).get("kind"), group, allowed)

@@ -1,9 +1,9 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes options of the groups in `conf/config.yaml`, and experiments by name over them.
+2. Hydra composes the options of data and train, and experiments by name over them.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` reads options of pieces within the model, and checks all.
+4. `choose` reads the options of pieces, and checks all.
 """
 
 import shlex
@@ -25,9 +25,7 @@ from attnexp.config.choose import check_run, validate
 from attnexp.config.options import Flat, Tree, flatten, set_keys
 from attnexp.config.pieces import trusting
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, refuse_idle
-from attnexp.config.words import OF_SWEEPS, group_of, setting_of
-
-LISTED = ("data", "train", *PIECES)  # groups in the defaults of `conf/config.yaml`
+from attnexp.config.words import CHOICES, OF_SWEEPS, group_of, setting_of
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
@@ -83,9 +81,8 @@ def _by_key(pairs: Iterable[tuple[str, Any]]) -> Flat:
 
 
 def _override(of_file: Flat, later: Flat) -> Flat:
-    """Settings of a file, below later ones. Where both choose a piece, the file's settings of its
-    piece go: later position=alibi drops the file's rotary and its position.layout. (Hydra does not
-    do so for experiments by name: it keeps position.layout, and alibi refuses it.)"""
+    """Later settings over those of a file. Where both choose an option of a group, the file's other
+    settings of that group go: position=alibi drops the file's rotary and its position.layout."""
     chosen_twice = of_file.keys() & later.keys() & options.groups().keys()
     dropped = tuple(f"{group}." for group in chosen_twice)
     return {key: of_file[key] for key in of_file if not key.startswith(dropped)} | later
@@ -98,14 +95,17 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
     values = {key: settings[key] for key in settings if key not in groups}
     for key in [key for key in settings if key in groups]:
         option = "none" if settings[key] is None else str(settings[key])
-        if key in LISTED and option in groups[key]:
-            hydra_words.append(f"{key}={option}")
-        elif key in ("data", "train"):
-            raise options.no_such(key, option)
-        else:  # a class, or a piece within the model: Hydra knows neither
+        if key not in CHOICES:  # `choose` reads the options of pieces.
             values[f"{key}.kind"] = option
             if key in PIECES:
-                hydra_words.append(f"~{key}")  # The class takes the place of Hydra's default.
+                hydra_words.append(f"~{key}")  # This takes the place of Hydra's default.
+        elif option in groups[key]:
+            hydra_words.append(f"{key}={option}")
+            content = options.read(key, option)
+            if CHOICES[key] in content:  # An experiment may set it, too, which comes before words.
+                values[f"{key}.{CHOICES[key]}"] = content[CHOICES[key]]
+        else:
+            raise options.no_such(key, option)
     users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)
@@ -128,6 +128,11 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
         raise UserError(
             "An experiment's file begins with '# @package _global_', so that its keys are a run's."
         )
+    for group in CHOICES:
+        if not isinstance(tree[group], dict):
+            raise UserError(
+                f"An experiment's file has defaults: [override /{group}: {tree[group]}]."
+            )
     return dict(tree)
 
 

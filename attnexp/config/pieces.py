@@ -1,7 +1,7 @@
 """Pieces: from a name, `module:Class`, to the class (`load`), and to its settings (`spec`).
 
-The spec of a class is a dataclass. It has the settings of every piece in that place, and those of
-this piece, which are the keyword-only arguments of its constructor:
+The spec of a class is a dataclass. It has the settings that all pieces of a place share, those of
+a `base_spec`, and its own, which are the keyword-only arguments of its constructor:
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
@@ -102,11 +102,11 @@ class Piece:
 
     kind: str | None = None
     cls: ClassVar[type] = NoneType  # what `kind` names; NoneType for no piece, or a function
-    base_spec: ClassVar[Any] = None  # dataclass that `spec` extended; None if this is one itself
+    base_spec: ClassVar[Any] = None  # None where `spec` has added no settings
 
     @property
     def name(self) -> str:
-        """Name under which it was chosen: `rotary`, or the name of a class."""
+        """Name of the class: its plainest option, such as rotary, or its own."""
         return name_of(self.kind)
 
     def fills(self, *seams: type) -> bool:
@@ -148,7 +148,7 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
         plain_class = type(cls.__name__, (base_spec,), body)
         return dataclass(plain_class, kw_only=True, config=CHECKED)
     except (NameError, TypeError, ValueError, AttributeError, PydanticUserError) as error:
-        message = str(error).splitlines()[0]  # of pydantic's, where no word can give the type
+        message = str(error).splitlines()[0]  # Pydantic's goes on for lines.
         name = f"{cls.__module__}:{cls.__name__}"
         raise UserError(f"{name}: its constructor does not fit: {message}.") from error
 

@@ -15,7 +15,7 @@ class Study(BaseModel, extra="forbid", coerce_numbers_to_str=True):
     """Variants that are compared with a baseline, each a list of words. Of two crossed factors each
     pair of levels is a variant `LEVEL_LEVEL`, the first the baseline."""
 
-    baseline: str = ""
+    baseline: str = ""  # empty with factors
     variants: dict[str, Words] = {}  # the baseline first
     factors: dict[str, dict[str, Words]] = {}  # the levels of each factor
     overrides: Words = []  # for all of them

@@ -15,8 +15,8 @@ from attnexp.base.errors import UserError
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)\b")  # begins a word that no single run takes
-CHOICE_KEYS = {"data.name": "data", "train.protocol": "train"}
-"""Keys that hold the choice of a group; in other groups it is `kind`."""
+CHOICES = {"data": "name", "train": "protocol"}
+"""Settings that hold the choice of these groups; that of a piece is in `kind`."""
 Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its values
 
 
@@ -39,7 +39,10 @@ def parse(word: str) -> tuple[str, Override]:
 
 def group_of(key: str) -> str:
     """The group whose choice a key holds: `position` for `position.kind`; else the key itself."""
-    return CHOICE_KEYS.get(key, key).removesuffix(".kind")
+    for group, name in CHOICES.items():
+        if key == f"{group}.{name}":
+            return group
+    return key.removesuffix(".kind")
 
 
 def key_of(word: str) -> str:

@@ -88,7 +88,7 @@ def probe_studies(
 
 def _add_published(file: Path, words: Sequence[str], by_texts: ByTexts) -> None:
     """Add the rows of the untouched models and of the interventions that words ask for, `no_head`
-    for each `no_head=NUMBER`. Raises `UserError`."""
+    for each `no_head=NUMBER`; right is minus the untouched model's. Raises `UserError`."""
     with reading(file, "It is no published file of probe."):
         frame = pd.read_parquet(file).assign(largest_class=math.nan)
         is_wanted = frame["intervention"].isin([UNTOUCHED, *words])
@@ -107,7 +107,7 @@ def _add_runs(
     group: Group, words: Sequence[str], limit: int | None, by_texts: ByTexts, **trust: bool
 ) -> None:
     """Add the rows of a group's runs, and notes on what cannot be done. Raises `UserError`."""
-    for row in group.runs.itertuples():
+    for row in group.origin.runs.itertuples():
         if row.folder is None:
             raise UserError("A published study holds no models. Name folders of your own runs.")
         run = load_run(row.folder)

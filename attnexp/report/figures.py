@@ -106,10 +106,11 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
         look: Record = {"color": colour, "marker": marker}
         label = f"{fill(variant, LINE)}, n = {ours['n'].max()}"
         axes.plot(epochs, mean, label=label, zorder=3, **look)
-        k_run = group.k_run(variant)
-        k_accuracies = 100 * k_run["val_accuracy"]
-        axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
-    if len(group.published):
+        if variant in comparison.k_runs:
+            k_run = comparison.k_runs[variant]
+            k_accuracies = 100 * k_run["val_accuracy"]
+            axes.plot(k_run["epoch"], k_accuracies, mfc="white", zorder=2.5, **look, **K_STYLE)
+    if comparison.k_runs:
         axes.plot([], [], color="grey", label="K's published run", **K_STYLE)
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1))
     ticks = MaxNLocator(nbins=8, integer=True, min_n_ticks=1)

@@ -17,11 +17,9 @@ from attnexp.statistics.verdict import MetricSpec
 
 def shared_settings(groups: Iterable[Group]) -> Record:
     """The settings that all variants of these groups share, by key."""
-    variants = [setup.settings for group in groups for setup in group.setups.values()]
-    shared = variants[0] if variants else {}
-    for settings in variants:
-        shared = {key: value for key, value in shared.items() if (key, value) in settings.items()}
-    return shared
+    variants = [setup.settings for group in groups for setup in group.origin.setups.values()]
+    first, *others = variants or [{}]
+    return dict(item for item in first.items() if all(item in own.items() for own in others))
 
 
 def describe_settings(shared: Record) -> str:
@@ -39,7 +37,7 @@ def describe_variants(group: Group) -> dict[str, str]:
     """The settings of each variant that not all variants of its group share."""
     shared = shared_settings([group])
     described = {}
-    for variant, setup in group.setups.items():
+    for variant, setup in group.origin.setups.items():
         settings = setup.settings.items()
         words = [as_word(key, value) for key, value in settings if key not in shared]
         described[variant] = ", ".join(words)
@@ -48,7 +46,7 @@ def describe_variants(group: Group) -> dict[str, str]:
 
 def describe_studies(answer: Answer) -> list[Record]:
     """`describe_study` of each data set and protocol. Raises `UserError` for other trainers'."""
-    made_here = [row for row in answer.comparisons if row.group.setups]
+    made_here = [row for row in answer.comparisons if row.group.origin.setups]
     if not made_here:
         raise UserError("--table study takes results of attnexp, which say how they were made.")
     return [describe_study(comparison, answer.metric) for comparison in made_here]
@@ -57,13 +55,14 @@ def describe_studies(answer: Answer) -> list[Record]:
 def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
     """The record of one data set and protocol. JSON has metrics and margins as lists, of one."""
     group = comparison.group
-    facts = [setup.facts for setup in group.setups.values()]
+    setups = group.origin.setups
+    facts = [setup.facts for setup in setups.values()]
     sizes = {}
     for key in ("n_train", "n_val", "n_test"):
         sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
-    commands = list(chain(*(plan.commands for plan in group.studies)))
-    own_codes = (setup.own_code.items() for setup in group.setups.values())
+    commands = list(chain(*(plan.commands for plan in group.origin.studies)))
+    own_codes = (setup.own_code.items() for setup in setups.values())
     unit = " points" if metric.is_share else ""
     return {
         "data": group.data,
@@ -72,7 +71,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "protocol": group.protocol,
         "variants": group.variants,
         "shared": shared_settings([group]),
-        "parameters": {name: setup.facts.get("parameters") for name, setup in group.setups.items()},
+        "parameters": {name: setup.facts.get("parameters") for name, setup in setups.items()},
         "seeds": list(group.at_endpoints["seed"].unique()),
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
@@ -81,8 +80,8 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "alpha": ALPHA,
         "m": max((row.m for row in comparison.differences), default=0),
         "sequential": any(row.sequential for row in comparison.differences),
-        "made_by": group.made_by,
-        "commands": commands or list(group.runs["command"].unique()),
+        "made_by": group.origin.made_by,
+        "commands": commands or list(group.origin.runs["command"].unique()),
     }
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pandas as pd
 
-from attnexp.analysis.answer import Answer, Comparison, mean_over_seeds
+from attnexp.analysis.answer import Answer, mean_over_seeds
 from attnexp.analysis.contrasts import Difference, difference_frame
 from attnexp.analysis.endpoints import RESULT
-from attnexp.analysis.kexue import K_METRICS, settings_unlike_k
+from attnexp.analysis.group import Group
+from attnexp.analysis.kexue import K_METRICS, k_runs_of
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.analysis.rows import measure_classes
 from attnexp.base.errors import UserError
@@ -72,22 +73,21 @@ def _select_means(answer: Answer) -> pd.DataFrame:
         rows = comparison.at_endpoints
         if comparison.group.protocol:  # Results of other trainers, and of `probe`, have none.
             frames += [rows[rows["metric"] == name] for name in names]
-            frames.append(_k_rows(comparison))
+            frames.append(_k_rows(comparison.group))
         else:
             frames.append(rows)
     return pd.concat(frames, ignore_index=True)
 
 
-def _k_rows(comparison: Comparison) -> pd.DataFrame:
+def _k_rows(group: Group) -> pd.DataFrame:
     """K's accuracies as rows of means, where K trained all variants, for as many epochs."""
-    group = comparison.group
+    k_runs = k_runs_of(group, as_k_ran=True)
+    last_epoch = group.epochs["epoch"].max()
     rows = []
     for variant in group.variants:
-        k_run = group.k_run(variant)
-        is_as_long = k_run["epoch"].max() == group.epochs["epoch"].max()
-        if not is_as_long or settings_unlike_k(group.setups[variant]):
+        if variant not in k_runs or k_runs[variant]["epoch"].max() != last_epoch:
             return pd.DataFrame()
-        accuracies = k_run["val_accuracy"]
+        accuracies = k_runs[variant]["val_accuracy"]
         rows.append((variant, "K final", accuracies.iloc[-1]))
         rows.append((variant, "K best", accuracies.max()))
     means = pd.DataFrame(rows, columns=["variant", "at", "mean"])
@@ -103,12 +103,12 @@ def tabulate_epochs(answer: Answer) -> Table:
     """Metrics of every epoch, mean ± sd over seeds, with K's run below."""
     epochs = pd.concat([comparison.epochs for comparison in answer.comparisons])
     parts = [epochs[epochs["metric"].isin(K_METRICS)]]
-    for group in answer.groups:
-        if len(group.published):
-            k_run = group.published.assign(data=group.data, protocol=group.protocol, n=1)
-            k_run["variant"] += ", K"
-            keys = [*VARIANT_KEYS, "epoch", "n"]
-            parts.append(k_run.melt(keys, K_METRICS, "metric", "mean"))
+    for comparison in answer.comparisons:
+        group = comparison.group
+        for variant, k_run in comparison.k_runs.items():
+            k_rows = k_run.melt("epoch", K_METRICS, "metric", "mean")
+            about = {"data": group.data, "protocol": group.protocol, "variant": f"{variant}, K"}
+            parts.append(k_rows.assign(**about, n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")
@@ -152,7 +152,7 @@ def tabulate_classes(answer: Answer) -> Table:
     parts = []
     for group in answer.groups:
         point = group.endpoints[0].name
-        runs = group.runs.reindex(columns=["variant", "folder"]).dropna()
+        runs = group.origin.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
             about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
             parts.append(measure_classes(run.folder, point).assign(**about))

@@ -89,11 +89,10 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
         line = means[variant].dropna()
         figure.draw(_mark_points(figure, line, "braille").lines())
         figure.draw(_mark_points(figure, line, letter))
-        k_run = group.k_run(variant)
-        if len(k_run):  # without values there would be a mark at (0, 0)
-            k_line = k_run.set_index("epoch")["val_accuracy"]
+        if variant in comparison.k_runs:
+            k_line = comparison.k_runs[variant].set_index("epoch")["val_accuracy"]
             figure.draw(_mark_points(figure, k_line, letter.upper()))
-    if len(group.published):
+    if comparison.k_runs:
         legend.append("capitals: K's run")
     picture = figure.build().string(colorless=True).rstrip("\n")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")

@@ -32,7 +32,7 @@ def _name_data(answer: Answer) -> str:
     data = only(group.data for group in answer.groups)
     if not data:
         return ""
-    setups = answer.groups[0].setups.values()
+    setups = answer.groups[0].origin.setups.values()
     # Texts of the embedded corpus alone have a share of order.
     is_synthetic = any("data.order_fraction" in setup.settings for setup in setups)
     return f" on {data} (synthetic)" if is_synthetic else f" on {data}"

@@ -19,30 +19,26 @@ from attnexp.training.inputs import read_inputs
 def assign_folder(sweep: Sweep) -> Sweep:
     """The sweep in the first folder of NAME, NAME-2, ... that is free or holds its plan. There it
     goes on with the study. Raises `UserError` where a NAME that was given holds another plan."""
-    sweep = replace(sweep, fingerprints=read_fingerprints(sweep.jobs))
+    configs = {job.inputs: job.config for job in sweep.jobs}  # Those of one name read the same.
+    fingerprints = {name: read_inputs(config).fingerprint for name, config in configs.items()}
+    sweep = replace(sweep, fingerprints=fingerprints)
     planned = manifest_of(sweep)
-    folder = sweep.directory
-    first_reason = ""
-    for number in itertools.count(2):
+    first = sweep.directory
+    others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+    reasons = []  # why folders are passed over
+    for folder in itertools.chain([first], others):
         stored = manifest.load_manifest(folder)
         reason = manifest.describe_other_plan(folder, stored, planned) if stored else ""
         if not reason:
             break
         if sweep.is_named:
             raise UserError(f"{reason} Give another name=NAME.")
-        first_reason = first_reason or reason
-        folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
-    if first_reason:
-        progress.note(f"{first_reason} This one is in {folder}.")
+        reasons.append(reason)
+    if reasons:
+        progress.note(f"{reasons[0]} This one is in {folder}.")
     if stored:
         sweep = _continue_study(stored, sweep)
     return replace(sweep, directory=folder)
-
-
-def read_fingerprints(jobs: Jobs) -> dict[str, str]:
-    """Fingerprints of what jobs read, by `Job.inputs`."""
-    configs = {job.inputs: job.config for job in jobs}  # Those of one name read the same.
-    return {inputs: read_inputs(config).fingerprint for inputs, config in configs.items()}
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
@@ -50,13 +46,13 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     has given an answer, so reports name all seeds that are added from then on."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
     is_complete = not stored.sequential and all(map(store.has_finished, paths))
-    added_seeds = dict.fromkeys(stored.added_seeds)  # in order, each once
+    added_seeds = list(stored.added_seeds)
     if is_complete or added_seeds:  # It has its answer now, or had it in an earlier sweep.
         stored_seeds = {run.seed for run in stored.runs}
-        new_seeds = [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
-        added_seeds |= dict.fromkeys(new_seeds)
+        added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
     sequential = sweep.sequential or stored.sequential
-    return replace(sweep, sequential=sequential, added_seeds=tuple(added_seeds))
+    each_once = tuple(dict.fromkeys(added_seeds))
+    return replace(sweep, sequential=sequential, added_seeds=each_once)
 
 
 def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
@@ -88,15 +84,14 @@ def _varied_seeds(jobs: Jobs) -> list[str]:
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tree]:
-    """Settings by variant and data set, each with the fingerprint of its data once that is read."""
+    """Settings by variant and data set, each with the fingerprint of its data."""
     by_variant: dict[str, Tree] = {label: {} for label in sweep.levels_by_label}
     for job in sweep.jobs:
         by_data = by_variant[job.label]
         data = job.config.data.title
         if data not in by_data:  # The next jobs differ in seed alone.
             by_data[data] = _common_settings(job.config, varied_seeds)
-            if job.inputs in sweep.fingerprints:
-                by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
+            by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
     return by_variant
 
 

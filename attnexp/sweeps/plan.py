@@ -41,7 +41,9 @@ class Job:
     @property
     def inputs(self) -> str:
         """Name of all that the run reads. Jobs of one name share its fingerprint."""
-        return repr((self.config.data, self.config.vectors))
+        vectors = self.config.vectors  # Texts that are drawn anew rank their words anew.
+        draw = self.config.seeds.resample if vectors else None
+        return repr((self.config.data, vectors, draw))
 
     @property
     def title(self) -> str:
@@ -57,8 +59,8 @@ Jobs = Sequence[Job]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sweep:
-    """Jobs to be compared, in the order of `by_seed`. `plan` makes it; `folder.assign_folder` sets
-    directory and fingerprints, and what follows from a study there: sequential, added_seeds."""
+    """Jobs to be compared, in the order of `by_seed`. `plan` makes it. `folder.assign_folder` must
+    follow: it sets directory and fingerprints, and what a study there has begun."""
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
@@ -69,7 +71,7 @@ class Sweep:
     metric: MetricSpec = ACCURACY  # what is judged, and by which margin
     sequential: bool = False  # whether seeds are added because of results, from among `jobs`
     added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
-    fingerprints: dict[str, str] = field(default_factory=dict)  # of `Job.inputs`, once read
+    fingerprints: dict[str, str] = field(default_factory=dict)  # by `Job.inputs`
 
 
 def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
@@ -154,11 +156,12 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
 
 
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
-    """All combinations of the axes, each with the runs of all seeds; of a study, those of the
-    variant of this name, which has words of its own. Raises `UserError` if `words` cross seeds."""
-    crossed = list(filter(is_seed, varied_keys(words)))  # `own_words` may: study=variance does.
-    if len(crossed) > 1:
-        raise UserError(f"Crossed {' and '.join(crossed)} are not independent. Vary one of them.")
+    """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
+    a variant of a study. Raises `UserError` if `words` cross seeds; only a study's own may."""
+    varied_seeds = list(filter(is_seed, varied_keys(words)))
+    if len(varied_seeds) > 1:
+        crossed = " and ".join(varied_seeds)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
     axes = expand([*own_words, *words])
     seed_axes = [axis for key, axis in axes if is_seed(key)]
     other_axes = [axis for key, axis in axes if not is_seed(key)]
@@ -172,9 +175,10 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs, each once. Raises `UserError` for two labels of one run, or two runs of one name."""
+    """Jobs, each once, since a word may give one value twice. Raises `UserError` for two labels of
+    one run, or two runs of one name."""
     label_by_run: dict[str, str] = {}
-    job_by_name: dict[str, Job] = {}  # A word may give one value twice.
+    job_by_name: dict[str, Job] = {}
     for job in jobs:
         config = job.config
         # `settings` leaves out the seeds and where the data come from.

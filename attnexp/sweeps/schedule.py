@@ -13,13 +13,13 @@ from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.rows import as_rows
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
-from attnexp.config.schema import ExecutorConfig, ExecutorKind, foreign_code, to_dict
+from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.runs import store
 from attnexp.runs.identity import identify
 from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
 from attnexp.sweeps.executor import Executor, JobKilled, Outcome, num_slots
-from attnexp.sweeps.folder import manifest_of, read_fingerprints
+from attnexp.sweeps.folder import manifest_of
 from attnexp.sweeps.local import OneByOne, SideBySide
 from attnexp.sweeps.plan import Job, Jobs, Sweep
 from attnexp.sweeps.ray import RayTasks
@@ -58,20 +58,19 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
     default all. any_code: whether the newest run of other code is taken where today's has none."""
     entries = []
     num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
-    fingerprints = sweep.fingerprints or read_fingerprints(sweep.jobs)
     newest = store.newest_finished(sweep.directory.parent)  # by settings, of any code
     for job in sweep.jobs if jobs is None else jobs:
-        identity = identify(job.config, fingerprints[job.inputs])
+        identity = identify(job.config, sweep.fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        has_finished = store.has_finished(path)
-        if not has_finished and identity.settings in newest:
+        if not store.has_finished(path) and identity.settings in newest:
             num_by_change[change or "attnexp changed"] += 1  # If no file changed, the code did.
             if any_code:
                 path = newest[identity.settings]
-                has_finished = True
+        has_finished = store.has_finished(path)
         entries.append(SweepEntry(job, identity.run_id, path, finished_before=has_finished))
+    hint = "They are taken." if any_code else "--any-code takes such runs."
     for change, number in num_by_change.items():
-        progress.note(f"{change} since {number} of these runs. --any-code takes such runs.")
+        progress.note(f"{change} since {number} of these runs. {hint}")
     return entries
 
 
@@ -79,11 +78,11 @@ def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor
     """The executor for `jobs`, the unfinished ones of `planned`. It is this process if there are
     none, or if they run one by one. Raises `UserError` where Slurm or Ray is not available."""
     # User code, which planning has imported, may have changed torch in this process.
-    has_user_code = any(foreign_code(to_dict(job.config)) for job in planned)
+    has_user_code = any(job.config.user_code for job in planned)
     is_one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1
     if not jobs or (is_one_by_one and not has_user_code):
         return OneByOne(config, jobs)
-    kinds = {"local": SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
+    kinds: dict[str, type[Executor]] = {"local": SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
     try:
         return kinds[config.kind](config, jobs)
     except (RuntimeError, ConnectionError) as error:
@@ -121,7 +120,7 @@ def study_of(sweep: Sweep, entries: Entries) -> Manifest:
 
 
 def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> None:
-    """Load what has finished, and run the rest, first what no other sweep runs."""
+    """Load what has finished; run the rest as slots get free, or wait for other sweeps that do."""
     for entry in entries:
         if entry.finished_before:
             _load(entry)
@@ -198,6 +197,5 @@ def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     order = list(sweep.levels_by_label)
     runs.sort(key=lambda run: order.index(run.variant))
     study = study_of(sweep, entries)
-    key = str(sweep.directory)
-    rows = [as_rows(run, key, study) for run in runs]
-    return compare(make_groups(rows, {key: study}), sweep.metric)
+    rows = [as_rows(run, str(sweep.directory), study) for run in runs]
+    return compare(make_groups(rows), sweep.metric)

@@ -8,13 +8,12 @@ from attnexp.analysis.families import family_of_study
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.schema import is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import key_of
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.executor import num_slots
-from attnexp.sweeps.plan import Sweep, plan, varied_keys
+from attnexp.sweeps.plan import Sweep, plan
 from attnexp.sweeps.schedule import Entries, Observer, answer_of_sweep, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
@@ -23,11 +22,11 @@ def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` may need. Raises `UserError` for words that do not go with it."""
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
-    if set(filter(is_seed, varied_keys(words))) - {"seed"}:
-        raise UserError("--until decided varies seed. Give other seeds one value, or none.")
     if "seed" not in map(key_of, words):
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
+    if len({repr(job.config.seeds) for job in sweep.jobs}) > 1:
+        raise UserError("--until decided varies seed. Give other seeds one value, or none.")
     comparisons = {repr((job.config.data, job.config.train.protocol)) for job in sweep.jobs}
     if len(comparisons) > 1 or len(sweep.levels_by_label) < 2:
         raise UserError("--until decided compares variants on one data set with one protocol.")

@@ -10,12 +10,11 @@ from statistics import fmean
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
-from attnexp.config.options import flatten
-from attnexp.config.schema import Protocol, is_seed
+from attnexp.config.schema import Protocol, SeedsConfig, is_seed
 from attnexp.config.study import Words
 from attnexp.config.words import expand, key_of
 from attnexp.statistics.verdict import MetricSpec
-from attnexp.sweeps.plan import Job, Sweep, by_seed, command_of, each_once, plan
+from attnexp.sweeps.plan import Job, Jobs, Sweep, by_seed, command_of, each_once, plan
 from attnexp.sweeps.schedule import Entries
 
 
@@ -44,35 +43,46 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     for setting in settings:
         setting_words = " ".join(setting)
         setting_levels = {key_of(word): word for word in setting}
-        tried = plan([*search_words, *setting])
-        final = plan([*run_words, *setting])
-        # The three plans have the same variants in the same order.
-        names = zip(main.levels_by_label, tried.levels_by_label, final.levels_by_label, strict=True)
-        for variant, tried_label, final_label in names:
+        tried = _jobs_by_variant([*search_words, *setting], main)
+        final = _jobs_by_variant([*run_words, *setting], main)
+        for variant, levels in main.levels_by_label.items():
             search_label = f"{variant} {setting_words}"
             main_label = f"{variant}, {setting_words} (best of {len(settings)})"
-            search_levels[search_label] = main.levels_by_label[variant] | setting_levels
-            search_jobs += [
-                replace(job, label=search_label) for job in tried.jobs if job.label == tried_label
-            ]
+            search_levels[search_label] = levels | setting_levels
+            search_jobs += [replace(job, label=search_label) for job in tried[variant]]
             candidates[variant][search_label] = [
-                replace(job, label=main_label) for job in final.jobs if job.label == final_label
+                replace(job, label=main_label) for job in final[variant]
             ]
-    main_seeds = {seed for job in main.jobs for seed in flatten(job.seeds).values()}
-    search_seeds = {seed for job in search_jobs for seed in flatten(job.seeds).values()}
-    if main_seeds & search_seeds - {None}:  # Seeds that judge must not choose.
-        raise UserError(
-            "tune.seeds= must be other seeds than those of the study, which may set no seeds.*."
-        )
+    _refuse_seeds(main.jobs, search_jobs)
+    # The same command resumes both. Accuracy chooses settings, whatever is judged.
     search = replace(
-        main,  # Its command continues either study.
+        main,
         directory=main.directory.with_name(f"{main.directory.name}_tuning"),
         levels_by_label=search_levels,
         jobs=by_seed(each_once(search_jobs)),
-        metric=ACCURACY,  # It chooses, whatever is judged.
+        metric=ACCURACY,
     )
     main = replace(main, directory=main.directory.with_name(f"{main.directory.name}_tuned"))
     return Tuning(search=search, main=main, candidates=candidates)
+
+
+def _jobs_by_variant(words: Words, main: Sweep) -> dict[str, list[Job]]:
+    """Jobs of a plan that has the variants of `main`, in its order, by their labels in `main`."""
+    planned = plan(words)
+    labels = zip(main.levels_by_label, planned.levels_by_label, strict=True)
+    return {name: [job for job in planned.jobs if job.label == label] for name, label in labels}
+
+
+def _refuse_seeds(main_jobs: Jobs, search_jobs: Jobs) -> None:
+    """Raise `UserError` where seeds that judge would choose, or texts: a redrawn test set has texts
+    on which the search trains."""
+    seeds = {job.config.seed for job in main_jobs}
+    shared = seeds.intersection(job.config.seed for job in search_jobs)
+    separate = [job for job in main_jobs if job.config.seeds != SeedsConfig()]
+    if shared or separate:
+        raise UserError(
+            "tune.seeds= must be other seeds than those of the study, which may set no seeds.*."
+        )
 
 
 def _list_settings(grid_words: Words, main: Sweep) -> list[tuple[str, ...]]:
@@ -104,32 +114,33 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     """The main sweep, each variant at the setting of highest mean accuracy on held-out data, or the
     first such; and a line on each setting. Raises `RunFailed` if a variant has no such mean."""
     main = tuning.main
-    is_last = main.jobs[0].config.train.protocol is Protocol.blog  # Others choose an epoch, too.
-    means = _held_out_accuracies(entries, is_last=is_last)
+    # Under holdout a run is judged at an epoch that held-out data choose, under blog at its last.
+    judges_last = main.jobs[0].config.train.protocol is Protocol.blog
+    means = _held_out_accuracies(entries, judges_last=judges_last)
     lines = []
     for label in itertools.chain(*tuning.candidates.values()):
         outcome = f"held-out accuracy {means[label]:.2f} %" if label in means else "a run failed"
         lines.append(f"{label}: {outcome}")
     levels_by_label = {}
     jobs: list[Job] = []
-    for variant, levels in main.levels_by_label.items():
-        candidates = tuning.candidates[variant]
+    for variant, candidates in tuning.candidates.items():
         finished = [label for label in candidates if label in means]
         if not finished:
-            raise RunFailed(f"{variant}: every setting of the search has a failed run.")
-        best = max(finished, key=means.__getitem__)
-        best_jobs = candidates[best]
-        levels_by_label[best_jobs[0].label] = levels
+            message = f"{variant}: every setting of the search has a failed run."
+            failures = [f"{entry.job}: {entry.failure}" for entry in entries if not entry.run]
+            raise RunFailed("\n".join([message, *failures]))
+        best_jobs = candidates[max(finished, key=means.__getitem__)]
+        levels_by_label[best_jobs[0].label] = main.levels_by_label[variant]
         jobs += best_jobs
     return replace(main, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines
 
 
-def _held_out_accuracies(entries: Entries, *, is_last: bool) -> dict[str, float]:
+def _held_out_accuracies(entries: Entries, *, judges_last: bool) -> dict[str, float]:
     """Mean accuracy in % by label, of the last epoch or each run's best, where no run failed."""
     accuracies = defaultdict[str, list[float]](list)
     failed = {entry.job.label for entry in entries if entry.failure is not None}
     for entry in entries:
         if entry.run and entry.job.label not in failed:
-            epoch = entry.run.result.final if is_last else entry.run.result.own_best
+            epoch = entry.run.result.final if judges_last else entry.run.result.own_best
             accuracies[entry.job.label].append(100 * epoch.val_accuracy)
     return {label: fmean(values) for label, values in accuracies.items()}

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from attnexp.analysis.answer import compare
 from attnexp.analysis.contrasts import Difference, contrasts_with_m
 from attnexp.analysis.families import difference, family_of_study
-from attnexp.analysis.group import Group
+from attnexp.analysis.group import Group, Origin
 from attnexp.analysis.metrics import ACCURACY, BY_NAME
 from attnexp.analysis.read_results import read_results
 from attnexp.statistics.crossed import crossed, widen
@@ -113,7 +113,8 @@ def test_two_variants_with_the_same_texts_right_have_no_verdict_on_accuracy() ->
     [("012345678", "4 of 9 seeds finished", ""), ("01234567", "", "helps on these texts")],
 )
 def test_less_than_half_a_study_has_no_verdict(planned: str, reason: str, verdict: str) -> None:
-    whole = replace(group(none=NONE, pe=PE), planned={"none": planned, "pe": planned})
+    plans = {"none": planned, "pe": planned}
+    whole = replace(group(none=NONE, pe=PE), origin=Origin(planned=plans))
     row = differences(whole)["pe"]
     assert (row.record["reason"], row.verdict.name) == (reason, verdict)
 
@@ -136,8 +137,7 @@ def test_chance_is_asked_of_each_pair() -> None:
 
 
 def test_chance_is_paired_by_text_where_answers_are_stored() -> None:
-    """A model that has every text of the guess right, and one in twenty more: by its accuracy
-    alone, which may be that of other texts, it is not above chance."""
+    """A model with the guess's texts right and some more: by accuracy alone not above chance."""
     guess = np.arange(200) < 120
     better = guess.copy()
     better[139::20] = True

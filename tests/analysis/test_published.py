@@ -23,7 +23,7 @@ from attnexp.runs.labels import default_settings, settings
 def test_a_path_that_is_given_twice_counts_once() -> None:
     (once,) = load_groups([PUBLISHED / "contrast"])
     (twice,) = load_groups([PUBLISHED / "contrast", PUBLISHED / "contrast.parquet"])
-    assert twice.planned == once.planned
+    assert twice.origin.planned == once.origin.planned
 
 
 def test_a_damaged_published_file_or_study_is_left_out(tmp_path: Path, capsys: Capture) -> None:
@@ -57,7 +57,7 @@ def test_a_published_study_equals_its_folder(
         by_key = theirs.set_index(keys)
         pd.testing.assert_frame_equal(by_key, ours.set_index(keys), check_like=True)
     (folder,), (file,) = [load_groups([path]) for path in paths]
-    assert (file.variants, file.planned) == (folder.variants, folder.planned)
+    assert (file.variants, file.origin.planned) == (folder.variants, folder.origin.planned)
     assert len(folder.right) >= 4
     np.testing.assert_equal(file.right, folder.right)
     assert str(tmp_path).encode() not in (tmp_path / "p.parquet").read_bytes()
@@ -117,7 +117,9 @@ def test_only_ks_experiment_is_compared_with_his_table(words: str, position: lis
 def test_compare_is_the_difference_of_the_document() -> None:
     file = PUBLISHED / "blog.parquet"
     assert [*attnexp.compare(file, margin=3)["verdict"]] == ["equivalent", "equivalent"]
-    assert "above 0" in message_of(attnexp.compare, file, margin=0)
+    messages = [message_of(attnexp.compare, file, margin=margin) for margin in (0, np.nan)]
+    assert all("above 0" in message for message in messages)
+    assert {*attnexp.__all__} < {*dir(attnexp)}  # Notebooks complete these names.
 
 
 def test_the_settings_beside_ks_table_are_those_of_today_but_for_two() -> None:

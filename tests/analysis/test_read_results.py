@@ -36,8 +36,7 @@ MIXED = PER_CENT.assign(accuracy=[82.2] * 7 + [0.823])
 
 @pytest.mark.parametrize("seed", range(10))
 def test_differences_are_those_of_scipy(seed: int) -> None:
-    """Paired t intervals and p-values of a random table in any unit, by the seeds that two variants
-    share."""
+    """Paired t intervals and p-values, in any unit, by the seeds that two variants share."""
     rng = np.random.default_rng(seed)
     unit = 10.0 ** rng.integers(-12, 12)
     frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": np.repeat(range(12), 3)})
@@ -54,7 +53,6 @@ def test_differences_are_those_of_scipy(seed: int) -> None:
 
 
 def test_files_are_judged_like_their_frame(tmp_path: Path) -> None:
-    """Also several of one table, and with blanks around cells."""
     RUNS.to_csv(tmp_path / "a.csv")  # with pandas' index as a first column
     RUNS.to_parquet(tmp_path / "a.parquet")
     RUNS.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
@@ -141,6 +139,8 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
         (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),
         (RUNS, LOSS | {"margin": 0}, "--margin.*above 0"),
+        (RUNS, LOSS | {"margin": np.nan}, "--margin.*above 0"),
+        (FRAME, {"margin": np.nan}, "in points and above 0.05"),
         (FRAME, {"margin": 0.005}, "in points and above 0.05 .half"),  # meant as a share?
         (FRAME, {"baseline": "c"}, "there is no c.*a, b"),
         (FRAME.assign(seed=range(8)), {}, "a must share a seed with another of a, b"),

@@ -15,7 +15,7 @@ from attnexp.analysis.make_groups import make_groups
 from attnexp.analysis.read_runs import load_groups
 from attnexp.analysis.rows import as_rows
 from attnexp.runs import predictions
-from attnexp.runs.manifest import Manifest, PlannedRun, record_runs
+from attnexp.runs.manifest import FINGERPRINT, Manifest, PlannedRun, record_runs
 from attnexp.runs.result import Run
 
 
@@ -24,8 +24,7 @@ def run(label: str, *words: str, seed: int = 0) -> Run:
 
 
 def groups(*runs: Run, study: str = "s", plan: Manifest | None = None) -> list[Group]:
-    rows = [as_rows(run, study) for run in runs]
-    return make_groups(rows, {study: plan} if plan else {})
+    return make_groups([as_rows(run, study, plan) for run in runs])
 
 
 def one(*runs: Run, **more: Any) -> Group:
@@ -108,7 +107,7 @@ def test_a_bare_run_like_those_of_a_study_is_one_of_theirs_wherever_it_stands() 
     named = as_rows(run("no_pe"), "s")
     bare = as_rows(run("", seed=1))
     for rows in ([named, bare], [bare, named]):
-        (group,) = make_groups(rows, {})
+        (group,) = make_groups(rows)
         assert group.variants == ["no_pe"]
         assert [*group.values("final", "accuracy").index] == ["0", "1"]
 
@@ -117,13 +116,8 @@ def test_other_data_and_protocols_are_groups_of_their_own() -> None:
     first = run("a")
     edited = but(run("b"), data=first.result.data | {"fingerprint": "x"})
     found = groups(first, run("a", "data=contrast"), run("a", "train=holdout"), edited)
-    names = [f"{group.data}, {group.protocol}" for group in found]
-    assert names == [
-        "imdb (imdb), blog",
-        "contrast, blog",
-        "imdb (imdb), holdout",
-        "imdb (x), blog",
-    ]
+    names = [f"{group.data} {group.protocol}" for group in found]
+    assert names == ["imdb (imdb) blog", "contrast blog", "imdb (imdb) holdout", "imdb (x) blog"]
 
 
 def test_kinds_of_seeds_are_never_pooled_and_each_is_compared_with_its_own() -> None:
@@ -145,16 +139,16 @@ def test_a_run_that_studies_of_two_kinds_of_seeds_share_counts_in_the_first() ->
     own = [as_rows(run(label, "seeds.init=3", seed=1), "t", other) for label in "ab"]
     rows += [replace(row, seed="1") for row in own]
     for missing in ([], ["b (seeds.init)"], ["a (seeds.init)", "b (seeds.init)"]):
-        (group,) = make_groups(rows[: 6 - len(missing)], dict(both))
+        (group,) = make_groups(rows[: 6 - len(missing)])
         assert families(group) == [["b − a"], ["b (seeds.init) − a (seeds.init)"]]
         assert group.missing() == {variant: ["1"] for variant in missing}
 
 
 def test_each_study_keeps_its_family() -> None:
-    """Its baseline, and the number of its planned variants, be their runs finished or not."""
     labels = [("a", 1, "s"), ("b", 2, "s"), ("c", 4, "t"), ("d", 8, "t")]
-    rows = [as_rows(run(label, f"model.heads={heads}"), study) for label, heads, study in labels]
-    (group,) = make_groups(rows, {"s": planned("a0 b0"), "t": planned("c0 d0 e0")})
+    plans = {"s": planned("a0 b0"), "t": planned("c0 d0 e0")}
+    runs = [(run(label, f"model.heads={heads}"), study) for label, heads, study in labels]
+    (group,) = make_groups([as_rows(run, study, plans[study]) for run, study in runs])
     assert families(group) == [["b − a"], ["d − c", "e − c"]]
 
 
@@ -168,17 +162,22 @@ def test_limits_that_all_variants_share_stand_in_the_name_of_the_data() -> None:
 
 def test_planned_seeds_that_are_not_there_are_missing() -> None:
     runs = [run("a"), run("a", seed=1), run("b", "model.heads=4", seed=1)]
-    group = one(*runs, plan=planned("a0 a1 b0 b1 c0 c1"))
-    assert group.missing() == {"b": ["0"], "c": ["0", "1"]}
+    assert one(*runs, plan=planned("a0 a1 b0 b1 c0 c1")).missing() == {"b": ["0"], "c": ["0", "1"]}
 
 
 def test_a_run_is_missing_on_the_data_set_of_its_plan_also_where_none_has_finished() -> None:
-    both = {"a": {"imdb": PLAN, "contrast": PLAN}}
+    both = {"a": {"imdb": PLAN, "contrast": PLAN | {FINGERPRINT: "contrast"}}}
     plan = planned("a0() a1('data=contrast',) a2()", settings=both)
     found = groups(run("a"), run("a", "data=contrast", seed=1), plan=plan)
     assert [group.missing() for group in found] == [{"a": ["2"]}, {"a": ["2"]}]
     none_on_contrast = one(run("a"), plan=plan)
     assert none_on_contrast.missing() == {"a on contrast": ["0", "1", "2"], "a": ["1", "2"]}
+
+
+def test_a_cut_of_a_data_set_has_plans_of_its_own() -> None:
+    settings = {"a": {"imdb": PLAN}, "b": {"imdb": PLAN | {"data.limit_test": 100}}}
+    group = one(run("a"), plan=planned("a0 b0", settings=settings))
+    assert (families(group), group.missing()) == ([], {"b on imdb": ["0"]})
 
 
 def test_runs_of_a_study_that_adds_seeds_are_sequential(tmp_path: Path) -> None:
@@ -217,5 +216,5 @@ def test_a_damaged_run_is_left_out(
 def test_answers_of_another_accuracy_are_not_used(num_right: int, num_used: int) -> None:
     answered = as_rows(run("a"))
     answered.epochs["correct"] = [np.packbits(np.arange(25_000) < num_right).tobytes()]
-    (group,) = make_groups([answered], {})
+    (group,) = make_groups([answered])
     assert len(group.right) == num_used

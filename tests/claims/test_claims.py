@@ -2,16 +2,16 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from conftest import PUBLISHED, ROOT, Command, Patch
 from torch import Tensor
 
-from attnexp.claims import exact, finding
+from attnexp.claims import exact, finding, studies
 from attnexp.claims.table import CLAIMS, DEFINED, check_claim
 from attnexp.model import attention, positions
 from attnexp.model.mixers import Convolution
@@ -26,7 +26,7 @@ EXACT = {
     "C12": ("holds in part", "×6.1 holds; gradient's norm ×1.2, ×1.1, ×0.92 refuted"),
     "C23": ("holds", "QKV ×2.00, products ×4.00"),
     "C25": ("not tested", "labels no tokens"),
-    "C27": ("holds", "off by 0"),
+    "C27": ("holds", "off by 0e+00 (≤ 1e-12); tokens in reach [256, 136"),
 }
 
 
@@ -67,7 +67,7 @@ WRONG: list[Any] = [
 
 @pytest.mark.parametrize(("name", "module", "piece", "wrong"), WRONG)
 def test_a_wrong_piece_refutes_it(
-    monkeypatch: Patch, name: str, module: Any, piece: str, wrong: Callable[..., Any]
+    monkeypatch: Patch, name: str, module: Any, piece: str, wrong: Any
 ) -> None:
     monkeypatch.setattr(module, piece, wrong)
     assert BY_ID[name].check().verdict == "refuted"
@@ -95,6 +95,13 @@ def test_a_study_that_lacks_what_a_claim_judges_counts_as_missing_runs() -> None
     without_study = claim._replace(check=lambda: check(PUBLISHED / "blog_holdout"), study="")
     with pytest.raises(ValueError, match="lacks 6 seeds of pe, no_pe on IMDB, protocol blog"):
         check_claim(without_study, PUBLISHED)
+
+
+def test_equal_seeds_are_not_certain(monkeypatch: Patch) -> None:
+    runs = {"pe": 0.9, "no_pe": 0.85, "pe, shuffle": 0.8, "pe, no_head=1": 0.9}
+    monkeypatch.setattr(studies, "accuracies_under", lambda *_: pd.DataFrame(runs, range(6)))
+    assert BY_ID["C30"].check(Path()).measured.endswith("+5.00 [+2.38, +7.62]")
+    assert BY_ID["C31"].check(Path()).verdict == "undecided"
 
 
 def evidence(low: float, high: float, **more: Any) -> finding.Evidence:

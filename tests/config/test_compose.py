@@ -161,6 +161,7 @@ def test_a_folder_of_options_is_read_and_ours_win_with_a_note(
     assert '"max_len": 7' in out
     assert '"kind": "attnexp.model.positions:RotaryPosition"' in out
     assert "conf/position/rotary.yaml is not read" in err
+    app(["data", *words[1:]], standalone_mode=False)
 
 
 PIECES = ["model=attention", "model.score=additive", "model=cnn_attention model.before.kernel=7"]
@@ -179,16 +180,24 @@ def test_a_runs_stored_config_is_an_experiment_and_takes_other_pieces(
         assert overlay(stored, change.split()) == compose(words, change.split())
 
 
+def test_words_choose_over_an_experiment_by_name(folder: Path) -> None:
+    body = "data: {name: contrast}\nposition: {kind: rotary}\ntrain: {protocol: holdout}"
+    write_file(folder / "conf/experiment/a.yaml", f"# @package _global_\n{body}")
+    words = "data.name=imdb position=alibi train=blog"
+    assert compose("experiment=a", words.split()) == compose(words.split())
+
+
 WRONG_FILES = [
     ("mine.yaml", "- model", "must hold keys"),
     ("mine.yaml", "model: [", "cannot be read: .*line 1"),
-    ("mine.yaml", "defaults: [override /model: lstm]", "no key 'defaults'"),
+    ("mine.yaml", "defaults: [override /model: lstm]", "acts in conf/experiment"),
     ("mine.yaml", "1: 2", "no key '1'"),
     ("mine.yaml", "name: x", "'name' is no key of a run"),
     ("mine", "# @package _global_\ntune: {x: 1}", "'tune' is no key of a run"),
     ("mine", "# @package _global_\n1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
+    ("mine", "# @package _global_\ndata: contrast", "override /data: contrast"),
     ("mine", "train: {epochs: 8}", "begins with '# @package _global_'"),
 ]
 

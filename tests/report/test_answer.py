@@ -15,6 +15,7 @@ from rich.console import Console
 from samples import result
 
 from attnexp.analysis.answer import Answer, choose_metric
+from attnexp.analysis.group import Origin
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, cells, formats, methods, tables
 from attnexp.report.tables import VERDICT_COLUMNS, make_table, tabulate_differences
@@ -100,9 +101,10 @@ def test_of_a_unit_of_its_own_are_four_digits_and_per_cent_has_two_decimals() ->
 
 def test_code_of_the_users_is_told_from_ours_whatever_its_name() -> None:
     (comparison,) = published("blog").comparisons
-    setup = comparison.group.setups["pe"]
+    origin = comparison.group.origin
     code = dict.fromkeys(("api.py", "model/init.py", "model/mine.py"), "digest")
-    group = replace(comparison.group, setups={"pe": replace(setup, own_code=code)})
+    setups = {"pe": replace(origin.setups["pe"], own_code=code)}
+    group = replace(comparison.group, origin=replace(origin, setups=setups))
     study = methods.describe_study(replace(comparison, group=group), MetricSpec())
     assert [*study["code"]] == [*code]
     _, training, *_ = methods.describe_in_words(study | {"epochs": [1], "seeds": ["0"]})
@@ -122,7 +124,7 @@ def test_classes_are_means_over_seeds_and_end_with_their_mean(tmp_path: Path) ->
     save_predictions(tmp_path / "0", -1, labels)
     save_predictions(tmp_path / "1", 1, labels)
     runs = pd.DataFrame({"variant": "a", "folder": [*tmp_path.iterdir()]})
-    table = tables.tabulate_classes(made_answer(made_group("a", runs=runs)))
+    table = tables.tabulate_classes(made_answer(made_group("a", origin=Origin(runs=runs))))
     assert table.cells.to_numpy().tolist() == [
         ["negative", "500", "16.67", "50.00", "25.00", "50.00", "50.00"],
         ["positive", "1,000", "33.33", "50.00", "40.00", "50.00", "50.00"],
@@ -193,8 +195,8 @@ def test_of_one_seed_json_has_null_where_there_is_no_number() -> None:
 
 
 def test_seeds_that_are_missing_are_said_and_where_variants_differ_n_is_a_column() -> None:
-    planned = {"pe": ["0", "98", "99"]}
-    group = made_group("none", "pe", "rotary", planned=planned, notes=["Left out: 3 rows."])
+    origin = Origin(planned={"pe": ["0", "98", "99"]})
+    group = made_group("none", "pe", "rotary", origin=origin, notes=["Left out: 3 rows."])
     text = printed(made_answer(group))
     assert "Missing: pe, 2 of 3 planned (seed 98, 99)." in text
     assert "Left out: 3 rows." in text

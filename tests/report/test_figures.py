@@ -30,7 +30,7 @@ def test_curves_are_means_in_a_band_of_one_sd_with_ks_run_dashed() -> None:
     assert (ours.get_label(), axes.get_ylabel()) == ("no_pe, n = 40", "imdb: accuracy on test, %")
     assert of_k.get_linestyle() == "--" != ours.get_linestyle()
     assert ours.get_color() == of_k.get_color() != pe.get_color()
-    k_run = comparison.group.k_run("no_pe")
+    k_run = comparison.k_runs["no_pe"]
     assert of_k.get_ydata() == pytest.approx(100 * k_run["val_accuracy"])
     curve = comparison.curve.query("variant == 'no_pe'")
     mean = 100 * curve["mean"]

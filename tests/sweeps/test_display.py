@@ -10,13 +10,15 @@ from samples import but, result, row
 from sweeping import SMOKE, Pretend
 
 from attnexp.sweeps.display import SweepDisplay
+from attnexp.sweeps.folder import assign_folder
 from attnexp.sweeps.plan import plan
 from attnexp.sweeps.schedule import scan
 
 
 def test_each_run_is_told_in_a_line(tmp_path: Path, capsys: Capture) -> None:
     """Without a terminal. Two of five took 5.2 s, so three more take 7.8 s."""
-    entries = scan(plan(["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]))
+    words = ["study=blog", "data=contrast", "seed=range(3)", f"out={tmp_path}"]
+    entries = scan(assign_folder(plan(words)))
     final = replace(row(1, 0.8431), examples_per_second=2310.4)
     run = but(result("", 0, [0.5]), final=final, wall_seconds=45.2)
     entries[0].finished_before = True

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Capture
-from samples import stored_study
+from samples import stored_study, write_file
 from sweeping import SMOKE, Pretend, small
 
 from attnexp.base.errors import UserError
@@ -29,6 +29,13 @@ def finish(sweep: Sweep) -> Sweep:
     sweep = assign_folder(sweep)
     run_sweep(sweep)
     return sweep
+
+
+def test_word_vectors_of_redrawn_texts_are_read_for_each_draw(tmp_path: Path) -> None:
+    vectors = write_file(tmp_path / "v", "the 1 2\ncast 3 4\nfilm 5 6")
+    words = [f"model.vectors={vectors}", "model.d_model=2", "data.limit_train=null"]
+    redrawn = small(tmp_path, *words, "seeds.resample=0,1")
+    assert len({*redrawn.fingerprints.values()}) == 2
 
 
 def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Capture) -> None:
