@@ -46,7 +46,7 @@ def describe_variants(group: Group) -> dict[str, str]:
 
 def describe_studies(answer: Answer) -> list[Record]:
     """`describe_study` of each data set and protocol. Raises `UserError` for other trainers'."""
-    made_here = [row for row in answer.comparisons if row.group.origin.setups]
+    made_here = [each for each in answer.comparisons if each.group.origin.setups]
     if not made_here:
         raise UserError("--table study takes results of attnexp, which say how they were made.")
     return [describe_study(comparison, answer.metric) for comparison in made_here]
@@ -62,7 +62,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         sizes[key] = sorted({fact[key] for fact in facts})
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = list(chain(*(plan.commands for plan in group.origin.studies)))
-    own_codes = (setup.own_code.items() for setup in setups.values())
+    own_code = dict(chain.from_iterable(setup.own_code.items() for setup in setups.values()))
     unit = " points" if metric.is_share else ""
     return {
         "data": group.data,
@@ -76,7 +76,7 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
         "epochs": sorted(last_epochs.unique().tolist()),
         "metrics": [metric.name],
         "margins": [f"±{metric.margin_text}{unit}"],
-        "code": dict(chain(*own_codes)),
+        "code": own_code,
         "alpha": ALPHA,
         "m": max((row.m for row in comparison.differences), default=0),
         "sequential": any(row.sequential for row in comparison.differences),
