@@ -61,15 +61,13 @@ def report(
     from attnexp.analysis.answer import choose_metric, compare
     from attnexp.analysis.read_runs import load_groups
 
-    idle = [
-        show != "curves" and not figure,
-        run and not html and show not in ("attention", "positions"),
-        text != SENTENCE and not run,
-    ]
-    if any(idle):
-        raise UserError(
-            "--show is for --figure FILE; --run for --html or --show attention; --text for --run."
-        )
+    if show != "curves" and not figure:
+        raise UserError("--show is for --figure FILE.")
+    draws_run = html or show in ("attention", "positions")
+    if run and not draws_run:
+        raise UserError("--run is for --html, and for --show attention or positions.")
+    if text != SENTENCE and not run:
+        raise UserError("--text is for --run.")
     left_out: list[str] = []
     groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
     answer = compare(groups, choose_metric(metric, margin, groups))
@@ -83,6 +81,11 @@ def report(
 
         save_figure(draw_picture(show, answer, readings), figure)
     print_answer(answer, table, "json" if as_json else format)
+    _stop_if_incomplete(answer, left_out)
+
+
+def _stop_if_incomplete(answer: "Answer", left_out: list[str]) -> None:
+    """Exit with 1 where planned seeds are missing, or runs could not be read."""
     if any(group.missing() for group in answer.groups):
         left_out.append("Planned seeds are missing.")
     if left_out:
@@ -124,7 +127,7 @@ def print_answer(answer: "Answer", table: TableName | None, format: str) -> None
 
     if format == "json":
         emit(formats.make_document(answer, table))
-    elif format != "table" or table == "study":
+    elif format != "table" or table == "study":  # sentences in every format
         emit(formats.format_answer(answer, table, format))
     elif table is not None:
         print_table(make_table(table, answer), console())
