@@ -111,7 +111,6 @@ WRONG = {
     "config --groups position=none": "Give it alone",
     "evaluate outputs/fffff": "attnexp runs lists",
     "report STUDY --table across": "No two variants, data sets",
-    "report STUDY --baseline none": "no variant none. There are no_pe, pe.",
     "report STUDY --metric loss": "smallest difference of loss that matters",
     "report STUDY --html a.html --show forest": "--show is for --figure FILE",
     "report STUDY --html a.html --text a": "--text is for --run",
