@@ -11,7 +11,7 @@ METRICS = (
     MetricSpec(name="loss", is_share=False, higher_is_better=False),  # mean cross-entropy, in nats
     MetricSpec(name="brier", is_share=False, higher_is_better=False),  # mean squared error
     MetricSpec(name="ece", higher_is_better=False),  # expected calibration error
-    MetricSpec(name="gap", higher_is_better=False, spread=2),  # accuracy on train, minus accuracy
+    MetricSpec(name="gap", higher_is_better=False),  # accuracy on train, minus accuracy
 )
 """Metrics at an endpoint. Results that lack one are shown without it."""
 

@@ -159,7 +159,9 @@ def shuffled_words_cost_more_than_positions_give(study: Path) -> Finding:
     accuracies = accuracies_under(study, "shuffle")
     costs = accuracies["pe"] - accuracies["pe, shuffle"]
     gains = accuracies["pe"] - accuracies["no_pe"]
-    name = f"cost {100 * costs.mean():.2f} − gain {100 * gains.mean():.2f}:"
+    cost = 100 * costs.mean()
+    gain = 100 * gains.mean()
+    name = f"cost {cost:.2f} − gain {gain:.2f}:"
     interval = t_interval(costs - gains, step=smallest_step(accuracies))
     return judge_evidence([Evidence(name, interval)])
 

@@ -46,9 +46,11 @@ def choose_claims(ids: Sequence[str], *, everything: bool) -> list[Claim]:
     if not ids:
         return [claim for claim in CLAIMS if everything or not claim.study]
     chosen_ids = {id.upper() for id in ids}
-    unknown = chosen_ids - {claim.id for claim in CLAIMS}
+    known_ids = [claim.id for claim in CLAIMS]
+    unknown = chosen_ids.difference(known_ids)
     if unknown:
-        raise UserError(f"{', '.join(sorted(unknown))}: claims are C01 to {CLAIMS[-1].id}.")
+        listed = ", ".join(sorted(unknown))
+        raise UserError(f"{listed}: claims are C01 to {known_ids[-1]}.")
     return [claim for claim in CLAIMS if claim.id in chosen_ids]
 
 

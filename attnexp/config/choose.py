@@ -60,7 +60,9 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     """The piece of a choice at a key such as `model`, with those within it. choice: an option, a
     class, or a section with either as its `kind`. default: the kind of a section without one.
     Raises `UserError` for a class that does not fit there, or a wrong setting."""
-    settings: Tree = dict(choice) if isinstance(choice, dict) else {"kind": choice}
+    if not isinstance(choice, dict):
+        choice = {"kind": choice}
+    settings: Tree = dict(choice)
     kind = settings.pop("kind", default)
     if kind is not None and not CLASS.fullmatch(str(kind)):  # an option: its file, below `settings`
         settings = set_keys(read(key, str(kind)), flatten(settings))
@@ -68,7 +70,9 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     piece_spec = _spec_in_place(kind, key, allowed)
     places = {f.name: f.metadata["place"] for f in fields(piece_spec) if "place" in f.metadata}
     for name, (seam, default_kind) in places.items():
-        fitting: Allowed = {seam(): Piece} if default_kind else {seam(): Piece, NoneType: Piece}
+        fitting: Allowed = {seam(): Piece}
+        if default_kind is None:
+            fitting[NoneType] = Piece
         choice_within = settings.get(name, {})
         settings[name] = choose_piece(choice_within, f"{key}.{name}", fitting, default_kind)
     piece: Piece = validate(piece_spec, {"kind": kind} | settings, f"{key}.")

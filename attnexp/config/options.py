@@ -122,12 +122,16 @@ def describe() -> dict[str, dict[str, str]]:
 def names_of_kinds() -> dict[str, str]:
     """Name of each class of ours: its option with the fewest settings, of several the shortest, so
     that `SinusoidalPosition` is sinusoidal rather than shuffled."""
-    trees = [(read(group, name), name) for group, names in _groups().items() for name in names]
-    trees.sort(key=lambda pair: (len(pair[0]), len(pair[1]), pair[1]))
+    ranked = []
+    for group, names in _groups().items():
+        for name in names:
+            tree = read(group, name)
+            ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
+    ranked.sort()
     name_by_kind: dict[str, str] = {}
-    for tree, name in trees:
-        if ":" in str(tree.get("kind")):  # a class, rather than an executor
-            name_by_kind.setdefault(tree["kind"], name)
+    for *_, name, kind in ranked:
+        if ":" in kind:  # a class, rather than an executor
+            name_by_kind.setdefault(kind, name)
     return name_by_kind
 
 

@@ -60,15 +60,12 @@ def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
 
 
 def intervals_of(row: Difference) -> list[Bounds | None]:
-    """The interval that decides, and the wider one, cut where a difference can be no larger: at
-    ±100 points of two accuracies, ±200 of an interaction. None where there are no finite ends."""
-    largest = math.inf
-    if row.metric.is_share:
-        largest = row.metric.spread * sum(map(abs, row.contrast.weights.values())) / 2
-    intervals = []
-    for low, high in (row.interval.bounds, row.next or row.texts or NO_BOUNDS):
+    """The interval that decides, and the wider one; None where there are no finite ends."""
+    wider = row.next or row.texts or NO_BOUNDS
+    intervals: list[Bounds | None] = []
+    for low, high in (row.interval.bounds, wider):
         is_finite = math.isfinite(high - low)
-        intervals.append((max(low, -largest), min(high, largest)) if is_finite else None)
+        intervals.append((low, high) if is_finite else None)
     return intervals
 
 

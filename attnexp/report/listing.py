@@ -61,7 +61,8 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
         line["accuracy"] = format_number(line["accuracy"], ACCURACY)
         line["bytes"] = decimal(line["bytes"], precision=0)
     counts = runs["state"].value_counts()
-    states = ", ".join(f"{count} {state}" for state, count in counts.items())
+    listed = [f"{count} {state}" for state, count in counts.items()]
+    states = ", ".join(listed)
     num_bytes = int(runs["bytes"].sum())
     data = only(runs["data"].fillna(""))
     place = f" on {data}" if data else ""

@@ -26,10 +26,11 @@ def describe_settings(shared: Record) -> str:
     """`data max_len=80 ...; model attention d_model=128 ...`, by section of the config."""
     sections: dict[str, str] = {}
     for key, value in shared.items():
-        section = key.partition(".")[0]
+        section, _, _ = key.partition(".")
         word = as_word(key, value)
         setting = word[len(section) + 1 :]  # data.max_len=80 -> max_len=80, mask=none -> none
-        sections[section] = f"{sections.get(section, section)} {setting}"
+        before = sections.get(section, section)
+        sections[section] = f"{before} {setting}"
     return "; ".join(sections.values())
 
 

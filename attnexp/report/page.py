@@ -45,10 +45,13 @@ def _encode_svg(figure: Figure) -> str:
 
 def _title(answer: Answer) -> str:
     """`pe against no_pe on imdb`."""
-    variants = [variant for group in answer.groups for variant in group.variants]
+    variants: list[str] = []
+    for group in answer.groups:
+        variants += group.variants
     baseline, *others = dict.fromkeys(variants)
     if len(others) > 1:
         others = [f"{len(others)} variants"]
-    data = ", ".join(dict.fromkeys(group.data for group in answer.groups))
+    names = [group.data for group in answer.groups]
+    data = ", ".join(dict.fromkeys(names))
     compared = " against ".join([*others, baseline])
     return f"{compared} on {data}"

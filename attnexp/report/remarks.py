@@ -32,9 +32,10 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
         rows = answer.at_endpoints.drop_duplicates(["variant", "point"])
         for point in answer.groups[0].endpoints:
             if point.remark:
-                at_point = rows[rows["point"] == point.name].itertuples()
-                listed = [f"{row.variant}: {row.epoch:.0f}" for row in at_point]
-                yield f"{point.name}: {point.remark} ({', '.join(listed)})."
+                at_point = rows[rows["point"] == point.name]
+                epochs = [f"{row.variant}: {row.epoch:.0f}" for row in at_point.itertuples()]
+                listed = ", ".join(epochs)
+                yield f"{point.name}: {point.remark} ({listed})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
     yield from answer.notes

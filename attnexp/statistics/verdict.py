@@ -27,7 +27,6 @@ class MetricSpec:
     name: str = "accuracy"
     is_share: bool = True  # so that tables show it in %, and differences in percentage points
     higher_is_better: bool = True
-    spread: int = 1  # of a share: its largest value minus its smallest
     counts_texts: bool = False  # whether one of n texts moves it by about 1 / n
     margin: float = MARGIN  # smallest difference that matters, in the metric's own unit
 

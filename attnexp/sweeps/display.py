@@ -39,11 +39,14 @@ def describe_counts(sweep: Sweep, counts: Tree) -> str:
     """A line for each variant, and the total, of what `count_runs` gives."""
     lines = []
     for title, numbers in counts["variants"].items():
-        lines.append(f"{title}: {numbers['finished']} of {numbers['runs']} runs finished")
-    to_do = "Runs to do: at most" if sweep.sequential else "Runs to do:"
-    how = f"executor={sweep.executor.kind}, {counts['at_a_time']} at a time."
-    total = f"{to_do} {counts['to_do']}, {how}"
-    return "\n".join([*lines, total])
+        finished = f"{numbers['finished']} of {numbers['runs']} runs finished"
+        lines.append(f"{title}: {finished}")
+    to_do = "Runs to do:"
+    if sweep.sequential:
+        to_do += " at most"
+    kind = sweep.executor.kind
+    lines.append(f"{to_do} {counts['to_do']}, executor={kind}, {counts['at_a_time']} at a time.")
+    return "\n".join(lines)
 
 
 class SweepDisplay:

@@ -170,8 +170,11 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
         levels = {key_of(word): word for word in chosen if key_of(word) in compared_keys}
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seed_axes)]
         try_to_build(configs[0])  # seeds alone make no other model
-        label = " ".join([name, *levels.values()]).strip() or default_label(to_dict(configs[0]))
-        yield Variant(label, levels, [Job(config=config, label=label) for config in configs])
+        label = " ".join([name, *levels.values()]).strip()
+        if not label:
+            label = default_label(to_dict(configs[0]))
+        jobs = [Job(config=config, label=label) for config in configs]
+        yield Variant(label, levels, jobs)
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:

@@ -194,9 +194,12 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
 
 def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     """The answer of these runs of a sweep; those that failed are missing."""
-    runs = [replace(entry.run, sequential=sweep.sequential) for entry in entries if entry.run]
+    finished = [entry.run for entry in entries if entry.run]
     order = list(sweep.levels_by_label)
-    runs.sort(key=lambda run: order.index(run.variant))
+    finished.sort(key=lambda run: order.index(run.variant))
     study = study_of(sweep, entries)
-    rows = [as_rows(run, str(sweep.directory), study) for run in runs]
+    folder = str(sweep.directory)
+    rows = []
+    for run in finished:
+        rows.append(as_rows(replace(run, sequential=sweep.sequential), folder, study))
     return compare(make_groups(rows), sweep.metric)

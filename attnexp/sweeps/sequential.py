@@ -66,12 +66,15 @@ def run_until_decided(
 
 def _note_verdicts(sweep: Sweep, entries: Entries) -> set[str]:
     """Print the verdicts at the protocol's first endpoint; return variants of open contrasts."""
-    point, *_ = ENDPOINTS[sweep.jobs[0].config.train.protocol]
+    protocol = sweep.jobs[0].config.train.protocol
+    point, *_ = ENDPOINTS[protocol]
     failed = {entry.job.label for entry in entries if entry.failure is not None}
     open_variants: set[str] = set()
     for row in answer_of_sweep(sweep, entries).differences:
-        if row.endpoint.name == point.name:
-            progress.note(f"{row.contrast.name}, {row.interval.n} seeds: {row.words}")
-            if not row.verdict.is_decided and failed.isdisjoint(row.contrast.weights):
-                open_variants.update(row.contrast.weights)
+        if row.endpoint.name != point.name:
+            continue
+        contrast = row.contrast
+        progress.note(f"{contrast.name}, {row.interval.n} seeds: {row.words}")
+        if not row.verdict.is_decided and failed.isdisjoint(contrast.weights):
+            open_variants.update(contrast.weights)
     return open_variants

@@ -142,7 +142,9 @@ def _held_out_accuracies(entries: Entries, *, judges_last: bool) -> dict[str, fl
     accuracies = defaultdict[str, list[float]](list)
     failed = {entry.job.label for entry in entries if entry.failure is not None}
     for entry in entries:
-        if entry.run and entry.job.label not in failed:
-            epoch = entry.run.result.final if judges_last else entry.run.result.own_best
-            accuracies[entry.job.label].append(100 * epoch.val_accuracy)
+        label = entry.job.label
+        if entry.run and label not in failed:
+            result = entry.run.result
+            epoch = result.final if judges_last else result.own_best
+            accuracies[label].append(100 * epoch.val_accuracy)
     return {label: fmean(values) for label, values in accuracies.items()}

@@ -170,11 +170,13 @@ def batch_size_of(model: nn.Module, examples: Examples) -> int:
     the CPU, its cache. There `pool_words` takes more, since it keeps maps of one head at a time."""
     largest = 1024
     if examples.ids.device.type == "cpu":
-        largest = 64 if getattr(model, "fast_path", None) is FastPath.words else 32
+        is_by_hand = getattr(model, "fast_path", None) is FastPath.words
+        largest = 64 if is_by_hand else 32
     num_tokens = examples.ids.shape[-1]
-    num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
+    num_heads: int = max(getattr(module, "num_heads", 1) for module in model.modules())
     map_size = 4 * num_heads * num_tokens**2  # bytes a text; a forward pass holds two or three
-    return max(1, min(largest, 2**30 // map_size))
+    fitting = 2**30 // map_size
+    return max(1, min(largest, fitting))
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:

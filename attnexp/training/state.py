@@ -102,12 +102,14 @@ class RunLog:
     def note_epoch(self, epochs: Sequence[EpochRow]) -> None:
         """Show the user the last epoch, and write all to `metrics.jsonl`."""
         lines = [f"{json.dumps(asdict(row))}\n" for row in epochs]
-        (self.folder / store.METRICS).write_text("".join(lines), encoding="utf-8", newline="\n")
+        metrics = self.folder / store.METRICS
+        metrics.write_text("".join(lines), encoding="utf-8", newline="\n")
         row = epochs[-1]
         line = EPOCH_LINE.format(num_epochs=self.num_epochs, **asdict(row))
         num_left = self.num_epochs - row.epoch
         if num_left:
-            line += f", about {progress.duration(row.seconds * num_left)} left"
+            seconds_left = row.seconds * num_left
+            line += f", about {progress.duration(seconds_left)} left"
         self.note(line)
 
 

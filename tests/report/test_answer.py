@@ -14,7 +14,7 @@ from made_up import made_answer, made_group, published
 from rich.console import Console
 from samples import result
 
-from attnexp.analysis.answer import Answer, choose_metric
+from attnexp.analysis.answer import Answer
 from attnexp.analysis.group import Origin
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, cells, formats, methods, tables
@@ -66,15 +66,6 @@ def test_of_many_contrasts_the_means_over_data_sets_come_first_then_what_is_deci
     assert re.search(r"emotion +pe within +(plain +)?-8.56.*hurts", listed)
     assert "78 of 84 differences are not decided." in listed
     assert "undecided" not in listed
-
-
-def test_intervals_end_where_a_difference_can_be_no_larger() -> None:
-    (row,) = made_answer(made_group("a", "b")).differences
-    wide = replace(row, interval=row.interval._replace(low=-1.5))
-    assert "[-100.00, " in cells.size_of(wide)
-    assert "[-150.00, " in cells.size_of(replace(wide, metric=choose_metric("gap", None)))
-    table = tabulate_differences([wide], VERDICT_COLUMNS)
-    assert table.cells["other seeds"].str.startswith("[-100.00, ").all()
 
 
 def test_n_stands_beside_an_interval_for_other_texts_that_rests_on_fewer_seeds() -> None:
