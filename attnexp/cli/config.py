@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from attnexp.base.errors import UserError
 from attnexp.cli.app import AsJson, ConfigDir, Overrides, app, console, emit, emit_tree
 
 
@@ -23,8 +22,6 @@ def config(
     from attnexp.config.schema import meanings, to_dict
 
     if groups:
-        if overrides or cost:
-            raise UserError("--groups lists all there is to choose. Give it alone.")
         emit_tree(options.describe(), as_json)
         return
     from attnexp.config.compose import compose  # and with it torch

@@ -47,7 +47,6 @@ def sweep_command(
         main = tuned.main
     else:
         main = plan(words, spec)
-    display.note_few_seeds(main)
     if not dry_run:  # Processes import torch while this one reads the data, in `assign_folder`.
         local.warm_up(main.executor, main.jobs)
     first = assign_folder(tuned.search if tuned else main)

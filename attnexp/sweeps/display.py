@@ -12,15 +12,6 @@ from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entries, SweepEntry, scan
 
 
-def note_few_seeds(sweep: Sweep) -> None:
-    """Print a line on a sweep whose seeds are too few to decide anything."""
-    fewest = min(Counter(job.title for job in sweep.jobs).values())
-    if len(sweep.levels_by_label) > 1 and fewest < 3:
-        progress.note(
-            f"A verdict takes three seeds, and this has {fewest}. Give more, as 'seed=range(6)'."
-        )
-
-
 def count_runs(sweep: Sweep, *, any_code: bool = False) -> Tree:
     """Numbers of runs before a sweep begins: in all, to be done, at a time, and of each variant."""
     entries = scan(sweep, any_code=any_code)

@@ -108,7 +108,6 @@ WRONG = {
     "train data=contrast model.d_head=1000000000": "Memory does not suffice. ",
     "sweep -m seed=1,2": "If it is a setting, leave out the dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
-    "config --groups position=none": "Give it alone",
     "evaluate outputs/fffff": "attnexp runs lists",
     "report STUDY --table across": "No two variants, data sets",
     "report STUDY --metric loss": "smallest difference of loss that matters",

@@ -46,8 +46,7 @@ def sweep(here: Command) -> Command:
 @pytest.mark.usefixtures("done")
 def test_a_dry_run_counts_runs(tmp_path: Path, sweep: Command, here_json: Json) -> None:
     words = ["study=blog", f"out={tmp_path}", "--dry-run"]
-    dry = sweep(*words, "seed=0,1")
-    assert "A verdict takes three seeds" in dry.stderr
+    sweep(*words, "seed=0,1")
     assert not [*tmp_path.iterdir()]
     assert sweep(*words[:2], "seed=range(3)").returncode == 0
     assert sweep(*words, "seed=range(4)").stdout.splitlines() == [
