@@ -44,11 +44,11 @@ class Manifest:
     """Everything that `study.json` holds."""
 
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
-    """By label, the baseline first: the levels of two crossed factors by factor, or nothing."""
+    """By label, the baseline first: `{factor: level}` of two crossed factors, or empty."""
     settings: dict[str, dict[str, Tree]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
-    commands: list[str] = field(default_factory=list)  # by their ends; the first once it began
+    commands: list[str] = field(default_factory=list)  # as they ended; the first is there at once
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
