@@ -30,25 +30,27 @@ COMMON = {
 """Common names of the two columns; a column named like the key wins over the others."""
 WHOLE = re.compile(r"0|-?[1-9][0-9]*")
 WHOLE_FLOAT = re.compile(r"^(-?\d+)\.0+$")  # how pandas writes 1 in a column with missing values
-FRACTION_OR_BLANK = re.compile(r"-?\d*\.\d+|")
+FRACTION_OR_BLANK = re.compile(r"(-?\d*\.\d+)?")
+HUB = "hub"
+EMBEDDED = "attnexp"
 
 
 class Source(NamedTuple):
     """Place of a data set."""
 
-    title: str  # data.path, $ATTNEXP_IMDB, $ATTNEXP_DATA/cr, or the name of a data set of the hub
-    path: str | None = None  # the file or folder to read; None on the hub
+    origin: str  # `HUB`, `EMBEDDED`, or what gives the path: data.path, $ATTNEXP_DATA/cr
+    place: str  # name on the hub, "generated", or path of a file or folder
 
     def __str__(self) -> str:
-        return f"hub: {self.title}" if self.path is None else f"{self.title}: {self.path}"
+        return f"{self.origin}: {self.place}"
 
 
 def locate_source(data: DataConfig) -> Source:
     """Where a data set lies: `data.path`, `$ATTNEXP_IMDB`, in `$ATTNEXP_DATA`, or else the hub."""
     if data.name is DataName.contrast:
-        return Source("attnexp", "generated")  # for people; there is no such file
+        return Source(EMBEDDED, "generated")
     if data.name is DataName.hub:
-        return Source(data.path or "")
+        return Source(HUB, data.path or "")
     if data.path is not None:
         return Source("data.path", data.path)
     imdb = os.environ.get("ATTNEXP_IMDB")
@@ -60,21 +62,20 @@ def locate_source(data: DataConfig) -> Source:
         if folder.exists():
             return Source(f"$ATTNEXP_DATA/{data.name}", str(folder))
     if data.name is DataName.imdb:
-        return Source("stanfordnlp/imdb")
-    return Source(data.hub or "")  # The config has refused data=files without a path.
+        return Source(HUB, "stanfordnlp/imdb")
+    return Source(HUB, data.hub or "")  # The config has refused data=files without a path.
 
 
 def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
     """Path and time of change of every file that may be read; none of the hub, or generated."""
-    source = locate_source(data)
-    if source.path is None or data.name is DataName.contrast:
+    origin, place = locate_source(data)
+    if origin in (HUB, EMBEDDED):
         return ()
-    path = Path(source.path).expanduser()
+    path = Path(place).expanduser()
     files = [path]
     for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
         files += path.glob(pattern)
-    stamps = [(str(file), file.stat().st_mtime_ns) for file in files if file.exists()]
-    return tuple(stamps)
+    return tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
 
 
 def download_snapshot(name: str) -> Path:
@@ -115,7 +116,7 @@ class Corpus:
             classes_of[split] = [self.written[label] for label in np.unique(labels)]
         in_train = classes_of["train"]
         for split, classes in classes_of.items():
-            if len(classes) < 2 or not set(classes) <= set(in_train):
+            if len(classes) < 2 or not set(classes).issubset(in_train):
                 raise UserError(
                     f"{split} of {self.source}{how} has the classes {join_names(classes) or 'none'}"
                     f", and train {join_names(in_train)}. Each needs two or more, and train all. "
@@ -128,20 +129,21 @@ class Corpus:
 def read_corpus(data: DataConfig) -> Corpus:
     """The splits of a data set as they are; what is on no disk is downloaded from the hub. Raises
     `UserError`, which says what to do, when it is nowhere, damaged, or not of labelled texts."""
-    title, location = locate_source(data)
-    if data.name is DataName.contrast:
-        source = "generated"
+    origin, place = locate_source(data)
+    if origin == EMBEDDED:
+        source = place
+        # `order_fraction` is None only without conf/data/contrast.yaml.
         rows = contrast.generate_rows(data.order_fraction or 0.0)
         tables = {split: {source: part} for split, part in rows.groupby("split", sort=False)}
-    elif location is None:
-        folder = download_snapshot(title)
-        source = f"hub: {title}@{folder.name[:12]}"  # its commit
+    elif origin == HUB:
+        folder = download_snapshot(place)
+        source = f"hub: {place}@{folder.name[:12]}"  # its commit
         tables = read_splits(folder, data, is_hub=True)
     else:
-        path = Path(location).expanduser().absolute()
+        path = Path(place).expanduser().absolute()
         if not path.exists():
-            raise UserError(f"{title}={location} does not exist. Give {FORMATS}.")
-        source = title if title.startswith("$") else str(path)  # $NAME is the same anywhere.
+            raise UserError(f"{origin}={place} does not exist. Give {FORMATS}.")
+        source = origin if origin.startswith("$") else str(path)  # $NAME is the same anywhere.
         tables = read_splits(path, data, is_hub=False)
     files = {}
     notes = []
@@ -169,12 +171,10 @@ def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     in_lower_case = names.map(str.lower)
     columns: list[Any] = []
     for key, setting in (("text", data.text), ("label", data.label)):
-        is_key = in_lower_case == key
-        is_common = in_lower_case.isin(COMMON[key])
-        candidates = names[is_key if is_key.any() else is_common]
-        column = setting
-        if not column and len(candidates) == 1:
-            column = candidates[0]
+        candidates = names[in_lower_case == key]
+        if candidates.empty:
+            candidates = names[in_lower_case.isin(COMMON[key])]
+        column = setting or (candidates[0] if len(candidates) == 1 else None)
         if column not in names:
             raise UserError(
                 f"{source} has no column {column or f'that is plainly the {key}'}; the columns of "
@@ -203,10 +203,9 @@ def label_rows(
     rows = pd.concat(parts, ignore_index=True)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
     is_int_or_str = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
-    names = rows.label.map(str).str.strip()
-    labels = names.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
-    is_whole_float = labels != names
-    is_label = (is_int_or_str | is_whole_float) & ~labels.str.fullmatch(FRACTION_OR_BLANK)
+    cells = rows.label.map(str).str.strip()
+    labels = cells.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
+    is_label = (is_int_or_str | (labels != cells)) & ~labels.str.fullmatch(FRACTION_OR_BLANK)
     wrong = rows[~(is_text & is_label)]
     if len(wrong):
         first = wrong.iloc[0]

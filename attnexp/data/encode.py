@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,6 @@ from attnexp.data import text
 from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, SPLITS, Corpus, read_corpus, stamp_files
 from attnexp.data.text import Ids
 
-Labels = NDArray[np.integer]  # (n,), 0 to C - 1
 MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split())
 """Labels, in lower case, that programs write and pandas reads where there is none."""
 
@@ -51,14 +49,13 @@ class TokenizedCorpus(Corpus):
     def add_test(self, share: float) -> Self:
         """The corpus with a share of train drawn as test, and words numbered as they now appear."""
         train = self.rows[self.rows.split == "train"]
-        shares = dict.fromkeys(range(len(self.written)), share)
+        shares = dict.fromkeys(train.label, share)
         # Earlier versions shuffled texts, not groups, and the splits stay what they were.
         drawn = self.draw_test(train.drop_duplicates("text"), shares, seed=0)
-        source = f"{self.source}, {share:.0%} drawn as test"
         # Of equally frequent words the lower number ranks first: the first to appear in train.
         numbers = np.concatenate(list(drawn.rows.numbers))
-        named = replace(drawn, source=source)
-        return named.renumber(pd.unique(numbers))
+        renumbered = drawn.renumber(pd.unique(numbers))
+        return replace(renumbered, source=f"{self.source}, {share:.0%} drawn as test")
 
     def redraw(self, seed: int) -> Self:
         """The corpus with train and test drawn anew, of every class in the shares they have."""
@@ -69,26 +66,24 @@ class TokenizedCorpus(Corpus):
 
     def draw_test(self, candidates: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
         """The corpus with train and test drawn anew, the same for one seed. Texts of the same
-        tokens are drawn as one group, of its first text's label. Test gets of each class as nearly
-        its share of rows as such groups allow, and never all. candidates: rows of train and test,
-        at least one of each group; shuffled by the seed, they give the order of the draws."""
+        tokens are one group, which has the label of its first text. Of each class test gets the
+        first groups in shuffled order, as many as come nearest to its share of the class's rows.
+        candidates: rows of train and test, at least one of each group; they are shuffled."""
         is_val = self.rows.split == "val"
         groups = self.rows[~is_val].groupby("group").label.agg(label="first", num_rows="size")
         random = np.random.default_rng(seed)
         drawn: list[int] = []
         for label in np.unique(groups.label):
             of_label = candidates.group[candidates.label == label]
-            shuffled = groups.loc[pd.unique(random.permutation(of_label))]
-            queue = shuffled[shuffled.label == label]
-            num_up_to = np.cumsum([0, *queue.num_rows])
-            wanted = shares[label] * num_up_to[-1]
-            distances = np.abs(num_up_to[:-1] - wanted)
-            drawn.extend(queue.index[: distances.argmin()])
-        split = np.where(self.rows.group.isin(drawn), "test", "train")
-        split[is_val] = "val"
-        rows = self.rows.assign(split=split)
-        in_order = pd.Categorical(split, SPLITS).argsort(kind="stable")
-        return replace(self, rows=rows.iloc[in_order])
+            in_order = groups.loc[pd.unique(random.permutation(of_label))]
+            queue = in_order[in_order.label == label]
+            sizes = np.cumsum([0, *queue.num_rows])  # of test with the first 0, 1, 2, ... groups
+            errors = np.abs(sizes - shares[label] * sizes[-1])
+            drawn.extend(queue.index[: errors[:-1].argmin()])  # The last group stays in train.
+        is_drawn = self.rows.group.isin(drawn)
+        rows = self.rows.assign(split=np.select([is_val, is_drawn], ["val", "test"], "train"))
+        by_split = pd.Categorical(rows.split, SPLITS).argsort(kind="stable")
+        return replace(self, rows=rows.iloc[by_split])
 
 
 def read_tokenized(config: DataConfig) -> TokenizedCorpus:
@@ -96,10 +91,9 @@ def read_tokenized(config: DataConfig) -> TokenizedCorpus:
     corpus = read_corpus(config)
     texts = progress.track(corpus.rows.text, "encoding")
     numbers, words = text.number_words(texts, text.tokenizer_of(config))
-    contents = np.array([row.tobytes() for row in numbers], object)
-    groups, _ = pd.factorize(contents)
-    corpus = replace(corpus, rows=corpus.rows.assign(numbers=numbers, group=groups))
-    tokenized = TokenizedCorpus(**vars(corpus), words=words)
+    rows = corpus.rows.assign(numbers=numbers)
+    rows["group"], _ = pd.factorize(rows.numbers.map(bytes))
+    tokenized = TokenizedCorpus(**vars(replace(corpus, rows=rows)), words=words)
     if "test" not in corpus.files:
         tokenized = tokenized.add_test(config.test_share)
     elif config.test_share != DataConfig().test_share:
@@ -131,7 +125,7 @@ def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
     with_words = rows[has_words]
     counts = {}
     groups_of = {split: with_words.group[with_words.split == split] for split in SPLITS}
-    for other, split in combinations(SPLITS, 2):
+    for other, split in (("train", "test"), ("train", "val"), ("test", "val")):
         is_shared = groups_of[split].isin(groups_of[other])
         counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "group"])
@@ -146,12 +140,11 @@ def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
             problem = f"labels are {name}, as where one is missing: {join_names(places)}"
             counts[problem] = len(places)
     num_texts = pd.crosstab(rows.label, rows.split)  # (C, splits)
-    names = np.array(corpus.classes)
-    one_in_train = names[num_texts["train"] <= 1]
-    none_in_test = names[num_texts["test"] == 0]
-    classes_with = f"of {len(names)} classes with"
-    counts[f"{classes_with} one text in train: {join_names(one_in_train)}"] = len(one_in_train)
-    counts[f"{classes_with} no text in test: {join_names(none_in_test)}"] = len(none_in_test)
+    lacks = {"one text in train": num_texts.train <= 1, "no text in test": num_texts.test == 0}
+    for lack, is_class in lacks.items():
+        names = np.array(corpus.classes)[is_class]
+        problem = f"of {len(corpus.classes)} classes with {lack}: {join_names(names)}"
+        counts[problem] = len(names)
     return {problem: int(count) for problem, count in counts.items() if count}
 
 
@@ -160,7 +153,7 @@ class Encoded:
     """Split of a data set as the model takes it, compared and hashed by identity."""
 
     ids: Ids  # (n, max_len)
-    labels: Labels
+    labels: NDArray[np.integer]  # (n,), 0 to C - 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,12 +199,12 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
         corpus.check_classes(f" as seeds.resample={resample} draws it")
     ids = text.to_ids(corpus.rows.numbers, config)
     labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
-    limits = {"train": config.limit_train, "test": config.limit_test}
     splits = {}
     for split, rows in corpus.rows.groupby("split").indices.items():
-        encoded = Encoded(ids=ids[rows], labels=labels[rows])
-        limit = limits.get(split)
-        splits[split] = encoded if limit is None else _limit(encoded, limit, split)
+        splits[split] = Encoded(ids=ids[rows], labels=labels[rows])
+    for split, limit in (("train", config.limit_train), ("test", config.limit_test)):
+        if limit is not None:
+            splits[split] = _limit(splits[split], limit, split)
     words = corpus.words[: config.vocab_size - text.FIRST_WORD]
     return Dataset(
         **splits,
@@ -235,9 +228,8 @@ def _limit(encoded: Encoded, limit: int, split: str) -> Encoded:
             f"less, or data.limit_{split}=null for all."
         )
     num_texts = np.bincount(labels)  # (C,)
-    num_up_to = np.cumsum(num_texts)  # texts of the classes up to each
-    # Sums are rounded down, not quotas, so that these add up to the limit.
-    quotas = np.diff(limit * num_up_to // len(labels), prepend=0)
+    # The shares of the classes up to each are rounded down, so that quotas add up to the limit.
+    quotas = np.diff(limit * np.cumsum(num_texts) // len(labels), prepend=0)
     if 0 in quotas[num_texts > 0]:
         raise UserError(f"data.limit_{split}={limit} leaves no text of some class. Use more.")
     random = np.random.default_rng(0)
@@ -258,7 +250,7 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     names = corpus.written
     if tuple(classes) == SENTIMENTS:
         names = tuple(SENTIMENT_OF.get(name, name) for name in names)
-    if not set(names) <= set(classes):
+    if not set(classes).issuperset(names):
         raise UserError(
             f"{corpus.source} does not fit the run: it needs labels among {join_names(classes)}, "
             f"and has {join_names(names)}. Recode them, or name their column: data.label=COLUMN."
@@ -266,5 +258,4 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
     label_in_run = pd.Index(classes).get_indexer(names)
     ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
     test = Encoded(ids=text.to_ids(ranks, config), labels=label_in_run[rows.label])
-    limit = config.limit_test
-    return test if limit is None else _limit(test, limit, "test")
+    return test if config.limit_test is None else _limit(test, config.limit_test, "test")

@@ -5,9 +5,10 @@ import io
 import json
 import re
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pandas as pd  # noqa: TID253 - this module is imported where data are read
 import pyarrow as pa  # noqa: TID253
@@ -33,16 +34,16 @@ CSV_ADVICE = (
 JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list of objects.'
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
-Files = dict[str, dict[str, Any]]
-"""Files by split and name: path of a table, or of a folder of classes, or a `datasets.Dataset`."""
-Tables = dict[str, dict[str, pd.DataFrame]]
-"""Rows of files, by split (train, test or val) and name of the file."""
+Readers = dict[str, Callable[[], pd.DataFrame]]  # what reads each file of a split, by its name
+Splits = dict[str, Readers]  # by every name that a user may give a split; or as `Tables`
+Tables = dict[str, dict[str, pd.DataFrame]]  # by split (train, test or val) and name of the file
+DEFAULTS = DataConfig()
 
 
 # One file: a table.
-def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) -> pd.DataFrame:
-    """Rows of a file, csv if its name has no ending; cells of csv and tsv stay texts. has_header:
-    their first row names the columns (else they are numbered). has_quotes: quotes enclose cells."""
+def read_table(file: Path, data: DataConfig = DEFAULTS) -> pd.DataFrame:
+    """Rows of a file, csv if its name has no ending; cells of csv and tsv stay texts. By `data`
+    their first row names the columns (else they are numbered), and quotes enclose cells."""
     match = TABLE.fullmatch(file.name)
     if file.suffix and not match:
         raise UserError(f"{file} is in no known format. Give {FORMATS}.")
@@ -57,7 +58,7 @@ def read_table(file: Path, *, has_header: bool = True, has_quotes: bool = True) 
         text = pa.input_stream(content, compression=compression).read().decode("utf-8-sig")
         if kind in ("csv", "tsv"):
             separators = "\t" if kind == "tsv" else ",;\t|"
-            return _parse_csv(text, separators, has_header, has_quotes)
+            return _parse_csv(text, separators, data)
         return _parse_json(text)
     except (OSError, ValueError, pa.ArrowException) as error:
         advice = ADVICE.get(kind, JSON_ADVICE)
@@ -75,23 +76,23 @@ def _describe(error: Exception) -> str:
     )
 
 
-def _parse_csv(text: str, separators: str, has_header: bool, has_quotes: bool) -> pd.DataFrame:
+def _parse_csv(text: str, separators: str, data: DataConfig) -> pd.DataFrame:
     """Rows of a csv; the most frequent of `separators` in its first line separates. Raises
     `ValueError` for two columns of one name, too long a row, or quotes that are none of a csv."""
     lines = io.StringIO(text, newline="").readlines()
-    first_line = lines[0] if lines else ""
+    first_line = next(filter(str.strip, lines), "")
     unquoted = re.sub('"[^"]*"', "", first_line)  # A name may hold separators.
     separator = max(separators, key=unquoted.count)
-    rows = _split_cells(lines, separator, has_quotes)
+    rows = _split_cells(lines, separator, data.quotes)
     width = len(rows[0])
     longest = max(rows, key=len)
     if len(longest) > width:
-        first_number = 0 if has_header else 1
+        first_number = 0 if data.header else 1
         number = rows.index(longest) + first_number
         raise ValueError(f"row {number} has {len(longest)} cells, the first line {width}")
     padded = [[*row, *[None] * (width - len(row))] for row in rows]
     frame = pd.DataFrame(padded, dtype=object)
-    if not has_header:
+    if not data.header:
         return frame.rename(columns=str)
     names = [name.strip() for name in rows[0]]
     repeated = {name for name in names if name and names.count(name) > 1}
@@ -117,11 +118,11 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # A stray quote swallows the lines up to the next one. It shows where all lines have equally
-    # many separators. If the first cell stands in quotes, others do, and may hold line breaks.
+    # Where all lines have equally many separators, each is a row; if it is not, a stray quote has
+    # joined some. A file whose first cell stands in quotes may rightly have line breaks in cells.
     full_lines = [line for line in lines if line.strip()]
     num_separators = {line.count(separator) for line in full_lines}
-    lines_are_rows = len(num_separators) == 1 and not lines[0].startswith('"')
+    lines_are_rows = len(num_separators) == 1 and not full_lines[0].startswith('"')
     if lines_are_rows and len(rows) < len(full_lines):
         raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
     return rows
@@ -158,23 +159,16 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     elif path.is_file():
-        splits = {data.train_split: {path.name: path}}
+        splits = {data.train_split: {path.name: partial(read_table, path, data)}}
     else:
         splits = _list_folder(path, data)
-    tables: Tables = defaultdict(dict)
-    for split, files in _choose_splits(path, splits, data).items():
-        for name, file in files.items():
-            if not isinstance(file, Path):
-                rows = convert_arrow(file.with_format("arrow")[:])
-            elif file.is_dir():
-                rows = _read_texts(file)
-            else:
-                rows = read_table(file, has_header=data.header, has_quotes=data.quotes)
-            tables[split][name] = rows
+    tables = {}
+    for split, readers in _choose_splits(path, splits, data).items():
+        tables[split] = {name: read() for name, read in readers.items()}
     return tables
 
 
-def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
+def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
     """Files of what `save_to_disk` of `datasets` wrote, or of a data set of the hub."""
     import datasets
 
@@ -195,37 +189,40 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Files:
         ) from error
     if not isinstance(content, dict):
         content = {data.train_split: content}
-    return {split: {f"split {split}": rows} for split, rows in content.items()}
+    return {
+        split: {f"split {split}": partial(convert_arrow, rows.with_format("arrow")[:])}
+        for split, rows in content.items()
+    }
 
 
-def _list_folder(path: Path, data: DataConfig) -> Files:
+def _list_folder(path: Path, data: DataConfig) -> Splits:
     """Files by every name that a user may give a split: new/train-0-of-2.csv by that path, by train
     and by new; train/pos/1.txt by train. A single table that has no texts beside it is train."""
     top = [*path.glob("[!._]*")]  # none hidden, no __MACOSX
-    splits: Files = defaultdict(dict)
+    splits: Splits = defaultdict(dict)
     for folder in [*top, *path.glob("aclImdb/[!._]*")]:
         if any(folder.glob(TEXTS)):
             name = folder.relative_to(path).as_posix()
-            splits[folder.name][f"{name}/*/*.txt"] = folder
-    files: dict[str, Path] = {}
+            splits[folder.name][f"{name}/*/*.txt"] = partial(_read_texts, folder)
+    tables: Readers = {}
     for file in sorted([*top, *path.glob("[!._]*/[!._]*")]):
         if TABLE.fullmatch(file.name):
-            files[file.relative_to(path).as_posix()] = file
-    if len(files) == 1 and not splits and not data.test_split:
-        return {data.train_split: files}
-    for name, file in files.items():
-        *folders, _ = name.split("/")
-        stem = SHARD.sub("", file.name).split(".")[0]
+            tables[file.relative_to(path).as_posix()] = partial(read_table, file, data)
+    if len(tables) == 1 and not splits and not data.test_split:
+        return {data.train_split: tables}
+    for name, read in tables.items():
+        *folders, file_name = name.split("/")
+        stem = SHARD.sub("", file_name).split(".")[0]
         for split in (name, stem, *folders):
-            splits[split][name] = file
+            splits[split][name] = read
     return splits
 
 
-def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
+def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> Splits:
     """Files of train, test and val. Raises `UserError` as `_find_split`, or where two share one."""
-    names = {"train": data.train_split, "test": data.test_split, "val": data.val_split}
-    if "test" in splits or data.name is DataName.imdb:  # Else it is drawn from train.
-        names["test"] = data.test_split or "test"
+    has_test = "test" in splits or data.name is DataName.imdb  # Else it is drawn from train.
+    test = data.test_split or ("test" if has_test else None)
+    names = {"train": data.train_split, "test": test, "val": data.val_split}
     chosen = {key: _find_split(path, splits, key, name) for key, name in names.items() if name}
     all_files = [file for files in chosen.values() for file in files]
     if len(set(all_files)) < len(all_files):
@@ -236,7 +233,7 @@ def _choose_splits(path: Path, splits: Files, data: DataConfig) -> Files:
     return chosen
 
 
-def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any]:
+def _find_split(path: Path, splits: Splits, key: str, name: str) -> Readers:
     """Files of a split: the named file, a single one, or all shards of one; else a `UserError`."""
     if name not in splits:
         listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
@@ -245,13 +242,11 @@ def _find_split(path: Path, splits: Files, key: str, name: str) -> dict[str, Any
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    shards = set(SHARD.findall(" ".join(files)))  # number and total of each
-    totals = {total for _, total in shards}
+    # Number and total of each shard; a file that is none counts as shard 0 of 1.
+    shards = set(SHARD.findall(" ".join(files))) or {("0", "1")}
     num_files = len(files)
-    is_one_file = num_files == 1 and not shards
-    has_all_shards = len(shards) == num_files and totals == {str(num_files)}
-    is_whole = name in files or is_one_file or has_all_shards
-    if not is_whole:
+    has_all_shards = [total for _, total in shards] == num_files * [str(num_files)]
+    if name not in files and not has_all_shards:
         raise UserError(
             f"{path}: {join_names(files)}: {num_files} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "

@@ -9,15 +9,15 @@ from attnexp.config.pieces import is_ours
 from attnexp.config.schema import DataConfig, DataName, foreign_code, is_seed, to_dict
 
 NOT_COMPARED = "out train.device train.threads train.fast".split()
-"""Settings of no variant or plan: output, machine, fast path, which changes rounding alone."""
+"""Settings that change no result beyond rounding, so variants and plans are without them."""
 SOURCE_OF_DATA = """data.path data.hub data.config data.header data.quotes data.text data.label
 data.train_split data.test_split data.val_split data.test_share""".split()
-"""Settings that stand in the id as the fingerprint of the data."""
+"""Settings of no variant, either: the fingerprint of the data says what they have led to."""
 
 
 def settings(config: Tree) -> Tree:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
-    left_out = {*NOT_COMPARED, *SOURCE_OF_DATA}
+    left_out = NOT_COMPARED + SOURCE_OF_DATA
     flat = flatten(config)
     return {key: flat[key] for key in flat if key not in left_out and not is_seed(key)}
 
@@ -45,9 +45,9 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys that differ from the defaults: first the choices (pieces, protocol) that differ from
-    those of `attnexp train data=NAME`, then the settings that differ from the defaults under these
-    choices. All settings of a user's piece count."""
+    """Keys that differ from the defaults: choices (pieces, protocol) that differ from those of
+    `attnexp train data=NAME`, and settings that differ from the defaults under these choices. All
+    settings of a user's piece count."""
     data = data_of(config)
     values = settings(config)
     words = [f"data={data.name}"]
@@ -56,7 +56,7 @@ def departures(config: Tree) -> list[str]:
     usual = default_settings(*words)
     choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
     chosen = [key for key in choices if values[key] != usual.get(key)]
-    foreign = foreign_code(config)  # `compose` would import it, so it is not among the words.
+    foreign = foreign_code(config)  # `compose` must not import it, and knows no piece within it.
     for key in chosen:
         if key in usual and values[key] not in foreign:
             words.append(as_word(key, values[key]))

@@ -1,7 +1,7 @@
 """Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
-The runs are in `OUT/runs/`, where studies share them. A study is one plan: seeds of its kind (the
-one that differs between its runs) may join it, other settings, data or kinds of seeds may not.
+The runs are in `OUT/runs/`, where studies share them. A study is one plan: more seeds of its
+`seed_kind` may join it; other settings, data or kinds of seeds may not.
 """
 
 import json
@@ -35,20 +35,20 @@ class PlannedRun:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Variant, and the part of the id for settings and data: a run replaces one of its key."""
+        """Variant, and first half of the id. A new run replaces the stored one of its key."""
         return self.variant, self.run_id.partition("-")[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Manifest:
-    """Everything that `study.json` holds, besides its schema."""
+    """Everything that `study.json` holds."""
 
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
-    """Levels of two crossed factors (or nothing), keyed by label; the baseline comes first."""
+    """By label, the baseline first: `{factor: level}` of two crossed factors, or empty."""
     settings: dict[str, dict[str, Tree]]
-    """Settings of the plan, its kind of seeds left out, by variant, data set and key."""
-    seed_kind: str = "seed"  # keys of the seeds that differ between runs, joined by ` x `
-    commands: list[str] = field(default_factory=list)  # in the order in which they ended
+    """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
+    seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
+    commands: list[str] = field(default_factory=list)  # as they ended; the first is there at once
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -70,15 +70,14 @@ def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> st
     words in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
     if _plan_of(stored) == _plan_of(planned):
         return ""
-    old = shlex.split(stored.commands[-1])
-    new = shlex.split(planned.commands[-1])
-    of_seeds = stored.seed_kind.split(" x ")
-    of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *of_seeds}
-    changed = sorted({*old} ^ {*new})
-    words = [word for word in changed if word.partition("=")[0] not in of_no_plan]
-    difference = shlex.join(words) or "data, files or default settings"
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
+    else:
+        old = set(shlex.split(stored.commands[-1]))
+        new = set(shlex.split(planned.commands[-1]))
+        of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
+        words = [word for word in sorted(old ^ new) if word.partition("=")[0] not in of_no_plan]
+        difference = shlex.join(words) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {difference})."
 
 
@@ -100,18 +99,18 @@ def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> N
                 raise UserError(f"{reason} Give another name=NAME.")
             planned = _merge(stored, planned, folder, has_ended)
         with atomic_write(folder / FILE) as file:
-            file.write(json.dumps({"schema": 2, **asdict(planned)}, indent=1).encode())
+            file.write(json.dumps(asdict(planned), indent=1).encode())
 
 
 def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -> Manifest:
-    """The stored study with the runs of a command of the same plan."""
-    replaced = {run.key for run in planned.runs}
-    others = [run for run in stored.runs if run.key not in replaced]
+    """The stored study with the runs of a command of the same plan, in place of those of their
+    keys. Where a new command has ended, the unfinished runs of others go, unless any is running."""
+    new_keys = {run.key for run in planned.runs}
+    others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
-    is_new = commands[-1:] != planned.commands  # The command that began a study is already in it.
-    if has_ended and is_new:
-        earlier = [command for command in commands if command not in planned.commands]
-        commands = earlier + planned.commands
+    if has_ended and planned.commands != commands[-1:]:  # The last one may be the one that began.
+        commands = [command for command in commands if command not in planned.commands]
+        commands += planned.commands
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):
             others = [run for run in others if store.has_finished(paths[run])]

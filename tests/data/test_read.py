@@ -149,19 +149,13 @@ def test_a_split_without_the_labels_or_columns_of_train_is_refused(
     assert message in refusal(on_disk(tmp_path))
 
 
-BESIDE_REVIEWS = [GOOD.replace("text", "review,text"), GOOD.replace(",", ",review,")]
-
-
-@pytest.mark.parametrize("content", BESIDE_REVIEWS, ids=["second", "first"])
-def test_of_columns_text_and_review_text_is_read(tmp_path: Path, content: str) -> None:
-    rows = rows_of(on_disk(write_file(tmp_path / "a.csv", content)))
-    assert all(text.startswith("text") for text, _ in rows["train"])
-
-
 NAMED = {"text": "a; b; text", "label": "y"}
 NUMBERED = {"header": False, "text": "0", "label": "1"}
 READ: dict[str, Any] = {
     "a lone quote": (LONE, {"quotes": False}, '"text 3'),
+    "a blank line first": ("\n" + GOOD.replace(",", ";"), {}, "text 3"),
+    "a column review first": (GOOD.replace("text", "review,text"), {}, "text 3"),
+    "a column review second": (GOOD.replace(",", ",review,"), {}, "text 3"),
     "whole numbers as floats": (re.sub(r"(,\d)", r"\1.0", GOOD), {}, "text 3"),
     "spaces around labels": (GOOD.replace("1\n", " 1 \n"), {}, "text 3"),
     "a long text": (GOOD.replace("text 3", "a" * 200_000), {}, "a" * 200_000),
