@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from os.path import abspath, expanduser
 from types import NoneType
 from typing import Any
 
@@ -51,6 +52,8 @@ def check_run(tree: Tree) -> RunConfig:
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
+    if data.path is not None and data.name != "hub":
+        data.path = abspath(expanduser(data.path))
     if data.tokenizer not in TOKENIZERS:
         load(data.tokenizer)  # raises unless it can be imported
     return config

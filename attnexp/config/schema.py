@@ -120,10 +120,6 @@ class DataConfig:
     limit_test: Limit = setting(None, "Test on this many texts, drawn in the same way.")
     order_fraction: Share | None = setting(None, "Share of texts decided by order.", CONTRAST)
 
-    def __post_init__(self) -> None:
-        if self.path is not None and self.name is not DataName.hub:
-            self.path = abspath(expanduser(self.path))
-
     @property
     def title(self) -> str:
         """Name of the data in reports: its own, or that of a file, folder or hub data set."""
