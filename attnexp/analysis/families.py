@@ -1,6 +1,6 @@
 """Families: which contrasts of variants a study judges together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 
@@ -22,7 +22,8 @@ class Contrast:
         return f"{self.variant_level} − {self.baseline_level}{self.suffix}"
 
 
-Family = list[Contrast]  # judged together: each interval allows for all of them
+Family = list[Contrast]
+"""Contrasts judged together: each interval allows for all. The first is with the baseline."""
 
 
 def difference(variant: str, baseline: str) -> Contrast:
@@ -36,7 +37,7 @@ def difference(variant: str, baseline: str) -> Contrast:
     )
 
 
-def differences_from(baseline: str, variants: Sequence[str]) -> Family:
+def differences_from(baseline: str, variants: Iterable[str]) -> Family:
     """Every variant minus the baseline."""
     return [difference(variant, baseline) for variant in variants if variant != baseline]
 
@@ -51,7 +52,7 @@ def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     if has_two_factors and len(variant_at) == len(variants):  # No two have the same levels.
         _, second_factor = variants[baseline]
         crossed = _cross_factors(variant_at, second_factor)
-    return crossed or differences_from(baseline, list(variants))
+    return crossed or differences_from(baseline, variants)
 
 
 def _cross_factors(variants: Mapping[tuple[str, ...], str], second_factor: str) -> Family:
@@ -60,12 +61,13 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], second_factor: str) 
     variants: by levels of both factors; the first has the baseline levels."""
     base_first, base_second = next(iter(variants))
     effects: dict[tuple[str, str], Contrast] = {}
-    for (first, second), variant in variants.items():
+    # At the baseline level of the second factor first, as `Family` wants it.
+    for first, second in sorted(variants, key=lambda levels: levels[1] != base_second):
         baseline = variants.get((base_first, second))
         if first == base_first or baseline is None:
             continue
         effects[first, second] = replace(
-            difference(variant, baseline),
+            difference(variants[first, second], baseline),
             within=second,
             variant_level=first,
             baseline_level=base_first,

@@ -24,10 +24,10 @@ class Origin:
     """How the runs of a group came about, as far as our trainer made them."""
 
     setups: dict[str, Setup] = field(default_factory=dict)  # by variant
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, and `RunRows.entry`
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # described in make_groups.py
     made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
-    planned: Mapping[str, Collection[str]] = field(default_factory=dict)  # seeds, by variant
+    planned: Mapping[str, Collection[str]] = field(default_factory=dict)  # `Plans.seeds`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        is_wanted = (self.at_endpoints["point"] == point) & (self.at_endpoints["metric"] == metric)
-        values = self.at_endpoints[is_wanted].pivot(index="seed", columns="variant", values="value")
+        rows = self.at_endpoints.query("point == @point and metric == @metric")
+        values = rows.pivot(index="seed", columns="variant", values="value")
         return values[[variant for variant in self.variants if variant in values]]
 
     def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
@@ -68,14 +68,17 @@ class Group:
         return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
 
     def with_baseline(self, name: str) -> "Group":
-        """The group with differences from another variant, in each family that has it."""
+        """The group with differences from this variant, in each family that has it."""
         families = []
+        notes = list(self.notes)
         for family in self.families:
-            compared = {variant: None for contrast in family for variant in contrast.weights}
-            families.append(differences_from(name, [*compared]) if name in compared else family)
-        notes = self.notes
-        if name in self.variants[1:]:
-            notes = [*notes, f"--baseline {name}; these variants were planned with another one."]
+            baseline = family[0].baseline
+            compared = [variant for contrast in family for variant in contrast.weights]
+            if name in compared and name != baseline:
+                families.append(differences_from(name, dict.fromkeys(compared)))
+                notes.append(f"--baseline {name}, in place of {baseline}.")
+            else:
+                families.append(family)
         variants = sorted(self.variants, key=lambda variant: variant != name)
         return replace(self, variants=variants, families=families, notes=notes)
 

@@ -1,5 +1,11 @@
-"""From the rows of runs to groups: runs that may be compared, with the names of their variants."""
+"""Groups of runs that may be compared, by way of two frames.
 
+entries: a row for each run and each study that has it: `RunRows.entry`; then `has_namesake`, from
+`make_groups`; and in a group `variant`, from `name_variants`, and `data`, from `_name_data`.
+runs: the entries of a group, each run once.
+"""
+
+import math
 from collections.abc import Sequence
 from itertools import chain
 
@@ -10,7 +16,8 @@ from attnexp.analysis.group import Group, Key, Marks, Origin
 from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.plans import Plans, read_plans
-from attnexp.analysis.rows import GROUP_KEYS, MADE_BY, RunRows
+from attnexp.analysis.rows import MADE_BY, RunRows
+from attnexp.config.options import Tree
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
@@ -20,7 +27,7 @@ ABOUT = ["data", "protocol", *RUN, "run_id"]
 
 
 def make_groups(runs: Sequence[RunRows]) -> list[Group]:
-    """Groups of one data set and one protocol. runs: one of several studies is there for each."""
+    """Groups of one data set and one protocol. runs: that of several studies once for each."""
     if not runs:  # All that a sweep began may have failed.
         return []
     all_entries = pd.DataFrame([run.entry for run in runs])
@@ -28,7 +35,7 @@ def make_groups(runs: Sequence[RunRows]) -> list[Group]:
     contents = all_entries.groupby("source")["fingerprint"]
     all_entries["has_namesake"] = contents.transform("nunique") > 1
     groups = []
-    for _, in_group in all_entries.groupby(GROUP_KEYS, sort=False):
+    for _, in_group in all_entries.groupby(["fingerprint", "n_test", "protocol"], sort=False):
         entries = name_variants(in_group).assign(data=_name_data(in_group))
         studies = {row.study: row.manifest for row in in_group.itertuples() if row.manifest}
         plans = read_plans(entries, all_entries, studies)
@@ -54,7 +61,7 @@ def _name_data(entries: pd.DataFrame) -> str:
 
 
 def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) -> Group:
-    """The group of entries, which have variants and data. studies: that planned them."""
+    """The group of entries. studies: that planned them."""
     runs = entries.drop_duplicates("run_id")
     setups = runs.drop_duplicates("variant").set_index("variant")["setup"].to_dict()
     first = runs.iloc[0]  # All runs share what is read of it.
@@ -69,7 +76,11 @@ def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) ->
         for variant, setup in setups.items()
         for endpoint in endpoints
     }
-    made_by = [{key: made.get(key) for key in MADE_BY} for made in chain(*runs["made_by"])]
+    made_by: list[Tree] = []
+    for provenance in chain(*runs["made_by"]):
+        made = {key: provenance.get(key) for key in MADE_BY}
+        if made not in made_by:
+            made_by.append(made)
     return Group(
         data=first["data"],
         source=first["source"],
@@ -87,7 +98,7 @@ def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) ->
         origin=Origin(
             setups=setups,
             runs=runs,
-            made_by=list({str(made): made for made in made_by}.values()),  # each once
+            made_by=made_by,
             studies=studies,
             planned=plans.seeds,
         ),
@@ -101,7 +112,7 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
 
 
 def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each metric, variant by variant, for means over seeds keep the order of rows."""
+    """A row for each metric; variant by variant, because means over seeds keep their order."""
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_variant = epochs.groupby("variant", sort=False)
     return pd.concat(_melt(own, ["epoch"], metrics) for _, own in by_variant)
@@ -109,18 +120,18 @@ def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> pd.DataFrame:
     """Metrics and correct of each run at each endpoint; a column that no run has is NaN."""
+    measured = [name for name in BY_NAME if name != "gap"]  # gap is made of two others
     parts = []
     for point in endpoints:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
         at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
-        # `val_accuracy` becomes accuracy, and so on; gap is made of two others.
-        names = {f"{point.measured}_{name}": name for name in BY_NAME if name != "gap"}
-        columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
-        at_point = at_point.reindex(columns=columns).rename(columns=names)
-        gap = at_point["train_accuracy_after"] - at_point["accuracy"]
+        metric_of_column = {f"{point.measured}_{name}": name for name in measured}
+        at_point = at_point.rename(columns=metric_of_column)
+        gap = at_point.get("train_accuracy_after", math.nan) - at_point["accuracy"]
         parts.append(at_point.assign(point=point.name, split=point.split, gap=gap))
-    return pd.concat(parts)
+    columns = [*ABOUT, "epoch", "point", "split", "correct", *BY_NAME]
+    return pd.concat(parts).reindex(columns=columns)
 
 
 def _unpack_answers(

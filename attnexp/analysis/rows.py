@@ -17,7 +17,6 @@ from attnexp.runs.result import Run
 from attnexp.training.metrics import by_class, count_confusions
 
 MADE_BY = "version commit torch python processor device platform".split()  # shown of provenance
-GROUP_KEYS = ["fingerprint", "n_test", "protocol"]  # of `RunRows.entry`, which a group shares
 
 
 @dataclass(frozen=True, kw_only=True)

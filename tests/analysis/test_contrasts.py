@@ -170,6 +170,16 @@ def test_crossed_factors_are_one_family_of_simple_effects_and_interactions() -> 
     assert (interaction.variant, interaction.baseline) == ("pe_big − none_big", "pe_raw − none_raw")
 
 
+def test_another_baseline_is_named_and_that_of_the_study_changes_nothing() -> None:
+    values = dict.fromkeys(sorted(FACTORS, reverse=True), NONE)  # pe_big before pe_raw
+    factors = {"none_raw": FACTORS["none_raw"]} | {name: FACTORS[name] for name in values}
+    crossed = replace(group(**values), families=[family_of_study(factors)])
+    assert crossed.with_baseline("none_raw").families == crossed.families
+    changed = crossed.with_baseline("pe_raw")
+    assert {contrast.baseline for contrast in changed.families[0]} == {"pe_raw"}
+    assert changed.notes == ["--baseline pe_raw, in place of none_raw."]
+
+
 @pytest.mark.parametrize("levels", [["11", "21", ""], ["11", "12", "13"], ["11", "21", "21"]])
 def test_without_two_crossed_factors_all_are_compared_with_the_baseline(levels: list[str]) -> None:
     factors = {}
@@ -212,6 +222,6 @@ def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() ->
     early = replace(third, sequential=frozenset(third.variants))  # with four seeds
     for left_out, reason in ((at_chance, BY_CHANCE), (few, FEW), (early, FEW)):
         answer = compare([*two, left_out], ACCURACY)
-        row = answer.means[0]
+        row, notes = answer.means[0], answer.notes
         assert (row.interval.n, row.verdict.name) == (2, "too few data sets")
-        assert f"Not in the mean over data sets at result: third ({reason})." in answer.notes
+        assert f"Not in the mean over data sets at result: third, pe − none ({reason})." in notes

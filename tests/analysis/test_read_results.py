@@ -86,7 +86,9 @@ def test_answers_by_example_make_an_accuracy() -> None:
     frame = FRAME.drop(columns="accuracy").merge(examples, how="cross")
     frame["seed"] = frame["seed"].astype(float)
     frame["correct"] = frame.eval("example < 5 or variant == 'b' and example < 8")
-    (group,), metric = read_results(frame)
+    more = frame[:2].assign(correct=None)
+    (group,), metric = read_results(pd.concat([frame.astype(object), more]))
+    assert group.notes == ["Left out: 2 rows with an empty correct."]
     values = group.values("result", "accuracy")
     assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
     assert [{*values[variant]} for variant in "ab"] == [{0.5}, {0.8}]
@@ -135,6 +137,8 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
+        ([], {}, "no file of results"),
+        (RUNS.rename(columns={"auc": 3, "accuracy": 4}), {}, "no column accuracy.*3"),
         (FRAME.drop(columns="variant"), {}, "no column variant.*--variant-column"),
         (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
         (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),
