@@ -183,13 +183,9 @@ def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) ->
     if metric.name not in set(group.at_endpoints["metric"]):
         yield f"{group.data}: these results hold no {metric.name}."
     num_seeds = group.at_endpoints.groupby("variant")["seed"].nunique()
-    few = [
-        f"{row.contrast.name}: {row.interval.n}"
-        for row in rows
-        if row.interval.n < max(num_seeds[[*row.contrast.weights]])
-    ]
+    few = [row for row in rows if row.interval.n < max(num_seeds[[*row.contrast.weights]])]
     if few:
-        listed = "; ".join(dict.fromkeys(few))
+        listed = "; ".join(dict.fromkeys(f"{row.contrast.name}: {row.interval.n}" for row in few))
         yield f"Differences take shared seeds alone ({listed}); means take all."
     for variant, seeds in group.missing().items():
         number = f"{len(seeds)} of {len(group.origin.planned[variant])} planned"

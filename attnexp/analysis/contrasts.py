@@ -236,7 +236,7 @@ def _weigh_answers(
         keys = [(variant, seed, endpoint.name) for variant in weights]
         if group.right.keys() >= set(keys):
             answers = np.array([group.right[key] for key in keys])  # (variants, texts)
-            sums.append(np.array([*weights.values()]) @ answers)
+            sums.append([*weights.values()] @ answers)
     return np.array(sums)
 
 

@@ -1,5 +1,6 @@
 """Results as two data frames, whoever measured them: what all comparisons start from."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -69,25 +70,23 @@ class Group:
 
     def with_baseline(self, name: str) -> "Group":
         """The group with differences from this variant, in each family that has it."""
-        families = []
+        families = list(self.families)
         notes = list(self.notes)
-        for family in self.families:
+        for i, family in enumerate(families):
             baseline = family[0].baseline
             compared = [variant for contrast in family for variant in contrast.weights]
             if name in compared and name != baseline:
-                families.append(differences_from(name, dict.fromkeys(compared)))
+                families[i] = differences_from(name, dict.fromkeys(compared))
                 notes.append(f"--baseline {name}, in place of {baseline}.")
-            else:
-                families.append(family)
         variants = sorted(self.variants, key=lambda variant: variant != name)
         return replace(self, variants=variants, families=families, notes=notes)
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        missing = {}
-        finished = self.at_endpoints.groupby("variant")["seed"].agg(set)
+        missing: defaultdict[str, list[str]] = defaultdict(list)
+        finished = set(self.at_endpoints.set_index(["variant", "seed"]).index)
         for variant, planned in self.origin.planned.items():
-            seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
-            if seeds:
-                missing[variant] = seeds
+            for seed in planned:
+                if (variant, seed) not in finished:
+                    missing[variant].append(seed)
         return missing

@@ -1,8 +1,7 @@
 """Groups of runs that may be compared, by way of two frames.
 
-entries: a row for each run and each study that has it: `RunRows.entry`; then `has_namesake`, from
-`make_groups`; and in a group `variant`, from `name_variants`, and `data`, from `_name_data`.
-runs: the entries of a group, each run once.
+entries: a row for each run and each study that has it: `RunRows.entry`; in a group also `variant`,
+from `name_variants`, and `data`, from `_name_data`. runs: the entries of a group, each run once.
 """
 
 import math
@@ -32,28 +31,26 @@ def make_groups(runs: Sequence[RunRows]) -> list[Group]:
         return []
     all_entries = pd.DataFrame([run.entry for run in runs])
     all_entries = all_entries.drop_duplicates(["run_id", "study", "label"])
-    contents = all_entries.groupby("source")["fingerprint"]
-    all_entries["has_namesake"] = contents.transform("nunique") > 1
+    num_contents = all_entries.groupby("source")["fingerprint"].nunique()
     groups = []
     for _, in_group in all_entries.groupby(["fingerprint", "n_test", "protocol"], sort=False):
-        entries = name_variants(in_group).assign(data=_name_data(in_group))
+        entries = name_variants(in_group).assign(data=_name_data(in_group, num_contents))
         studies = {row.study: row.manifest for row in in_group.itertuples() if row.manifest}
         plans = read_plans(entries, all_entries, studies)
         groups.append(_make_group(entries, list(studies.values()), plans))
     return groups
 
 
-def _name_data(entries: pd.DataFrame) -> str:
-    """The data set of a group, with what tells it from a namesake, and sizes that all limit."""
-    first = entries.iloc[0]
-    facts = first["setup"].facts
+def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
+    """The data set of a group, with what tells it from a namesake, and sizes that all limit.
+    num_contents: data sets of each name."""
+    facts = entries["setup"].iloc[0].facts
     name = str(facts["name"])
-    if first["has_namesake"]:
+    if num_contents[name] > 1:
         name += f" ({facts['fingerprint'][:8]})"
     keys = ("data.limit_train", "data.limit_test")
     limits = {tuple(map(setup.settings.get, keys)) for setup in entries["setup"]}
-    is_whole = limits == {(None, None)}
-    if len(limits) == 1 and not is_whole:
+    if len(limits) == 1 and limits != {(None, None)}:
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
     elif all(limit_test is not None for _, limit_test in limits):
         name += f" ({facts['n_test']:,} test texts)"

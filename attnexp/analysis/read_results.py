@@ -44,18 +44,16 @@ def read_results(
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
     column_of = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
-    value_column = metric
+    column_of["value"] = metric
     if metric == ACCURACY.name and "example" in cells:
-        value_column = "correct"
-        column_of["example"] = "example"
-    column_of["value"] = value_column
-    rows = _read_numbers(_choose_columns(cells, column_of), value_column)
+        column_of |= {"value": "correct", "example": "example"}
+    rows = _read_numbers(_choose_columns(cells, column_of), column_of["value"])
     other_cells = cells.drop(columns=list(column_of.values()))
     _refuse_repeated(rows, other_cells)
     rows, spec = _find_unit(rows, metric, lower)
     spec = replace(spec, margin=_choose_margin(spec, margin))
     first = baseline or rows["variant"].iloc[0]
-    notes = _note_unused(other_cells, rows, spec, value_column)
+    notes = _note_unused(other_cells, rows, spec)
     groups = []
     for data, own in rows.groupby("data", sort=False):
         group = _group_data(str(data), own, metric, first, sequential)
@@ -129,9 +127,7 @@ def _list_differing(cells: pd.DataFrame, keys: pd.DataFrame) -> str:
     return join_names(num_values.columns[num_values.gt(1).any()])
 
 
-def _note_unused(
-    other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec, value_column: str
-) -> list[str]:
+def _note_unused(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSpec) -> list[str]:
     """Notes on what is not used of a table, and on a direction that nobody gave."""
     notes = []
     in_variant = _list_differing(other_cells, rows[["data", "variant"]])
@@ -139,7 +135,8 @@ def _note_unused(
         notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
     num_left_out = len(other_cells) - len(rows)
     if num_left_out:
-        notes.append(f"Left out: {num_left_out:,} rows with an empty {value_column}.")
+        column = "correct" if "example" in rows else metric.name
+        notes.append(f"Left out: {num_left_out:,} rows with an empty {column}.")
     if metric.higher_is_better and metric.name not in METRIC_OF_COLUMN:
         notes.append(f"More of {metric.name} is better, unless you add --lower.")
     return notes

@@ -73,12 +73,10 @@ def _load_published(file: Path, study: str) -> list[RunRows]:
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
         # Keys of the tree that `Manifest` lacks are ignored.
         manifest = TypeAdapter(Manifest).validate_python(tree | {"runs": planned})
-        return _split_into_runs(table.to_pandas(), tree, study, manifest)
+        return _split_runs(table.to_pandas(), tree, study, manifest)
 
 
-def _split_into_runs(
-    frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest
-) -> list[RunRows]:
+def _split_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest) -> list[RunRows]:
     """The runs of the rows of a file. tree: its metadata, see `METADATA`."""
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
     rows_of = frame.groupby(["variant", "data", "protocol"])
