@@ -53,10 +53,10 @@ class Answer:
         left_out: defaultdict[str, list[str]] = defaultdict(list)
         for row in self.measured:
             if _subject(row) in averaged and not row.has_verdict:
-                name = f"{row.data}, {row.contrast.name} ({row.words})"
-                left_out[name].append(row.endpoint.label)
-        for name, labels in left_out.items():
-            notes.append(f"Not in the mean over data sets at {' and '.join(labels)}: {name}.")
+                place = f"at {row.endpoint.label}: {row.data} ({row.words})"
+                left_out[place].append(row.contrast.name)
+        for place, names in left_out.items():
+            notes.append(f"Not in the mean over data sets {place}: {'; '.join(names)}.")
         return list(dict.fromkeys(notes))
 
     @property

@@ -22,8 +22,7 @@ class Contrast:
         return f"{self.variant_level} − {self.baseline_level}{self.suffix}"
 
 
-Family = list[Contrast]
-"""Contrasts judged together: each interval allows for all. The first is with the baseline."""
+Family = list[Contrast]  # judged together: each interval allows for all of them
 
 
 def difference(variant: str, baseline: str) -> Contrast:
@@ -60,35 +59,32 @@ def _cross_factors(variants: Mapping[tuple[str, ...], str], second_factor: str) 
     second. Interactions: a simple effect minus that at the baseline level of the second factor.
     variants: by levels of both factors; the first has the baseline levels."""
     base_first, base_second = next(iter(variants))
-    # Beside `data.limit_train=3000` the other level is `10000`.
-    base_second_in_short = base_second.removeprefix(f"{second_factor}=")
-    effects = []
-    interactions = []
-    effects_at_base: dict[str, Contrast] = {}  # by level of the first factor
-    # The baseline level of the second factor comes first.
-    for first, second in sorted(variants, key=lambda levels: levels[1] != base_second):
+    effects: dict[tuple[str, str], Contrast] = {}
+    for (first, second), variant in variants.items():
         baseline = variants.get((base_first, second))
         if first == base_first or baseline is None:
             continue
-        effect = replace(
-            difference(variants[first, second], baseline),
+        effects[first, second] = replace(
+            difference(variant, baseline),
             within=second,
             variant_level=first,
             baseline_level=base_first,
             suffix=f" within {second}",
         )
-        effects.append(effect)
-        if second == base_second:
-            effects_at_base[first] = effect
-        elif first in effects_at_base:
-            at_base = effects_at_base[first]
-            interaction = replace(
-                effect,
-                weights=effect.weights | {at_base.variant: -1.0, at_base.baseline: 1.0},
-                variant=f"{effect.variant} − {effect.baseline}",
-                baseline=f"{at_base.variant} − {at_base.baseline}",
-                within="",
-                suffix=f", {second} − {base_second_in_short}",
-            )
-            interactions.append(interaction)
-    return effects + interactions
+    # Beside `data.limit_train=3000` the other level is `10000`.
+    base_second_in_short = base_second.removeprefix(f"{second_factor}=")
+    interactions = []
+    for (first, second), effect in effects.items():
+        at_base = effects.get((first, base_second))
+        if second == base_second or at_base is None:
+            continue
+        interaction = replace(
+            effect,
+            weights=effect.weights | {at_base.variant: -1.0, at_base.baseline: 1.0},
+            variant=f"{effect.variant} − {effect.baseline}",
+            baseline=f"{at_base.variant} − {at_base.baseline}",
+            within="",
+            suffix=f", {second} − {base_second_in_short}",
+        )
+        interactions.append(interaction)
+    return [*effects.values(), *interactions]

@@ -2,14 +2,14 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import RESULT, Endpoint
-from attnexp.analysis.families import Contrast, Family, differences_from
+from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.rows import Setup
 from attnexp.config.options import Tree
 from attnexp.runs.manifest import Manifest
@@ -67,19 +67,6 @@ class Group:
             return 1 / min(sizes) if metric.counts_texts else 0.0
         is_metric = self.at_endpoints["metric"] == metric.name  # another trainer's, no answers
         return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
-
-    def with_baseline(self, name: str) -> "Group":
-        """The group with differences from this variant, in each family that has it."""
-        families = list(self.families)
-        notes = list(self.notes)
-        for i, family in enumerate(families):
-            baseline = family[0].baseline
-            compared = [variant for contrast in family for variant in contrast.weights]
-            if name in compared and name != baseline:
-                families[i] = differences_from(name, dict.fromkeys(compared))
-                notes.append(f"--baseline {name}, in place of {baseline}.")
-        variants = sorted(self.variants, key=lambda variant: variant != name)
-        return replace(self, variants=variants, families=families, notes=notes)
 
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""

@@ -22,8 +22,8 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     runs["separating_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
     identity = [*same, "separating_label", "separating_id"]
     runs["number"] = runs.groupby(identity, sort=False).ngroup()
-    first_runs = runs.drop_duplicates("number")
-    runs["variant"] = runs["number"].map(_names_by_number(first_runs))
+    names = _names_by_number(runs.drop_duplicates("number"))
+    runs["variant"] = runs["number"].map(names)
     named = runs[["run_id", "seed_kind", "variant"]]
     # A run that studies of two kinds of seeds share counts for the first alone.
     return named.merge(entries, on=["run_id", "seed_kind"])

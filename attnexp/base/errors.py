@@ -1,4 +1,4 @@
-"""Exceptions that are meant for people; the command line prints them without a traceback."""
+"""Errors meant for people, printed without a traceback, and texts of others made fit for them."""
 
 import importlib
 import re

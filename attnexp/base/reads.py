@@ -57,7 +57,7 @@ def importing(module: str) -> Iterator[None]:
             yield
     finally:
         _add_modules()  # A failed import may have imported others, which stay.
-    _imported.update(opened)
+    _imported.update(opened)  # not after a failed import, which may be tried again
 
 
 def begin_run() -> None:

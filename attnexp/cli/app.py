@@ -43,10 +43,10 @@ class Commands(TyperGroup):
         except RunFailed as error:
             stop(str(error), code=1)
         except (MemoryError, RuntimeError) as error:
-            if not isinstance(error, MemoryError) and not OUT_OF_MEMORY.search(str(error)):
-                raise
+            if isinstance(error, RuntimeError) and not OUT_OF_MEMORY.search(str(error)):
+                raise  # an error of the program
             reason = str(error).partition("\n")[0]
-            stop(f"Memory does not suffice: {reason}", code=2)
+            stop(f"Memory does not suffice. {reason}", code=2)
         except KeyboardInterrupt as why:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Further Ctrl-C must not break the exit.
             stop(str(why) or "Run the same command again to resume.", code=130)
@@ -122,11 +122,11 @@ def stop(message: str, code: int) -> NoReturn:
     raise SystemExit(code)
 
 
-_result_stream: TextIO = sys.stdout  # `emit` writes here. --json redirects `sys.stdout`.
+_result_stream: TextIO = sys.stdout  # `emit` writes here; set for each command by its --json.
 
 
 def _redirect_prints(context: typer.Context, as_json: bool) -> bool:
-    """With --json `emit` alone writes to stdout: prints of libraries and user code go to stderr."""
+    """Keep stdout for `emit`. With --json, prints of libraries and user code go to stderr."""
     global _result_stream
     _result_stream = sys.stdout
     if as_json:

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 
 from attnexp.base import SENTENCE
-from attnexp.base.errors import UserError, join_names
+from attnexp.base.errors import UserError
 from attnexp.cli.app import AnyCode, AsJson, Folders, Margin, TrustCode, app, console, emit, stop
 from attnexp.report import TableName
 
 if TYPE_CHECKING:
     from attnexp.analysis.answer import Answer
-    from attnexp.analysis.group import Group
     from attnexp.inspect.insight import Reading
 
     Readings = list[tuple[str, Reading]]
@@ -36,9 +35,6 @@ def report(
     paths: Folders,
     table: Table = None,
     format: Format = "table",
-    baseline: Annotated[
-        str | None, typer.Option(metavar="VARIANT", help="Default: that of the study.")
-    ] = None,
     margin: Margin = None,
     metric: Annotated[str | None, typer.Option(metavar="NAME", help="Else the study's.")] = None,
     html: Html = None,
@@ -61,17 +57,15 @@ def report(
     from attnexp.analysis.answer import choose_metric, compare
     from attnexp.analysis.read_runs import load_groups
 
-    idle = [
-        show != "curves" and not figure,
-        run and not html and show not in ("attention", "positions"),
-        text != SENTENCE and not run,
-    ]
-    if any(idle):
-        raise UserError(
-            "--show is for --figure FILE; --run for --html or --show attention; --text for --run."
-        )
+    if show != "curves" and not figure:
+        raise UserError("--show is for --figure FILE.")
+    draws_run = html or show in ("attention", "positions")
+    if run and not draws_run:
+        raise UserError("--run is for --html, and for --show attention or positions.")
+    if text != SENTENCE and not run:
+        raise UserError("--text is for --run.")
     left_out: list[str] = []
-    groups = _choose_baseline(baseline, load_groups(paths, left_out.append))
+    groups = load_groups(paths, left_out.append)
     answer = compare(groups, choose_metric(metric, margin, groups))
     readings = _load_readings(run, text, trust_code=trust_code, any_code=any_code)
     if html:
@@ -83,20 +77,15 @@ def report(
 
         save_figure(draw_picture(show, answer, readings), figure)
     print_answer(answer, table, "json" if as_json else format)
+    _stop_if_incomplete(answer, left_out)
+
+
+def _stop_if_incomplete(answer: "Answer", left_out: list[str]) -> None:
+    """Exit with 1 where planned seeds are missing, or runs could not be read."""
     if any(group.missing() for group in answer.groups):
         left_out.append("Planned seeds are missing.")
     if left_out:
         stop("\n".join([*left_out, "attnexp runs lists all runs."]), code=1)
-
-
-def _choose_baseline(name: str | None, groups: "list[Group]") -> "list[Group]":
-    """The groups with another baseline, if one is named. Raises `UserError` for an unknown name."""
-    if name is None:
-        return groups
-    names = dict.fromkeys(variant for group in groups for variant in group.variants)
-    if name not in names:
-        raise UserError(f"There is no variant {name}. There are {join_names(names)}.")
-    return [group.with_baseline(name) for group in groups]
 
 
 def _load_readings(folders: list[Path] | None, text: str, **trust: bool) -> "Readings":
@@ -124,7 +113,7 @@ def print_answer(answer: "Answer", table: TableName | None, format: str) -> None
 
     if format == "json":
         emit(formats.make_document(answer, table))
-    elif format != "table" or table == "study":
+    elif format != "table" or table == "study":  # sentences in every format
         emit(formats.format_answer(answer, table, format))
     elif table is not None:
         print_table(make_table(table, answer), console())

@@ -41,30 +41,36 @@ def sweep_command(
     spec = choose_metric(metric, margin)
     tuned = None  # with tune=: a search, and the main sweep that follows it
     if until:
-        planned = sequential.plan_until_decided(words, spec)
+        main = sequential.plan_until_decided(words, spec)
     elif any(map(tuning.is_tuning, words)):
         tuned = tuning.plan_tuning(words, spec)
-        planned = tuned.main
+        main = tuned.main
     else:
-        planned = plan(words, spec)
-    display.note_few_seeds(planned)
+        main = plan(words, spec)
+    display.note_few_seeds(main)
+    if not dry_run:  # Processes import torch while this one reads the data, in `assign_folder`.
+        local.warm_up(main.executor, main.jobs)
+    first = assign_folder(tuned.search if tuned else main)
     if dry_run:
-        first = assign_folder(tuned.search if tuned else planned)
         counts = display.count_runs(first, any_code=any_code)
         emit(counts if as_json else display.describe_counts(first, counts))
         if tuned:
-            note(f"After this search: {len(planned.jobs)} runs with the values it chooses.")
+            note(f"After this search: {len(main.jobs)} runs with the values it chooses.")
         return
-    local.warm_up(planned.executor, planned.jobs)  # while `assign_folder` reads the data here
+    entries = _run(first, until, any_code)
     search_entries = []
     if tuned:
-        search_entries = _run(assign_folder(tuned.search), None, any_code)
-        planned, lines = tuning.choose_settings(tuned, search_entries)
+        search_entries = entries
+        main, lines = tuning.choose_settings(tuned, search_entries)
         note("\n".join(lines))
-    sweep = assign_folder(planned)
-    entries = _run(sweep, until, any_code)
-    _print_answer(sweep, entries, as_json)
-    entries += search_entries
+        first = assign_folder(main)
+        entries = _run(first, None, any_code)
+    _print_results(first, entries, as_json)
+    _stop_if_failed(entries + search_entries)
+
+
+def _stop_if_failed(entries: "list[SweepEntry]") -> None:
+    """Exit with 1 and the reasons if any run has failed."""
     failures = [f"{entry.job}: {entry.failure}" for entry in entries if entry.failure is not None]
     if failures:
         stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
@@ -82,7 +88,7 @@ def _run(sweep: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":
         return run(sweep, any_code=any_code, observe=display.show)
 
 
-def _print_answer(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) -> None:
+def _print_results(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) -> None:
     """Print the answer of the runs that have finished, if any has."""
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps

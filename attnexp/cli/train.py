@@ -43,7 +43,7 @@ def train(
     run_dir, result = train_run(config, again=again)
     note_few_steps([result])
     if as_json:
-        emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})  # not result.json's
+        emit(asdict(result) | {"folder": str(run_dir), "schema": SCHEMA})  # of documents
         return
     _print_epochs(config, result)
     emit("\n  ".join([f"Results: {run_dir}\nNext:", *next_commands(run_dir, words, config)]))
@@ -86,25 +86,20 @@ def note_few_steps(results: "Iterable[RunResult]") -> None:
 
 def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> list[str]:
     """Commands worth trying after a run: predict, a sweep over positions, report."""
-    from attnexp.config.compose import compose
     from attnexp.config.options import own_dirs
-    from attnexp.config.schema import ModelConfig, foreign_code, to_dict
+    from attnexp.config.schema import ModelConfig
     from attnexp.config.words import key_of
 
     commands = []
-    user_code = foreign_code(to_dict(config))
-    if not user_code:  # With it, predict would need --trust-code.
+    if not config.user_code:  # With it, predict would need --trust-code.
         commands.append(["predict", str(run_dir), SENTENCE])
-    position = config.position
-    option = position.kind if position.kind in user_code else position.name  # as it is typed
-    left_out = ("position", "seed")  # The former has settings, such as position.scale.
-    other_words = [word for word in words if key_of(word).partition(".")[0] not in left_out]
-    # A sweep cannot give the position settings of its own: position=none does not know them.
-    is_usual = compose([*other_words, f"position={option}"]).position == position
-    if isinstance(config.model, ModelConfig) and is_usual:
-        other = "sinusoidal" if option == "none" else option
-        positions = f"position=none,{other}"
+    if isinstance(config.model, ModelConfig):
+        typed = [word.partition("=")[2] for word in words if key_of(word) == "position"]
+        option = next((name for name in reversed(typed) if name != "none"), "sinusoidal")
+        left_out = ("position", "seed")
+        others = [word for word in words if key_of(word).partition(".")[0] not in left_out]
         folders = [f"--config-dir={folder}" for folder in own_dirs]
-        commands.append(["sweep", *other_words, positions, "seed=range(6)", *folders])
+        positions = f"position=none,{option}"
+        commands.append(["sweep", *others, positions, "seed=range(6)", *folders])
     commands.append(["report", str(run_dir), "--html", "page.html"])
     return [shlex.join(["attnexp", *command]) for command in commands]

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from attnexp.base.errors import UserError
 from attnexp.config import schema
 from attnexp.config.options import Tree, did_you_mean, flatten, groups, name_of, read, set_keys
-from attnexp.config.pieces import CLASS, InnerPlace, Piece, load, spec
+from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import TOKENIZERS, RunConfig, meanings, refuse_idle
 from attnexp.config.words import OF_SWEEPS
 from attnexp.model import seams
@@ -62,23 +62,16 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     Raises `UserError` for a class that does not fit there, or a wrong setting."""
     settings: Tree = dict(choice) if isinstance(choice, dict) else {"kind": choice}
     kind = settings.pop("kind", default)
-    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option
-        content = read(key, str(kind))
-        kind = content.get("kind")
-        settings = set_keys(content, flatten(settings))
+    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option: its file, below `settings`
+        settings = set_keys(read(key, str(kind)), flatten(settings))
+        kind = settings.pop("kind", None)
     piece_spec = _spec_in_place(kind, key, allowed)
-    inner_pieces: Tree = {}
-    for f in fields(piece_spec):
-        place: InnerPlace | None = f.metadata.get("place")
-        if place is None:
-            continue
-        fitting: Allowed = {place.seam(): Piece}
-        if place.default_kind is None:
-            fitting[NoneType] = Piece
-        inner_choice = settings.get(f.name, {})
-        inner_key = f"{key}.{f.name}"
-        inner_pieces[f.name] = choose_piece(inner_choice, inner_key, fitting, place.default_kind)
-    piece: Piece = validate(piece_spec, settings | inner_pieces | {"kind": kind}, f"{key}.")
+    places = {f.name: f.metadata["place"] for f in fields(piece_spec) if "place" in f.metadata}
+    for name, (seam, default_kind) in places.items():
+        fitting: Allowed = {seam(): Piece} if default_kind else {seam(): Piece, NoneType: Piece}
+        choice_within = settings.get(name, {})
+        settings[name] = choose_piece(choice_within, f"{key}.{name}", fitting, default_kind)
+    piece: Piece = validate(piece_spec, {"kind": kind} | settings, f"{key}.")
     return piece
 
 

@@ -1,7 +1,8 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes the options of data and train, and experiments by name over them.
+2. Hydra composes the options of data and train, and experiments by name over them; also the pieces
+   that `conf/config.yaml` or an experiment chooses, unless words choose others.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
 4. `choose` reads the options of pieces, and checks all.
 """
@@ -92,20 +93,23 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
     """The plain tree of settings by key, over experiments by name."""
     groups = options.groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values = {key: settings[key] for key in settings if key not in groups}
-    for key in [key for key in settings if key in groups]:
-        option = "none" if settings[key] is None else str(settings[key])
-        if key not in CHOICES:  # `choose` reads the options of pieces.
+    values: Flat = {}
+    for key, value in settings.items():
+        option = "none" if value is None else str(value)
+        if key not in groups:
+            values[key] = value
+        elif key not in CHOICES:  # a piece, whose option `choose` reads
             values[f"{key}.kind"] = option
             if key in PIECES:
-                hydra_words.append(f"~{key}")  # This takes the place of Hydra's default.
-        elif option in groups[key]:
-            hydra_words.append(f"{key}={option}")
-            content = options.read(key, option)
-            if CHOICES[key] in content:  # An experiment may set it, too, which comes before words.
-                values[f"{key}.{CHOICES[key]}"] = content[CHOICES[key]]
-        else:
+                hydra_words.append(f"~{key}")  # Else settings of Hydra's own choice would stay.
+        elif option not in groups[key]:
             raise options.no_such(key, option)
+        else:
+            hydra_words.append(f"{key}={option}")
+            name = CHOICES[key]
+            content = options.read(key, option)
+            if name in content:  # It wins over an experiment, which may set it, too.
+                values[f"{key}.{name}"] = content[name]
     users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)
@@ -142,7 +146,8 @@ _call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not 
 def _interpolate(tree: Tree) -> Tree:
     """The tree with interpolations such as `${seed}` replaced by what they stand for."""
     try:
-        known = OmegaConf.merge(asdict(RunConfig()), tree)  # `${train.lr}` may have its default.
+        defaults = {key: value for key, value in asdict(RunConfig()).items() if key not in PIECES}
+        known = OmegaConf.merge(defaults, tree)  # `${train.lr}` may have its default.
         resolved: Any = OmegaConf.to_container(known, resolve=True)
     except OmegaConfBaseException as error:
         reason = f"{on_one_line(error)}. Settings of a piece are known here only if given"

@@ -42,14 +42,14 @@ def folders() -> list[Path]:
 
 
 def groups() -> Groups:
-    """Every group, with its options."""
+    """Every group, with its options. The user's files are listed anew each time."""
     users_files = []
     for folder in folders()[1:]:
         users_files += [(folder, path) for path in sorted(folder.glob("*/**/*.yaml"))]
     return _groups(*users_files)
 
 
-@cache  # A new file of the user is another argument.
+@cache
 def _groups(*users_files: tuple[Path, Path]) -> Groups:
     """Our groups, with our options and the user's, each given as folder and file. Of two with one
     name the first counts, and the other is noted if it differs."""
@@ -162,15 +162,15 @@ def flatten(tree: Tree, prefix: str = "") -> Flat:
 
 
 def set_keys(tree: Tree, values: Flat) -> Tree:
-    """A copy of a tree with values put in by their keys, a section before what is in it. A scalar
-    in the way of a longer key is taken for the choice of a piece, and becomes its `kind`."""
+    """A copy of a tree with values put in by their keys. `model.before` goes in before
+    `model.before.kernel`, so that `before: cnn` becomes `before: {kind: cnn, kernel: 5}`."""
     tree = copy.deepcopy(tree)
     for key in sorted(values, key=lambda key: key.count(".")):
         *sections, name = key.split(".")
         branch = tree
         for section in sections:
             if not isinstance(branch.setdefault(section, {}), dict):
-                branch[section] = {"kind": branch[section]}  # as in `before: cnn`
+                branch[section] = {"kind": branch[section]}
             branch = branch[section]
         branch[name] = values[key]
     return tree

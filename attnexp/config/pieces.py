@@ -89,7 +89,7 @@ def _import_attribute(kind: str) -> Any:
     if loaded is None:
         file = getattr(module, "__file__", "built in")  # Python's own may hide the user's.
         raise UserError(f"{module_name} ({file}) has no {name}.{did_you_mean(name, vars(module))}")
-    if "__main__" in (module_name, getattr(loaded, "__module__", "")):  # imported there, or defined
+    if "__main__" in (module_name, getattr(loaded, "__module__", "")):  # of a script or notebook
         raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
     if not callable(loaded):
         raise UserError(f"{kind} is {loaded!r}, which is neither a class nor a function.")
@@ -102,7 +102,7 @@ class Piece:
 
     kind: str | None = None
     cls: ClassVar[type] = NoneType  # what `kind` names; NoneType for no piece, or a function
-    base_spec: ClassVar[Any] = None  # None where `spec` has added no settings
+    base_spec: ClassVar[Any] = None  # what `spec` was given; None for this class itself
 
     @property
     def name(self) -> str:
@@ -161,10 +161,10 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
     if get_origin(plain_type) is not type:
         return hint, field(default=default, metadata={"meaning": meaning})
+    if default is MISSING:
+        raise TypeError(f"'{argument.name}', a piece within it, needs a default: a class, or None")
     (seam,) = get_args(plain_type)
-    default_kind = None
-    if isinstance(default, type):
-        default_kind = f"{default.__module__}:{default.__name__}"
+    default_kind = default and f"{default.__module__}:{default.__name__}"
     return Piece, inner_piece(default_kind, meaning, lambda: seam)
 
 

@@ -1,7 +1,7 @@
 """The typed configuration of one run.
 
-Every key that is no setting of a piece has its type, bounds, default and meaning here; the defaults
-are those of K's script of March 2018. Settings of pieces stand in the signatures of their classes.
+Every key has its type, bounds, default and meaning here, but for settings of one class alone, which
+stand in its signature. The defaults are those of K's script of March 2018.
 """
 
 from collections.abc import Callable, Iterator

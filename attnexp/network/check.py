@@ -33,8 +33,8 @@ def check_model(model: nn.Module, fresh: nn.Module, ids: Tensor, num_classes: in
     fresh.load_state_dict(model.state_dict())
     if _differ(_check_logits(fresh, ids, num_classes), logits):
         raise UserError(
-            "A model that is built anew with the trained weights gives other logits: a piece keeps "
-            "state outside its parameters and buffers. Keep it by self.register_buffer."
+            "A second model with the same weights gives other logits: a piece keeps state outside "
+            "its parameters and buffers. Keep it by self.register_buffer."
         )
 
 
@@ -65,8 +65,7 @@ def _check_logits(model: nn.Module, ids: Tensor, num_classes: int) -> Tensor:
 def _describe_problem(logits: Tensor, again: Tensor, alone: list[Tensor], num_classes: int) -> str:
     """What is wrong with logits, or with those of a second time and of each text alone, if any."""
     classes = () if num_classes == 2 else (num_classes,)
-    for output in (logits, *alone):
-        num_texts = len(alone) if output is logits else 1
+    for output, num_texts in [(logits, len(alone)), *((text, 1) for text in alone)]:
         expected = (num_texts, *classes)
         if output.shape != expected:
             return f"returned {tuple(output.shape)}, wanted {expected}"
@@ -103,7 +102,7 @@ def _differ(output: Tensor, expected: Tensor) -> bool:
 
 
 def _check_mask(mask: seams.Mask, ids: Tensor) -> None:
-    """Raise `UserError` where a mask does not fit its seam, or leaves a query no key."""
+    """Raise `UserError` where a mask is not boolean, or leaves a query no key."""
     pattern = mask(*grid(ids.shape[-1], ids.device))
     _check_type(mask, pattern, torch.bool)
     if not pattern.any(-1).all():
@@ -121,7 +120,7 @@ def _check_type(piece: Any, output: Any, *dtypes: torch.dtype) -> None:
 
 
 def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> None:
-    """Forward hook of a piece, or of each of its layers, once `partial` has bound `piece`. Raises
+    """Forward hook of a piece, or of each of its layers. piece: the one that has the module. Raises
     `UserError` for a type other than its seam's, or a wrong shape that torch might accept."""
     is_baseline = isinstance(piece, seams.Baseline)  # It may be fitted in float64.
     dtypes = [torch.float32, torch.float64] if is_baseline else [torch.float32]
@@ -139,6 +138,6 @@ def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> 
         case seams.Layers():  # Each may have a width of its own.
             expected = (*inputs[0].shape[:2], *shape[-1:])
         case _:  # Biases may be broadcast. The logits show the shape of other pieces.
-            return
+            expected = shape
     if shape != expected:
         raise UserError(f"{_name_piece(piece)} returned {shape}, wanted {expected}.")

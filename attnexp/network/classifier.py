@@ -24,7 +24,8 @@ from attnexp.network.pooled import pool_layer, pool_words
 
 
 class FastPath(StrEnum):
-    """How a network computes. Results of two paths differ by rounding alone."""
+    """How a network computes. Results of two paths differ by rounding alone. `window` and `fused`
+    are set in attention (`fast_attention`); `pool_texts` takes the two last."""
 
     reference = "reference"  # as its pieces are written
     window = "window"  # attention within a window (`window_attention`), where that saves work
@@ -40,7 +41,8 @@ class Classifier(nn.Module):
 
     def __init__(self, config: RunConfig, num_classes: int = 2) -> None:
         """The pieces, in the order in which a text meets them, each for vectors of the width that
-        the one before it gives. `config.model` is itself one: embedding, mixer or layers."""
+        the one before it gives. `config.model` is one of them, too: an Embedding (model=mean), a
+        Mixer (model=lstm) or Layers (model=attention)."""
         super().__init__()
         model = config.model
         position = config.position
@@ -55,7 +57,7 @@ class Classifier(nn.Module):
         self.scale_embedding: bool = model.scale_embedding
         self.cls = nn.Parameter(torch.zeros(width)) if has_summary else None
 
-        self.shuffle_positions: bool = getattr(position, "shuffled", False)
+        self.shuffle_positions: bool = getattr(position, "shuffled", False)  # none has no settings
         self.position: seams.JoinedPosition | None = None
         if position.fills(seams.JoinedPosition):
             self.position = build(position, num_tokens, width)
@@ -63,7 +65,7 @@ class Classifier(nn.Module):
             width = self.position.d_output
 
         self.mixers = nn.ModuleList()
-        for piece in (model.before, model):  # in front of attention, in its place
+        for piece in (model.before, model):
             if piece.fills(seams.Mixer):
                 self.mixers.append(build(piece, width, model.d_model))
                 width = self.mixers[-1].d_output
@@ -120,17 +122,17 @@ class Classifier(nn.Module):
         key_padding_mask = ids == PAD
         for mixer in self.mixers:
             x = mixer(x, key_padding_mask)
-        allowed = self.allowed(key_padding_mask)
+        allowed = self.allowed_keys(key_padding_mask)
         layers: list[Any] = [*self.layers]
-        is_pooled = self.fast_path is FastPath.pooled
-        for layer in layers[:-1] if is_pooled else layers:
+        last = layers.pop() if self.fast_path is FastPath.pooled else None
+        for layer in layers:
             x = layer(x, key_padding_mask, allowed, positions)
-        if is_pooled:
-            return pool_layer(layers[-1], self.pool, x, key_padding_mask, allowed, positions)
+        if last is not None:
+            return pool_layer(last, self.pool, x, key_padding_mask, allowed, positions)
         pooled: Tensor = self.pool(x, key_padding_mask)
         return pooled
 
-    def allowed(self, key_padding_mask: Tensor) -> Tensor | None:
+    def allowed_keys(self, key_padding_mask: Tensor) -> Tensor | None:
         """Which keys each query may see, (B or 1, 1, T or 1, T), or None for all."""
         not_padding = ~key_padding_mask[:, None, None, :] if self.hide_padding else None
         if self.mask is None or self.fast_path is FastPath.window:

@@ -23,7 +23,7 @@ def count_flops(compute: Callable[[], object]) -> int:
 
 
 def cost_of(model: nn.Module, num_tokens: int) -> Tree:
-    """Trainable parameters, and FLOPs of a text (2 for a multiply and an add) on no fast path."""
+    """Trainable parameters, and FLOPs of a text (2 for a multiply and an add) on its path."""
     try:
         flops = _flops_on("meta", model, num_tokens)  # Only there does torch count within an LSTM.
     except Exception:  # Code that needs values, which "meta" has not, may raise any.

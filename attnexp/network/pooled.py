@@ -70,7 +70,7 @@ def pool_words(model: Any, ids: Tensor, padding: Tensor) -> Tensor:
     weight = torch.cat([query, attention.k_proj.weight])
     value = attention.v_proj.weight.unflatten(0, (attention.num_heads, -1))
     shares = shares_of(block, model.pool, padding, rows.dtype)
-    allowed = model.allowed(padding)
+    allowed = model.allowed_keys(padding)
     hidden = None if allowed is None else ~allowed[:, 0]
     apply: Any = PooledAttention.apply
     y = apply(rows, table, weight, value, token_rows, shares, hidden)

@@ -6,7 +6,6 @@ from functools import cached_property
 
 import pandas as pd
 from rich import box
-from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -39,19 +38,13 @@ class Table:
 
 
 def print_table(table: Table, console: Console) -> None:
-    """Print a table with its title. Cells that are too wide for the terminal fold at blanks."""
-    cells = table.cells
-    full = {name: max(map(cell_len, [name, *cells[name]])) for name in cells}
-    num_gaps = len(full) - 1
-    room = console.width - num_gaps  # SIMPLE_HEAD puts one blank into a gap.
-    fits_loosely = sum(full.values()) + num_gaps <= room  # with a second blank in each gap
-    widths = full if fits_loosely else _choose_widths(cells, full, room)
-    padding = (0, 1 if fits_loosely else 0, 0, 0)
-    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
-    for name in cells:
-        side: JustifyMethod = "left" if name in TEXT_COLUMNS else "right"
-        shown.add_column(name, justify=side, overflow="fold", width=widths.get(name))
-    for row in cells.to_dict("records"):
+    """Print a table with its title. Texts that are too wide for the terminal fold at blanks."""
+    shown = RichTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for name in table.cells:
+        is_text = name in TEXT_COLUMNS
+        side: JustifyMethod = "left" if is_text else "right"
+        shown.add_column(name, justify=side, no_wrap=not is_text, overflow="fold")
+    for row in table.cells.to_dict("records"):
         shown.add_row(*[_colour(text, name) for name, text in row.items()])
     console.print(table.title, shown, "", sep="\n")
 
@@ -60,24 +53,3 @@ def _colour(text: str, column: str) -> Text:
     first_word = text.split(" ")[0]
     style = STYLES.get(first_word, "") if column == "verdict" else ""
     return Text(text, style)
-
-
-def _choose_widths(cells: pd.DataFrame, full: dict[str, int], room: int) -> dict[str, int]:
-    """Widths of columns, by name, of `room` in all; full: what they would take on one line. Every
-    word is whole, and so is every number with its blanks if that fits. Rich would break words."""
-    longest_word = {}
-    for name in cells:
-        words = " ".join([name, *cells[name]]).split()
-        longest_word[name] = max(map(cell_len, words))
-    widths = {name: longest_word[name] if name in TEXT_COLUMNS else full[name] for name in cells}
-    if sum(widths.values()) > room:
-        widths = longest_word
-    spare = room - sum(widths.values())
-    if spare < 0:  # Words must break: in the last of the widest columns, or else as rich likes.
-        column = max(reversed(widths), key=widths.__getitem__)
-        widths[column] += spare
-        return widths if widths[column] > 0 else {}
-    for _ in range(spare):
-        most_folded = max(widths, key=lambda name: full[name] / widths[name])
-        widths[most_folded] += 1
-    return widths

@@ -64,8 +64,8 @@ class SweepDisplay:
         ended = [entry for entry in entries if entry.outcome is not None]
         num_failed = sum(entry.failure is not None for entry in ended)
         num_left = len(entries) - len(ended)
-        num_here = sum(not entry.finished_before for entry in entries)
-        num_done_here = num_here - num_left
+        num_to_do = sum(not entry.finished_before for entry in entries)
+        num_done_here = num_to_do - num_left
         line = f"{len(ended) - num_failed} done, {num_failed} failed, {num_left} left"
         if num_done_here > 0:
             seconds = time.monotonic() - self.began
@@ -80,7 +80,7 @@ class SweepDisplay:
             if self.bar.disable and status != self.shown_status:
                 progress.note(line)
                 self.shown_status = status
-        self.bar.update(self.task, description=line, total=num_here, completed=num_done_here)
+        self.bar.update(self.task, description=line, total=num_to_do, completed=num_done_here)
 
 
 def _describe_outcome(entry: SweepEntry) -> str:

@@ -4,6 +4,7 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -22,32 +23,35 @@ def assign_folder(sweep: Sweep) -> Sweep:
     configs = {job.inputs: job.config for job in sweep.jobs}  # Those of one name read the same.
     fingerprints = {name: read_inputs(config).fingerprint for name, config in configs.items()}
     sweep = replace(sweep, fingerprints=fingerprints)
-    planned = manifest_of(sweep)
-    first = sweep.directory
-    others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
-    reasons = []  # why folders are passed over
-    for folder in itertools.chain([first], others):
-        stored = manifest.load_manifest(folder)
-        reason = manifest.describe_other_plan(folder, stored, planned) if stored else ""
-        if not reason:
-            break
-        if sweep.is_named:
-            raise UserError(f"{reason} Give another name=NAME.")
-        reasons.append(reason)
-    if reasons:
-        progress.note(f"{reasons[0]} This one is in {folder}.")
+    ours = manifest_of(sweep)
+    first = folder = sweep.directory
+    reason = _describe_other_plan(first, ours)
+    if reason and sweep.is_named:
+        raise UserError(f"{reason} Give another name=NAME.")
+    if reason:
+        others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
+        folder = next(other for other in others if not _describe_other_plan(other, ours))
+        progress.note(f"{reason} This one is in {folder}.")
+    stored = manifest.load_manifest(folder)
     if stored:
         sweep = _continue_study(stored, sweep)
     return replace(sweep, directory=folder)
+
+
+def _describe_other_plan(folder: Path, ours: Manifest) -> str:
+    """In what the plan of a folder differs from ours; empty if it is ours, or has none."""
+    stored = manifest.load_manifest(folder)
+    return manifest.describe_other_plan(folder, stored, ours) if stored else ""
 
 
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     """A sweep that goes on with a study, sequential if either is. A complete study of fixed seeds
     has given an answer, so reports name all seeds that are added from then on."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
-    is_complete = not stored.sequential and all(map(store.has_finished, paths))
+    has_answer = not stored.sequential and all(map(store.has_finished, paths))
+    had_answer = bool(stored.added_seeds)  # before an earlier sweep
     added_seeds = list(stored.added_seeds)
-    if is_complete or added_seeds:  # It has its answer now, or had it in an earlier sweep.
+    if has_answer or had_answer:
         stored_seeds = {run.seed for run in stored.runs}
         added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
     sequential = sweep.sequential or stored.sequential

@@ -41,9 +41,9 @@ class Job:
     @property
     def inputs(self) -> str:
         """Name of all that the run reads. Jobs of one name share its fingerprint."""
-        vectors = self.config.vectors  # Texts that are drawn anew rank their words anew.
-        draw = self.config.seeds.resample if vectors else None
-        return repr((self.config.data, vectors, draw))
+        # Texts that are drawn anew rank their words anew, so their vectors are others.
+        draw = self.config.seeds.resample if self.config.vectors else None
+        return repr((self.config.data, self.config.vectors, draw))
 
     @property
     def title(self) -> str:
@@ -157,7 +157,7 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
 
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
     """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
-    a variant of a study. Raises `UserError` if `words` cross seeds; only a study's own may."""
+    a variant of a study. Raises `UserError` if `words` cross seeds; own_words may add a seed."""
     varied_seeds = list(filter(is_seed, varied_keys(words)))
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
@@ -181,7 +181,7 @@ def each_once(jobs: Iterable[Job]) -> list[Job]:
     job_by_name: dict[str, Job] = {}
     for job in jobs:
         config = job.config
-        # `settings` leaves out the seeds and where the data come from.
+        # Runs that differ in `out` or device alone are one, so this is not the whole config.
         run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
         label = label_by_run.setdefault(run, job.label)
         if label != job.label:

@@ -70,13 +70,14 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
         entries.append(SweepEntry(job, identity.run_id, path, finished_before=has_finished))
     hint = "They are taken." if any_code else "--any-code takes such runs."
     for change, number in num_by_change.items():
-        progress.note(f"{change} since {number} of these runs. {hint}")
+        progress.note(f"{change} since {number} of these runs finished. {hint}")
     return entries
 
 
 def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
     """The executor for `jobs`, the unfinished ones of `planned`. It is this process if there are
-    none, or if they run one by one. Raises `UserError` where Slurm or Ray is not available."""
+    none, or if they run one by one and none of the plan has user code. Raises `UserError` where
+    Slurm or Ray is not available."""
     # User code, which planning has imported, may have changed torch in this process.
     has_user_code = any(job.config.user_code for job in planned)
     is_one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1

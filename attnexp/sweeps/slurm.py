@@ -33,7 +33,7 @@ def sbatch_options(config: ExecutorConfig, jobs: Jobs) -> Tree:
         "cpus_per_task": num_threads(jobs),
         "mem": "8GB",
         "gpus_per_node": 1 if wants_gpu else None,
-        "signal": "URG@10",  # Jobs ignore it; at another, submitit would send them again itself.
+        "signal": "URG@10",  # Jobs ignore SIGURG; at its own signal submitit would requeue them.
     }
     options |= {option.replace("-", "_"): value for option, value in config.slurm.items()}
     return {option: value for option, value in options.items() if value is not None}
@@ -75,7 +75,7 @@ class SlurmQueue(Executor):
         return futures
 
     def wait(self, running: Futures) -> None:
-        """Wait a moment, and take what jobs have come to that have ended."""
+        """Wait a moment, then give the futures of ended jobs their outcomes."""
         time.sleep(0.5)
         if time.monotonic() >= self.next_query:
             self.next_query = time.monotonic() + SECONDS_BETWEEN_QUERIES
@@ -95,7 +95,7 @@ class SlurmQueue(Executor):
 
     def _query_states(self) -> None:
         """Ask for the states of the jobs in the queue; `status` then says how many wait and why."""
-        columns = "JobArrayID:|,State:|,Reason:"
+        columns = "JobArrayID:|,State:|,Reason:"  # each with what is printed behind it
         options = f"--noheader --array --states=all --Format={columns} --name={self.name}"
         query = subprocess.run(["squeue", *options.split()], capture_output=True, text=True)
         if query.returncode != 0:
@@ -124,7 +124,7 @@ class SlurmQueue(Executor):
 
 
 def _take_result(future: Future[Outcome], job: Any) -> None:
-    """Take the result that a job has written, or that it could not, say import attnexp."""
+    """Give a future the job's result, or the error that it wrote, such as a failed import."""
     try:
         future.set_result(job.result())
     except Exception:  # The job's own, whatever it is; its log has the traceback.

@@ -12,10 +12,12 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, SeedsConfig, is_seed
 from attnexp.config.study import Words
-from attnexp.config.words import expand, key_of
+from attnexp.config.words import OF_SWEEPS, expand, key_of
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Jobs, Sweep, by_seed, command_of, each_once, plan
 from attnexp.sweeps.schedule import Entries
+
+Candidates = dict[str, list[Job]]  # runs of a variant at each setting, by its label in the search
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +26,7 @@ class Tuning:
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
     main: Sweep  # every variant as it would be without a search
-    candidates: dict[str, dict[str, list[Job]]]  # by label of `main`, then of `search`
+    candidates: dict[str, Candidates]  # by variant: its runs in `main` at each setting
 
 
 def is_tuning(word: str) -> bool:
@@ -39,7 +41,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     settings = _list_settings(grid_words, main)
     search_levels = {}
     search_jobs: list[Job] = []
-    candidates = defaultdict[str, dict[str, list[Job]]](dict)
+    candidates = defaultdict[str, Candidates](dict)
     for setting in settings:
         setting_words = " ".join(setting)
         setting_levels = {key_of(word): word for word in setting}
@@ -50,9 +52,8 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
             main_label = f"{variant}, {setting_words} (best of {len(settings)})"
             search_levels[search_label] = levels | setting_levels
             search_jobs += [replace(job, label=search_label) for job in tried[variant]]
-            candidates[variant][search_label] = [
-                replace(job, label=main_label) for job in final[variant]
-            ]
+            jobs = [replace(job, label=main_label) for job in final[variant]]
+            candidates[variant][search_label] = jobs
     _refuse_seeds(main.jobs, search_jobs)
     # The same command resumes both. Accuracy chooses settings, whatever is judged.
     search = replace(
@@ -74,8 +75,8 @@ def _jobs_by_variant(words: Words, main: Sweep) -> dict[str, list[Job]]:
 
 
 def _refuse_seeds(main_jobs: Jobs, search_jobs: Jobs) -> None:
-    """Raise `UserError` where seeds that judge would choose, or texts: a redrawn test set has texts
-    on which the search trains."""
+    """Raise `UserError` if search and judged runs share a seed, or if the study sets `seeds.*`: of
+    a test set that is drawn anew, the search would see texts."""
     seeds = {job.config.seed for job in main_jobs}
     shared = seeds.intersection(job.config.seed for job in search_jobs)
     separate = [job for job in main_jobs if job.config.seeds != SeedsConfig()]
@@ -88,11 +89,11 @@ def _refuse_seeds(main_jobs: Jobs, search_jobs: Jobs) -> None:
 def _list_settings(grid_words: Words, main: Sweep) -> list[tuple[str, ...]]:
     """Settings of the grid, each once. Raises `UserError` if no search goes with them or `main`."""
     compared_keys = set(itertools.chain(*main.levels_by_label.values()))
-    if "train" in compared_keys:
+    if len({job.config.train.protocol for job in main.jobs}) > 1:
         raise UserError("tune= chooses for one protocol. Compare protocols in a sweep without it.")
     keys, axes = zip(*expand(grid_words), strict=True)
-    fixed_keys = {"data", "data.path", "study", "train", *compared_keys}
-    if any(is_seed(key) or key in fixed_keys for key in keys):
+    fixed_keys = {"data", "data.path", "train", *compared_keys}
+    if any(is_seed(key) or OF_SWEEPS.match(key) or key in fixed_keys for key in keys):
         raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
     return list(dict.fromkeys(itertools.product(*axes)))
 
@@ -118,18 +119,19 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     judges_last = main.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, judges_last=judges_last)
     lines = []
-    for label in itertools.chain(*tuning.candidates.values()):
-        outcome = f"held-out accuracy {means[label]:.2f} %" if label in means else "a run failed"
-        lines.append(f"{label}: {outcome}")
     levels_by_label = {}
     jobs: list[Job] = []
     for variant, candidates in tuning.candidates.items():
+        for label in candidates:
+            outcome = f"held-out accuracy {means[label]:.2f} %" if label in means else "failed"
+            lines.append(f"{label}: {outcome}")
         finished = [label for label in candidates if label in means]
         if not finished:
             message = f"{variant}: every setting of the search has a failed run."
             failures = [f"{entry.job}: {entry.failure}" for entry in entries if not entry.run]
             raise RunFailed("\n".join([message, *failures]))
-        best_jobs = candidates[max(finished, key=means.__getitem__)]
+        best = max(finished, key=lambda label: means[label])
+        best_jobs = candidates[best]
         levels_by_label[best_jobs[0].label] = main.levels_by_label[variant]
         jobs += best_jobs
     return replace(main, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines

@@ -26,8 +26,6 @@ REPORTS = [
     ("contrast --table study", "no_pe, pe, 5 epochs, 6 seeds (0, 1, "),
     ("contrast --table study --format markdown", "5), protocol blog, measured on test."),
     ("contrast --table study --json", '"n_test": [\n    2000\n   ],'),
-    ("blog --baseline pe", "final no_pe      -2.53 [-2.73, -2.32]"),
-    ("contrast --baseline pe --json", '"--baseline pe, in place of no_pe.'),
 ]
 
 

@@ -84,6 +84,7 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 
 SAME = {
     "++train.lr=1": "train.lr=1",
+    "mask=padding seeds.init=${seed}": "mask=padding seeds.init=0",
     "experiment=blog_pe ~position=rotary": "experiment=blog_pe position=none",
     "model=lstm position=null ~model.hidden": "model=lstm position=none",
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",

@@ -110,7 +110,10 @@ def test_runs_of_other_code_can_be_taken(tmp_path: Path, done: list[str], capsys
         settings = entry.path.name.split("-")[0]
         entry.path.rename(entry.path.with_name(f"{settings}-0000aaaa"))
     assert [entry.finished_before for entry in scan(sweep)] == [False, False, False, True]
-    assert "changed since 3 of these runs. --any-code takes such runs" in capsys.readouterr().err
+    assert (
+        "changed since 3 of these runs finished. --any-code takes such runs"
+        in capsys.readouterr().err
+    )
     done.clear()
     taken = run_sweep(sweep, any_code=True)
     assert not done
