@@ -16,7 +16,6 @@ from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.plans import Plans, read_plans
 from attnexp.analysis.rows import MADE_BY, RunRows
-from attnexp.config.options import Tree
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
@@ -73,11 +72,7 @@ def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) ->
         for variant, setup in setups.items()
         for endpoint in endpoints
     }
-    made_by: list[Tree] = []
-    for provenance in chain(*runs["made_by"]):
-        made = {key: provenance.get(key) for key in MADE_BY}
-        if made not in made_by:
-            made_by.append(made)
+    made_by = [{key: made.get(key) for key in MADE_BY} for made in chain(*runs["made_by"])]
     return Group(
         data=first["data"],
         source=first["source"],
@@ -95,7 +90,7 @@ def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) ->
         origin=Origin(
             setups=setups,
             runs=runs,
-            made_by=made_by,
+            made_by=list({str(made): made for made in made_by}.values()),  # each once
             studies=studies,
             planned=plans.seeds,
         ),
