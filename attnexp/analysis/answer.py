@@ -50,12 +50,13 @@ class Answer:
         """Sentences that a reader of the numbers must know."""
         notes = [note for comparison in self.comparisons for note in comparison.notes]
         averaged = {_subject(row) for row in self.means}
-        left_out: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        left_out: defaultdict[str, list[str]] = defaultdict(list)
         for row in self.measured:
             if _subject(row) in averaged and not row.has_verdict:
-                left_out[f"{row.data} ({row.words})"][row.endpoint.label] = None
-        for name, labels in left_out.items():
-            notes.append(f"Not in the mean over data sets at {' and '.join(labels)}: {name}.")
+                place = f"at {row.endpoint.label}: {row.data} ({row.words})"
+                left_out[place].append(row.contrast.name)
+        for place, names in left_out.items():
+            notes.append(f"Not in the mean over data sets {place}: {'; '.join(names)}.")
         return list(dict.fromkeys(notes))
 
     @property
@@ -76,18 +77,19 @@ class Answer:
     @property
     def at_endpoints(self) -> pd.DataFrame:
         """Means at the endpoints of all groups."""
-        return pd.concat(comparison.at_endpoints for comparison in self.comparisons)
+        frames = [comparison.at_endpoints for comparison in self.comparisons]
+        return pd.concat(frames) if frames else pd.DataFrame(columns=[*ENDPOINT_FIELDS, "at"])
 
     @property
     def undecided(self) -> list[str]:
         """Contrasts not decided (helps, hurts, equivalent) everywhere, as `pe − none`."""
-        names: dict[str, None] = {}
+        names = []
         for comparison in self.comparisons:
             for contrast, _ in contrasts_with_m(comparison.group.families):
                 rows = [row for row in comparison.differences if row.contrast == contrast]
                 if not rows or not all(row.verdict.is_decided for row in rows):
-                    names[contrast.name] = None
-        return list(names)
+                    names.append(contrast.name)
+        return list(dict.fromkeys(names))
 
     def select_comparisons(self, comparisons: list[Comparison]) -> "Answer":
         """These comparisons, with the means over data sets of their protocols."""
@@ -183,8 +185,8 @@ def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) ->
     num_seeds = group.at_endpoints.groupby("variant")["seed"].nunique()
     few = [row for row in rows if row.interval.n < max(num_seeds[[*row.contrast.weights]])]
     if few:
-        listed = dict.fromkeys(f"{row.contrast.name}: {row.interval.n}" for row in few)
-        yield f"Differences take shared seeds alone ({'; '.join(listed)}); means take all."
+        listed = "; ".join(dict.fromkeys(f"{row.contrast.name}: {row.interval.n}" for row in few))
+        yield f"Differences take shared seeds alone ({listed}); means take all."
     for variant, seeds in group.missing().items():
         number = f"{len(seeds)} of {len(group.origin.planned[variant])} planned"
         yield f"Missing: {variant}, {number} (seed {join_names(seeds)})."

@@ -19,13 +19,20 @@ from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import Bounds, Floats, Interval
 from attnexp.statistics.meta import random_effects
 from attnexp.statistics.planning import describe_seeds, seeds_at_most, seeds_if_as_measured
-from attnexp.statistics.verdict import UNDECIDED, WITHHELD, MetricSpec, Verdict, judge_interval
+from attnexp.statistics.verdict import (
+    TOO_FEW,
+    UNDECIDED,
+    WITHHELD,
+    MetricSpec,
+    Verdict,
+    judge_interval,
+)
 
 NO_BOUNDS = (math.nan, math.nan)
 NOT_ABOVE_CHANCE = "neither is shown to be above chance"
 FIELDS = """data protocol variant baseline within point metric n mean sd low high texts_low
 texts_high texts_n next_low next_high m sequential p verdict seeds_if_as_measured seeds_at_most
-reason""".split()  # keys of `Difference.record`, which a frame without rows has, too
+reason""".split()  # of the JSON document, in its order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +64,7 @@ class Difference:
     @property
     def has_verdict(self) -> bool:
         """Whether there is a verdict, be it undecided: seeds are enough, and no reason forbids."""
-        return self.verdict.is_decided or self.verdict.kind == UNDECIDED
+        return self.verdict.kind not in (TOO_FEW, WITHHELD)
 
     @property
     def words(self) -> str:
@@ -72,28 +79,20 @@ class Difference:
         """The flat record of the JSON document."""
         texts_low, texts_high = self.texts or NO_BOUNDS
         next_low, next_high = self.next or NO_BOUNDS
-        return {
-            "data": self.data,
-            "protocol": self.protocol,
-            "variant": self.contrast.variant,
-            "baseline": self.contrast.baseline,
-            "within": self.contrast.within,
+        values = {
+            **vars(self),
+            **vars(self.contrast),  # variant, baseline, within
+            **self.interval._asdict(),  # n, mean, sd, low, high
             "point": self.endpoint.name,
             "metric": self.metric.name,
-            **self.interval._asdict(),  # n, mean, sd, low, high
             "texts_low": texts_low,
             "texts_high": texts_high,
-            "texts_n": self.texts_n,
             "next_low": next_low,
             "next_high": next_high,
-            "m": self.m,
-            "sequential": self.sequential,
-            "p": self.p,
             "verdict": self.verdict.name,
-            "seeds_if_as_measured": self.seeds_if_as_measured,
-            "seeds_at_most": self.seeds_at_most,
             "reason": self.verdict.words if self.verdict.kind == WITHHELD else "",
         }
+        return {name: values[name] for name in FIELDS}
 
 
 def difference_frame(rows: Sequence[Difference]) -> pd.DataFrame:
@@ -107,7 +106,8 @@ def contrasts_with_m(families: Sequence[Family]) -> list[tuple[Contrast, int]]:
     for family in families:
         for contrast in family:
             key = (contrast.variant, contrast.baseline)
-            if key not in by_pair or by_pair[key][1] < len(family):
+            _, m = by_pair.get(key, (contrast, 0))
+            if m < len(family):
                 by_pair[key] = (contrast, len(family))
     return list(by_pair.values())
 
@@ -236,7 +236,7 @@ def _weigh_answers(
         keys = [(variant, seed, endpoint.name) for variant in weights]
         if group.right.keys() >= set(keys):
             answers = np.array([group.right[key] for key in keys])  # (variants, texts)
-            sums.append(np.array([*weights.values()]) @ answers)
+            sums.append([*weights.values()] @ answers)
     return np.array(sums)
 
 

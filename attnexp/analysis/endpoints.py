@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 
-def _last(accuracies: pd.DataFrame) -> "pd.Series[int]":
+def _last_epoch(accuracies: pd.DataFrame) -> "pd.Series[int]":
     return accuracies.apply(pd.Series.last_valid_index, axis=1)
 
 
@@ -20,7 +20,7 @@ class Endpoint:
     split: str = ""  # `test` or `validation`; empty in results of other trainers
     measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
     remark: str = ""  # what a reader must know beside the epochs of the variants
-    select: Callable[[pd.DataFrame], "pd.Series[int]"] = _last
+    select: Callable[[pd.DataFrame], "pd.Series[int]"] = _last_epoch
     """Chooses the epoch of each run. Given: accuracies, a row a run, a column an epoch."""
 
 
@@ -33,11 +33,11 @@ def _best_on_average(accuracies: pd.DataFrame) -> "pd.Series[int]":
     return pd.Series(variants.map(best), accuracies.index)
 
 
-_LAST = Endpoint(name="final", label="final", split="test")
+_FINAL = Endpoint(name="final", label="final", split="test")
 
 ENDPOINTS = {
     "blog": (  # which validates on the test set
-        replace(_LAST, description="the last epoch, on the test set"),
+        replace(_FINAL, description="the last epoch, on the test set"),
         Endpoint(
             name="best",
             label="best",
@@ -56,7 +56,7 @@ ENDPOINTS = {
             measured="test",  # at the chosen epoch alone: the last with a value
         ),
         replace(
-            _LAST,
+            _FINAL,
             label="final (validation)",
             description="the last epoch, on held-out data",
             split="validation",

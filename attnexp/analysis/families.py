@@ -1,6 +1,6 @@
 """Families: which contrasts of variants a study judges together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 
@@ -36,7 +36,7 @@ def difference(variant: str, baseline: str) -> Contrast:
     )
 
 
-def differences_from(baseline: str, variants: Sequence[str]) -> Family:
+def differences_from(baseline: str, variants: Iterable[str]) -> Family:
     """Every variant minus the baseline."""
     return [difference(variant, baseline) for variant in variants if variant != baseline]
 
@@ -51,7 +51,7 @@ def family_of_study(variants: Mapping[str, Mapping[str, str]]) -> Family:
     if has_two_factors and len(variant_at) == len(variants):  # No two have the same levels.
         _, second_factor = variants[baseline]
         crossed = _cross_factors(variant_at, second_factor)
-    return crossed or differences_from(baseline, list(variants))
+    return crossed or differences_from(baseline, variants)
 
 
 def _cross_factors(variants: Mapping[tuple[str, ...], str], second_factor: str) -> Family:

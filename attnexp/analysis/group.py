@@ -1,14 +1,15 @@
 """Results as two data frames, whoever measured them: what all comparisons start from."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from attnexp.analysis.endpoints import RESULT, Endpoint
-from attnexp.analysis.families import Contrast, Family, differences_from
+from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.rows import Setup
 from attnexp.config.options import Tree
 from attnexp.runs.manifest import Manifest
@@ -24,10 +25,10 @@ class Origin:
     """How the runs of a group came about, as far as our trainer made them."""
 
     setups: dict[str, Setup] = field(default_factory=dict)  # by variant
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # variant, and `RunRows.entry`
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # described in make_groups.py
     made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
-    planned: Mapping[str, Collection[str]] = field(default_factory=dict)  # seeds, by variant
+    planned: Mapping[str, Collection[str]] = field(default_factory=dict)  # `Plans.seeds`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +56,8 @@ class Group:
 
     def values(self, point: str, metric: str) -> pd.DataFrame:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
-        is_wanted = (self.at_endpoints["point"] == point) & (self.at_endpoints["metric"] == metric)
-        values = self.at_endpoints[is_wanted].pivot(index="seed", columns="variant", values="value")
+        rows = self.at_endpoints.query("point == @point and metric == @metric")
+        values = rows.pivot(index="seed", columns="variant", values="value")
         return values[[variant for variant in self.variants if variant in values]]
 
     def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
@@ -67,24 +68,12 @@ class Group:
         is_metric = self.at_endpoints["metric"] == metric.name  # another trainer's, no answers
         return smallest_step(self.at_endpoints.loc[is_metric, "value"], metric.is_share)
 
-    def with_baseline(self, name: str) -> "Group":
-        """The group with differences from another variant, in each family that has it."""
-        families = []
-        for family in self.families:
-            compared = {variant: None for contrast in family for variant in contrast.weights}
-            families.append(differences_from(name, [*compared]) if name in compared else family)
-        notes = self.notes
-        if name in self.variants[1:]:
-            notes = [*notes, f"--baseline {name}; these variants were planned with another one."]
-        variants = sorted(self.variants, key=lambda variant: variant != name)
-        return replace(self, variants=variants, families=families, notes=notes)
-
     def missing(self) -> dict[str, list[str]]:
         """Planned seeds without a finished run, by variant."""
-        missing = {}
-        finished = self.at_endpoints.groupby("variant")["seed"].agg(set)
+        missing: defaultdict[str, list[str]] = defaultdict(list)
+        finished = set(self.at_endpoints.set_index(["variant", "seed"]).index)
         for variant, planned in self.origin.planned.items():
-            seeds = [seed for seed in planned if seed not in finished.get(variant, ())]
-            if seeds:
-                missing[variant] = seeds
+            for seed in planned:
+                if (variant, seed) not in finished:
+                    missing[variant].append(seed)
         return missing

@@ -35,9 +35,7 @@ class Agreement:
     unlike: tuple[str, ...]  # settings, as `key=value`, in which the variants differ from K's
     num_inside: int
     num_values: int
-    ours_inside: list[
-        int
-    ]  # the same count for each of our seeds, by the others; empty below four seeds
+    ours_inside: list[int]  # num_inside of each of our seeds by the others; empty below four
 
     def __str__(self) -> str:
         unlike = f" (ours differ by {' '.join(self.unlike)})" if self.unlike else ""
@@ -59,11 +57,12 @@ def _read_k_runs() -> tuple[pd.DataFrame, dict[str, Tree]]:
 def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
     """K's values for a run like K's on all of IMDB, by position and epoch; else no rows."""
     table, k_settings = _read_k_runs()
-    is_whole = (data["n_train"], data["n_test"]) == (25_000, 25_000)
+    if (data["n_train"], data["n_test"]) != (25_000, 25_000):
+        return table.iloc[:0]
     for position, k_own in k_settings.items():
         accepted = [*k_own.items(), *OUR_DEFAULTS.items()]
         differing = {key for key, value in settings.items() if (key, value) not in accepted}
-        if is_whole and differing <= FREE:
+        if differing <= FREE:
             return table[table["position"] == position]
     return table.iloc[:0]
 

@@ -1,5 +1,10 @@
-"""From the rows of runs to groups: runs that may be compared, with the names of their variants."""
+"""Groups of runs that may be compared, by way of two frames.
 
+entries: a row for each run and each study that has it: `RunRows.entry`; in a group also `variant`,
+from `name_variants`, and `data`, from `_name_data`. runs: the entries of a group, each run once.
+"""
+
+import math
 from collections.abc import Sequence
 from itertools import chain
 
@@ -10,7 +15,7 @@ from attnexp.analysis.group import Group, Key, Marks, Origin
 from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.plans import Plans, read_plans
-from attnexp.analysis.rows import GROUP_KEYS, MADE_BY, RunRows
+from attnexp.analysis.rows import MADE_BY, RunRows
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
@@ -20,33 +25,31 @@ ABOUT = ["data", "protocol", *RUN, "run_id"]
 
 
 def make_groups(runs: Sequence[RunRows]) -> list[Group]:
-    """Groups of one data set and one protocol. runs: one of several studies is there for each."""
+    """Groups of one data set and one protocol. runs: that of several studies once for each."""
     if not runs:  # All that a sweep began may have failed.
         return []
     all_entries = pd.DataFrame([run.entry for run in runs])
     all_entries = all_entries.drop_duplicates(["run_id", "study", "label"])
-    contents = all_entries.groupby("source")["fingerprint"]
-    all_entries["has_namesake"] = contents.transform("nunique") > 1
+    num_contents = all_entries.groupby("source")["fingerprint"].nunique()
     groups = []
-    for _, in_group in all_entries.groupby(GROUP_KEYS, sort=False):
-        entries = name_variants(in_group).assign(data=_name_data(in_group))
+    for _, in_group in all_entries.groupby(["fingerprint", "n_test", "protocol"], sort=False):
+        entries = name_variants(in_group).assign(data=_name_data(in_group, num_contents))
         studies = {row.study: row.manifest for row in in_group.itertuples() if row.manifest}
         plans = read_plans(entries, all_entries, studies)
         groups.append(_make_group(entries, list(studies.values()), plans))
     return groups
 
 
-def _name_data(entries: pd.DataFrame) -> str:
-    """The data set of a group, with what tells it from a namesake, and sizes that all limit."""
-    first = entries.iloc[0]
-    facts = first["setup"].facts
+def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
+    """The data set of a group, with what tells it from a namesake, and sizes that all limit.
+    num_contents: data sets of each name."""
+    facts = entries["setup"].iloc[0].facts
     name = str(facts["name"])
-    if first["has_namesake"]:
+    if num_contents[name] > 1:
         name += f" ({facts['fingerprint'][:8]})"
     keys = ("data.limit_train", "data.limit_test")
     limits = {tuple(map(setup.settings.get, keys)) for setup in entries["setup"]}
-    is_whole = limits == {(None, None)}
-    if len(limits) == 1 and not is_whole:
+    if len(limits) == 1 and limits != {(None, None)}:
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
     elif all(limit_test is not None for _, limit_test in limits):
         name += f" ({facts['n_test']:,} test texts)"
@@ -54,7 +57,7 @@ def _name_data(entries: pd.DataFrame) -> str:
 
 
 def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) -> Group:
-    """The group of entries, which have variants and data. studies: that planned them."""
+    """The group of entries. studies: that planned them."""
     runs = entries.drop_duplicates("run_id")
     setups = runs.drop_duplicates("variant").set_index("variant")["setup"].to_dict()
     first = runs.iloc[0]  # All runs share what is read of it.
@@ -101,7 +104,7 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
 
 
 def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each metric, variant by variant, for means over seeds keep the order of rows."""
+    """A row for each metric; variant by variant, because means over seeds keep their order."""
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_variant = epochs.groupby("variant", sort=False)
     return pd.concat(_melt(own, ["epoch"], metrics) for _, own in by_variant)
@@ -109,18 +112,18 @@ def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> pd.DataFrame:
     """Metrics and correct of each run at each endpoint; a column that no run has is NaN."""
+    measured = [name for name in BY_NAME if name != "gap"]  # gap is made of two others
     parts = []
     for point in endpoints:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
         at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
-        # `val_accuracy` becomes accuracy, and so on; gap is made of two others.
-        names = {f"{point.measured}_{name}": name for name in BY_NAME if name != "gap"}
-        columns = [*ABOUT, "epoch", "train_accuracy_after", "correct", *names]
-        at_point = at_point.reindex(columns=columns).rename(columns=names)
-        gap = at_point["train_accuracy_after"] - at_point["accuracy"]
+        metric_of_column = {f"{point.measured}_{name}": name for name in measured}
+        at_point = at_point.rename(columns=metric_of_column)
+        gap = at_point.get("train_accuracy_after", math.nan) - at_point["accuracy"]
         parts.append(at_point.assign(point=point.name, split=point.split, gap=gap))
-    return pd.concat(parts)
+    columns = [*ABOUT, "epoch", "point", "split", "correct", *BY_NAME]
+    return pd.concat(parts).reindex(columns=columns)
 
 
 def _unpack_answers(

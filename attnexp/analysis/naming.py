@@ -6,25 +6,27 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries (`RunRows.entry`, one for each run and study that has it) with their variants.
+    """The entries of a group, see make_groups.py, with their variants.
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
-    2. two of them with one seed are two variants: they differ by something that no setting names.
+    2. where two such runs have the same seed, each is a variant: no setting names what differs.
     A variant has the name and the place that its study gives it, also where it has more runs in a
     folder without a study. Variants without a study come last, closest to the defaults first."""
     # A run takes its label and kind of seeds from the first study that has it.
     runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
-    labels = runs.groupby(["key", "seed_kind", "study"])["label"]
-    runs["separating_label"] = runs["label"].where(labels.transform("nunique") > 1, "")  # rule 1
-    equals = runs.groupby(["key", "seed_kind", "separating_label", "seed"])["run_id"]
-    runs["separating_id"] = runs["run_id"].where(equals.transform("size") > 1, "")  # rule 2
-    identity = ["key", "seed_kind", "separating_label", "separating_id"]
+    same = ["key", "seed_kind"]
+    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
+    runs["separating_label"] = runs["label"].where(num_labels > 1, "")  # rule 1
+    num_runs = runs.groupby([*same, "separating_label", "seed"])["run_id"].transform("size")
+    runs["separating_id"] = runs["run_id"].where(num_runs > 1, "")  # rule 2
+    identity = [*same, "separating_label", "separating_id"]
     runs["number"] = runs.groupby(identity, sort=False).ngroup()
-    first_runs = runs.drop_duplicates("number")
-    runs["variant"] = runs["number"].map(_names_by_number(first_runs))
+    names = _names_by_number(runs.drop_duplicates("number"))
+    runs["variant"] = runs["number"].map(names)
     named = runs[["run_id", "seed_kind", "variant"]]
-    return named.merge(entries, on=["run_id", "seed_kind"])  # drops entries of another kind
+    # A run that studies of two kinds of seeds share counts for the first alone.
+    return named.merge(entries, on=["run_id", "seed_kind"])
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:

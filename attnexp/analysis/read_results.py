@@ -10,7 +10,7 @@ import pandas as pd
 
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import differences_from
-from attnexp.analysis.group import Group
+from attnexp.analysis.group import Group, Key, Marks
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.options import did_you_mean
@@ -36,36 +36,39 @@ def read_results(
 
     A row has variant, seed and the metric of a run; or variant, seed, example and correct (1 or 0)
     of an answer, whose metric is accuracy. lower: less is better. margin: the smallest difference
-    that matters, in points or in the metric's own unit. baseline: the first variant if None. A
-    column `data` is one of data sets where none is called `dataset`. sequential: seeds were added
+    that matters, in points or in the metric's own unit. baseline: the first variant if None.
+    Without a column `dataset`, a column `data` takes its place. sequential: seeds were added
     because of results. Raises `UserError`."""
     cells = _read_cells(results)
     if dataset_column == "dataset" and "dataset" not in cells:
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
     column_of = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
+    column_of["value"] = metric
     if metric == ACCURACY.name and "example" in cells:
         column_of |= {"value": "correct", "example": "example"}
-    else:
-        column_of["value"] = metric
     rows = _read_numbers(_choose_columns(cells, column_of), column_of["value"])
     other_cells = cells.drop(columns=list(column_of.values()))
     _refuse_repeated(rows, other_cells)
     rows, spec = _find_unit(rows, metric, lower)
     spec = replace(spec, margin=_choose_margin(spec, margin))
     first = baseline or rows["variant"].iloc[0]
-    by_data = rows.groupby("data", sort=False)
-    groups = [_group_data(str(data), own, metric, first, sequential) for data, own in by_data]
     notes = _note_unused(other_cells, rows, spec)
-    return [replace(group, notes=[*group.notes, *notes]) for group in groups], spec
+    groups = []
+    for data, own in rows.groupby("data", sort=False):
+        group = _group_data(str(data), own, metric, first, sequential)
+        group.notes.extend(notes)
+        groups.append(group)
+    return groups, spec
 
 
 def _read_cells(results: "Sequence[str | PathLike[str]] | pd.DataFrame") -> pd.DataFrame:
-    """All rows, numbered from 1, with their cells as texts without blanks around them."""
+    """All rows, numbered from 1, with cells as texts without blanks around. Raises `UserError`."""
     if not isinstance(results, pd.DataFrame):
-        tables = [read_table(Path(path)) for path in results]
-        results = pd.concat(tables)
-    cells = results.astype("string").fillna("")
+        if not results:
+            raise UserError("There is no file of results.")
+        results = pd.concat([read_table(Path(path)) for path in results])
+    cells = results.rename(columns=str).astype("string").fillna("")
     cells = cells.apply(lambda column: column.str.strip())
     cells.index = pd.RangeIndex(1, len(cells) + 1)
     return cells.drop(columns="", errors="ignore")  # such as pandas' index
@@ -90,12 +93,13 @@ def _choose_columns(cells: pd.DataFrame, column_of: dict[str, str]) -> pd.DataFr
 
 
 def _read_numbers(rows: pd.DataFrame, value_name: str) -> pd.DataFrame:
-    """Rows with values as numbers, and seeds as they were written. Raises `UserError`."""
+    """Rows with values as numbers, and seeds as texts, 1.0 as 1. Raises `UserError`."""
     values = rows["value"].str.lower().replace({"true": "1", "false": "0"})
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     is_number = numbers.abs() < math.inf
     _refuse_any(rows[~is_number], f"has no number as {value_name}")
-    seeds = rows["seed"].str.removesuffix(".0")  # pandas makes 1.0 of 1 beside empty cells
+    # pandas makes 1.0 of 1 beside empty cells.
+    seeds = rows["seed"].str.replace(r"^(-?\d+)\.0$", r"\1", regex=True)
     return rows.assign(value=numbers, seed=seeds)
 
 
@@ -131,24 +135,25 @@ def _note_unused(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSp
         notes.append(f"Not used: {in_variant}. A column dataset separates data sets.")
     num_left_out = len(other_cells) - len(rows)
     if num_left_out:
-        notes.append(f"Left out: {num_left_out:,} rows with an empty {metric.name}.")
+        column = "correct" if "example" in rows else metric.name
+        notes.append(f"Left out: {num_left_out:,} rows with an empty {column}.")
     if metric.higher_is_better and metric.name not in METRIC_OF_COLUMN:
         notes.append(f"More of {metric.name} is better, unless you add --lower.")
     return notes
 
 
 def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
-    """Rows with shares in place of per cent, and their metric. Raises `UserError` for a mixture."""
-    known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
-    metric = replace(known, name=name, higher_is_better=known.higher_is_better and not lower)
+    """Rows with shares in place of per cent, and their metric. It is a share if more is better and
+    it is known as one, or all values are in 0 to 1. Raises `UserError` for shares and per cent."""
+    known = METRIC_OF_COLUMN.get(name, MetricSpec(name=name, is_share=False))
     values = rows["value"]
-    if not metric.higher_is_better:  # such as a loss, in its own unit
-        return rows, replace(metric, is_share=False)
-    if values.between(0, 1).all():  # a share, whatever its name
-        return rows, replace(metric, is_share=True)
-    if not known.is_share:  # an unknown metric, in its own unit
+    are_shares = bool(values.between(0, 1).all())
+    higher_is_better = known.higher_is_better and not lower
+    is_share = higher_is_better and (known.is_share or are_shares)
+    metric = replace(known, name=name, higher_is_better=higher_is_better, is_share=is_share)
+    if are_shares or not is_share:
         return rows, metric
-    is_wrong = ~(values.between(1, 100) | values.eq(0))  # A known share is in per cent.
+    is_wrong = ~(values.between(1, 100) | values.eq(0))
     _refuse_any(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
     return rows.assign(value=values / 100), metric
 
@@ -179,16 +184,7 @@ def _group_data(
     alone = [name for name in others if seeds_of[name].isdisjoint(seeds_of[baseline])]
     if alone == others:  # or if there are no others
         raise UserError(f"{data}: {baseline} must share a seed with another of {names}.")
-    answers = {}
-    num_texts = {}
-    if "example" in rows:
-        by_run = rows.pivot(index="example", columns=["variant", "seed"], values="value")
-        if not by_run.isin([0, 1]).all(axis=None):
-            raise UserError(
-                f"{data}: each run must answer the same examples, correct being 1 or 0."
-            )
-        answers = {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}
-        num_texts = {(variant, RESULT.name): len(by_run) for variant in variants}
+    right = _read_answers(data, rows) if "example" in rows else {}
     at_endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
         data=data,
@@ -197,8 +193,18 @@ def _group_data(
         at_endpoints=at_endpoints,
         epochs=at_endpoints.iloc[:0],
         families=[differences_from(baseline, variants)],
-        right=answers,
-        num_texts=num_texts,
+        right=right,
+        num_texts={
+            (variant, point): len(answers) for (variant, _, point), answers in right.items()
+        },
         sequential=frozenset(variants if sequential else ()),
         notes=[f"{name} shares no seed with {baseline}, so no difference." for name in alone],
     )
+
+
+def _read_answers(data: str, rows: pd.DataFrame) -> dict[Key, Marks]:
+    """`Group.right`, the examples being the texts. Raises `UserError` for other answers."""
+    by_run = rows.pivot(index="example", columns=["variant", "seed"], values="value")
+    if not by_run.isin([0, 1]).all(axis=None):
+        raise UserError(f"{data}: each run must answer the same examples, correct being 1 or 0.")
+    return {(*run, RESULT.name): by_run[run].to_numpy(bool) for run in by_run}

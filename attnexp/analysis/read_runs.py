@@ -22,9 +22,10 @@ from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 LeftOut = Callable[[str], object]  # gets a message
 METADATA = b"attnexp"
-"""Key of JSON in the schema of a published file, a row an epoch of a run: fields of `Manifest`, but
-`planned`, pairs of variant and seed, for runs; `shared`: variant, data, config, code, own_code and
-parameters of runs; `made_by`; `largest_class`: bits by data set."""
+"""Key of the JSON in the schema of a published file, which has a row for each epoch of a run:
+fields of `Manifest` without runs; planned: [variant, seed] of each run that was planned;
+shared: variant, data, config, code, own_code, parameters by variant, data set and protocol;
+made_by: provenances; largest_class: by data set, bits (`numpy.packbits`) in base64."""
 
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
@@ -37,15 +38,15 @@ def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> lis
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
         if not file.is_file():
             find.check_folder(path)
-        read: list[RunRows] = []
+        found: list[RunRows] = []
         with store.leaving_out(path, messages.append):
             if file.is_file():
-                read = _load_published(file, str(path))
+                found = _load_published(file, str(path))
             else:
-                read = _load_folder(path, messages.append)
-        if not read:
+                found = _load_folder(path, messages.append)
+        if not found:
             messages.append(f"There is no finished run in {path} that can be read.")
-        runs += read
+        runs += found
     if not runs:
         raise UserError("\n".join(messages))
     for message in messages:
@@ -70,38 +71,38 @@ def _load_published(file: Path, study: str) -> list[RunRows]:
         metadata = table.schema.metadata or {}
         tree = json.loads(metadata[METADATA])
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
+        # Keys of the tree that `Manifest` lacks are ignored.
         manifest = TypeAdapter(Manifest).validate_python(tree | {"runs": planned})
-        return _read_runs(table.to_pandas(), tree, study, manifest)
+        return _split_runs(table.to_pandas(), tree, study, manifest)
 
 
-def _read_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest) -> list[RunRows]:
+def _split_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest) -> list[RunRows]:
     """The runs of the rows of a file. tree: its metadata, see `METADATA`."""
-    setups = {}
-    for entry in tree["shared"]:
-        setup = Setup(
-            settings=settings(entry["config"]),
-            facts=entry["data"],
-            code=entry["code"],
-            own_code=entry["own_code"],
-        )
-        protocol = setup.settings["train.protocol"]
-        setups[entry["variant"], setup.facts["name"], protocol] = setup
     metrics = [name for name in frame if name.startswith(("train_", "val_", "test_"))]
-    keys = ["run_id", "seed", "variant", "data", "protocol"]
+    rows_of = frame.groupby(["variant", "data", "protocol"])
     runs = []
-    for (run_id, seed, label, data, protocol), epochs in frame.groupby(keys, sort=False):
-        run = RunRows(
-            run_id=run_id,
-            study=study,
-            manifest=manifest,
-            label=label,
-            setup=setups[label, data, protocol],
-            seed=seed,
-            seed_kind=manifest.seed_kind,
-            epochs=epochs[["epoch", "correct", *metrics]],
-            largest_class=base64.b64decode(tree["largest_class"].get(data, "")),
-            made_by=tree["made_by"],
-            sequential=manifest.sequential,
+    for shared in tree["shared"]:
+        setup = Setup(
+            settings=settings(shared["config"]),
+            facts=shared["data"],
+            code=shared["code"],
+            own_code=shared["own_code"],
         )
-        runs.append(run)
+        data = setup.facts["name"]
+        rows = rows_of.get_group((shared["variant"], data, setup.settings["train.protocol"]))
+        for (run_id, seed), epochs in rows.groupby(["run_id", "seed"], sort=False):
+            run = RunRows(
+                run_id=run_id,
+                study=study,
+                manifest=manifest,
+                label=shared["variant"],
+                setup=setup,
+                seed=seed,
+                seed_kind=manifest.seed_kind,
+                epochs=epochs[["epoch", "correct", *metrics]],
+                largest_class=base64.b64decode(tree["largest_class"].get(data, "")),
+                made_by=tree["made_by"],
+                sequential=manifest.sequential,
+            )
+            runs.append(run)
     return runs

@@ -17,7 +17,6 @@ from attnexp.runs.result import Run
 from attnexp.training.metrics import by_class, count_confusions
 
 MADE_BY = "version commit torch python processor device platform".split()  # shown of provenance
-GROUP_KEYS = ["fingerprint", "n_test", "protocol"]  # of `RunRows.entry`, which a group shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,11 +79,11 @@ def _name_seed_kind(seeds: Tree) -> str:
 def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunRows:
     """A finished run on disk. study, manifest: as in `RunRows`. Raises `UserError`."""
     result = run.result
-    rows = {row.epoch: asdict(row) for row in result.epochs}
+    epochs = pd.DataFrame(map(asdict, result.epochs)).astype(float).astype({"epoch": int})
     if result.config["train"]["protocol"] == "holdout":  # Its test set was touched once.
-        tested = {f"test_{name}": value for name, value in asdict(result.test).items()}
-        rows[result.own_best.epoch] |= tested
-    epochs = pd.DataFrame(rows.values()).astype(float).astype({"epoch": int})
+        is_chosen = epochs["epoch"] == result.own_best.epoch
+        for name, value in asdict(result.test).items():
+            epochs.loc[is_chosen, f"test_{name}"] = value
     own_code = {name: read for name, read in result.read_files.items() if name.endswith(".py")}
     correct, largest_class = predictions.read_answers(run)
     epochs["correct"] = epochs["epoch"].map(correct).astype(object)

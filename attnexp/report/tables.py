@@ -105,10 +105,11 @@ def tabulate_epochs(answer: Answer) -> Table:
     parts = [epochs[epochs["metric"].isin(K_METRICS)]]
     for comparison in answer.comparisons:
         group = comparison.group
-        for variant, k_run in comparison.k_runs.items():
-            k_rows = k_run.melt("epoch", K_METRICS, "metric", "mean")
-            about = {"data": group.data, "protocol": group.protocol, "variant": f"{variant}, K"}
-            parts.append(k_rows.assign(**about, n=1))
+        if comparison.k_runs:
+            k_runs = pd.concat(comparison.k_runs, names=["variant"]).reset_index("variant")
+            k_rows = k_runs.melt(["variant", "epoch"], K_METRICS, "metric", "mean")
+            k_rows["variant"] += ", K"
+            parts.append(k_rows.assign(data=group.data, protocol=group.protocol, n=1))
     rows = pd.concat(parts)
     if rows.empty:
         raise UserError("These results have no metrics by epoch.")

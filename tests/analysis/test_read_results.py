@@ -1,6 +1,5 @@
 """Results of other trainers: files and frames are read alike, and a mistake is one message."""
 
-import io
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -18,25 +17,17 @@ from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_results import read_results
 from attnexp.statistics.verdict import MetricSpec
 
-CSV = """variant,seed,accuracy,loss,auc
-a,0,0.800,0.50,0.800
-a,1,0.801,0.49,0.801
-a,2,0.802,0.48,0.802
-a,3,0.803,0.47,0.803
-b,0,0.820,0.50,0.820
-b,1,0.821,0.49,0.821
-b,2,0.822,0.48,0.822
-b,3,0.823,0.47,0.823
-"""
-RUNS = pd.read_csv(io.StringIO(CSV))
+RUNS = pd.DataFrame({"variant": [*"aaaabbbb"], "seed": [*range(4)] * 2})
+RUNS["accuracy"] = [0.8, 0.801, 0.802, 0.803, 0.82, 0.821, 0.822, 0.823]
+RUNS["loss"] = [0.5, 0.49, 0.48, 0.47] * 2
+RUNS["auc"] = RUNS["accuracy"]
 FRAME = RUNS[["variant", "seed", "accuracy"]]
 PER_CENT = FRAME.assign(accuracy=82.2)
 MIXED = PER_CENT.assign(accuracy=[82.2] * 7 + [0.823])
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_differences_are_those_of_scipy(seed: int) -> None:
-    """Paired t intervals and p-values, in any unit, by the seeds that two variants share."""
+def test_differences_are_those_of_scipy_in_any_unit_by_shared_seeds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     unit = 10.0 ** rng.integers(-12, 12)
     frame = pd.DataFrame({"variant": [*"abc"] * 12, "seed": np.repeat(range(12), 3)})
@@ -56,7 +47,7 @@ def test_files_are_judged_like_their_frame(tmp_path: Path) -> None:
     RUNS.to_csv(tmp_path / "a.csv")  # with pandas' index as a first column
     RUNS.to_parquet(tmp_path / "a.parquet")
     RUNS.to_json(tmp_path / "a.jsonl", orient="records", lines=True)
-    blanks = CSV.replace(",", " , ").splitlines(keepends=True)
+    blanks = RUNS.to_csv(index=False).replace(",", " , ").splitlines(keepends=True)
     (tmp_path / "half.csv").write_text("".join(blanks[:5]))
     (tmp_path / "other_half.csv").write_text("".join(blanks[:1] + blanks[5:]))
     expected = attnexp.judge(RUNS)
@@ -86,7 +77,9 @@ def test_answers_by_example_make_an_accuracy() -> None:
     frame = FRAME.drop(columns="accuracy").merge(examples, how="cross")
     frame["seed"] = frame["seed"].astype(float)
     frame["correct"] = frame.eval("example < 5 or variant == 'b' and example < 8")
-    (group,), metric = read_results(frame)
+    more = frame[:2].assign(correct=None)
+    (group,), metric = read_results(pd.concat([frame.astype(object), more]))
+    assert group.notes == ["Left out: 2 rows with an empty correct."]
     values = group.values("result", "accuracy")
     assert [*values.index] == ["0", "1", "2", "3"]  # not 0.0
     assert [{*values[variant]} for variant in "ab"] == [{0.5}, {0.8}]
@@ -94,6 +87,9 @@ def test_answers_by_example_make_an_accuracy() -> None:
     assert compare([group], metric).differences[0].texts is not None
     assert "answer the same examples" in message_of(read_results, frame[:-4])
     assert "1 or 0" in message_of(read_results, frame.assign(correct=0.3))
+    named = FRAME.assign(seed=["v1", "v1.0", "2.0", "3"] * 2)
+    (group,), _ = read_results(named)
+    assert [*group.values("result", "accuracy").index] == ["2", "3", "v1", "v1.0"]
 
 
 def test_what_is_not_used_or_has_no_pair_is_named() -> None:
@@ -135,6 +131,8 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
 @pytest.mark.parametrize(
     ("frame", "options", "words"),
     [
+        ([], {}, "no file of results"),
+        (RUNS.rename(columns={"auc": 3, "accuracy": 4}), {}, "no column accuracy.*3"),
         (FRAME.drop(columns="variant"), {}, "no column variant.*--variant-column"),
         (FRAME, {"metric": "acuracy"}, "no column acuracy.*'accuracy'.*--metric"),
         (RUNS, {"metric": "loss"}, "--margin.*difference of loss.*in its unit"),

@@ -21,7 +21,7 @@ def study(tmp_path: Path) -> str:
 
 REPORTS = [
     ("contrast --format csv --html a.html --figure a.svg", "data,protocol,variant,seed,point"),
-    ("blog --table epochs --json", '"variant": "pe, K"'),
+    ("blog --table epochs --format csv", '"pe, K",5,train_loss,1,0.0182,\nimdb,blog,"no_pe'),
     ("blog --table epochs", "99.45 ± 0.07  0.8351 ± 0.0529  81.58 ± 0.62"),
     ("contrast --table study", "no_pe, pe, 5 epochs, 6 seeds (0, 1, "),
     ("contrast --table study --format markdown", "5), protocol blog, measured on test."),
