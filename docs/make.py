@@ -25,7 +25,7 @@ import pandas as pd
 
 from attnexp import results
 from attnexp.analysis.answer import Answer, compare
-from attnexp.analysis.contrasts import Difference
+from attnexp.analysis.contrasts import NO_BOUNDS, Difference
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
@@ -34,8 +34,8 @@ from attnexp.config.options import groups
 from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import cells
-from attnexp.report.cells import format_size, size_of
-from attnexp.statistics.intervals import t_factor, t_interval
+from attnexp.report.cells import format_size
+from attnexp.statistics.intervals import Interval, t_factor, t_interval
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -110,7 +110,8 @@ def answers() -> Iterator[str]:
     yield "|---|---:|---:|---|"
     for study, point, words in ANSWERS:
         row = find_difference(compare_published(study), point)
-        yield f"| {words} | {row.interval.n} of each | {size_of(row)} | {row.words} |"
+        size = format_size(row.interval, row.metric)
+        yield f"| {words} | {row.interval.n} of each | {size} | {row.words} |"
 
 
 def quoted() -> Iterator[str]:
@@ -135,7 +136,7 @@ def falls() -> Numbers:
     for name, values in fall.items():
         yield f"fall of accuracy from epoch 2 to 5, {name}", f"{100 * values.mean():.2f}", "blog"
     interval = t_interval(fall["no_pe"] - fall["pe"])
-    difference = format_size(interval.mean, (interval.low, interval.high), ACCURACY)
+    difference = format_size(interval, ACCURACY)
     yield "the same, no_pe minus pe", difference, "blog"
 
 
@@ -208,7 +209,7 @@ def shuffled_and_order() -> Numbers:
     rows = pd.DataFrame(json.loads(run_command(words))["differences"])
     is_mean = rows["data"].str.startswith("mean over")
     for row in rows[is_mean & (rows["variant"] == "pe_plain")].itertuples():
-        value = format_size(row.mean, (row.low, row.high), ACCURACY)
+        value = format_size(Interval(row.n, row.mean, row.sd, row.low, row.high), ACCURACY)
         yield f"pe − shuffled, plain, {row.data} data sets, {TITLES[row.point]}", value, study
 
 
@@ -285,7 +286,7 @@ def means(study: str) -> Iterator[str]:
         if row.is_mean and row.contrast.within:
             name = f"{row.contrast.variant_level} − {row.contrast.baseline_level}"
             column = f"{row.contrast.within}, {TITLES[row.endpoint.name]}"
-            sizes.setdefault(name, {})[column] = size_of(row)
+            sizes.setdefault(name, {})[column] = format_size(row.interval, row.metric)
     columns = list(dict.fromkeys(column for by_column in sizes.values() for column in by_column))
     yield f"| difference | {' | '.join(columns)} |"
     yield f"|---|{'---:|' * len(columns)}"
@@ -322,8 +323,8 @@ def row_of_difference(row: Difference, place: str) -> Row:
         name=row.contrast.name,
         n=row.interval.n,
         endpoint=TITLES[row.endpoint.name],
-        size=size_of(row),
-        texts=cells.format_interval(row.texts, row.metric),
+        size=format_size(row.interval, row.metric),
+        texts=cells.format_interval(row.texts or NO_BOUNDS, row.metric),
         verdict=row.words,
     )
 

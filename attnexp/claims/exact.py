@@ -35,24 +35,25 @@ def random_module(module: nn.Module) -> Any:
     return module
 
 
-def random_attention(d_input: int = 8, heads: int = 2, d_head: int = 4) -> Any:
-    """Multi-head self-attention with random weights."""
+def random_attention(d_input: int = 128, heads: int = 8, d_head: int = 16) -> Any:
+    """Multi-head self-attention with random weights, as large as K's layer unless told."""
     return random_module(MultiHeadSelfAttention(d_input, num_heads=heads, d_head=d_head))
 
 
 @claim("C04", "M, K", "Attention is permutation-equivariant without PE, not with it")
 def attention_without_positions_is_equivariant() -> Finding:
     """Outputs that do not swap places when two tokens do; with PE a mean that stays the same."""
-    layer = random_attention()
+    layer = random_attention(8, 2, 4)
+    add_positions = SinusoidalPosition(7, 8)
     order = [1, 0, 2, 3, 4, 5, 6]
     x = draw_normal(1, 7, 8)
-    swapped = x[:, order]
-    add_positions = SinusoidalPosition(7, 8)
-    positions = torch.arange(7)
-    before, after = [layer(add_positions(texts, positions)).mean(dim=1) for texts in (x, swapped)]
-    change = max_abs_diff((before, after))
+    texts = torch.cat([x, x[:, order]])
+    output, swapped_output = layer(texts)
+    positioned = add_positions(texts, torch.arange(7))
+    mean, swapped_mean = layer(positioned).mean(dim=1)
+    change = max_abs_diff((mean, swapped_mean))
     return judge_equality(
-        (layer(swapped), layer(x)[:, order]),
+        (swapped_output, output[order]),
         also=change > 1e-3,
         shown=f"the mean with PE by {change:.2g}",
     )
@@ -66,7 +67,9 @@ def scaled_embeddings_make_positions_weigh_more() -> Finding:
     words = embedding.words.detach()
     d_model = words.shape[1]
     positions = sinusoidal_table(80, d_model)
-    ratio = float(positions.norm(dim=1).mean() / words.norm(dim=1).mean())
+    position_norms = positions.norm(dim=1)
+    word_norms = words.norm(dim=1)
+    ratio = float(position_norms.mean() / word_norms.mean())
     scaled_ratio = ratio / d_model**0.5
     weight = f"norm of positions over that of words {ratio:.1f}, with √d {scaled_ratio:.1f}"
     num_own = len(positions.unique(dim=0))
@@ -79,12 +82,11 @@ def softmax_saturates_without_scaling() -> Finding:
     """Each part by itself, at any d_k of 4, 16, 64: a variance 5 % off; a largest weight without
     √d_k no larger than with it; a gradient without √d_k no smaller than with it."""
     d_keys = torch.tensor([4, 16, 64])
-    variances, peaks, norms = measure_softmax(d_keys, scale=False)
-    scaled_variances, scaled_peaks, scaled_norms = measure_softmax(d_keys, scale=True)
-    errors = torch.stack([variances / d_keys, scaled_variances]) - 1
+    unscaled = measure_softmax(d_keys, scale=False)
+    scaled = measure_softmax(d_keys, scale=True)
+    errors = torch.stack([unscaled[0] / d_keys, scaled[0]]) - 1
     error = errors.abs().max()
-    peak_ratios = peaks / scaled_peaks
-    norm_ratios = norms / scaled_norms
+    _, peak_ratios, norm_ratios = unscaled / scaled
     parts = {
         f"at d_k = 4, 16, 64: variance within {error:.1%}": error <= 0.05,
         f"peak {format_ratios(peak_ratios)}": peak_ratios.min() > 1,
@@ -99,9 +101,7 @@ def format_ratios(ratios: Tensor) -> str:
 
 
 def measure_softmax(d_keys: Tensor, *, scale: bool) -> Tensor:
-    """Measures of the scores of N(0, 1) queries and keys, in 400 rows of 50: their variance, the
-    mean of the largest weight of a row, and the mean norm of a row's gradient, given an N(0, 1)
-    gradient of its weights; each at every d_k: (3, n)."""
+    """Variance of scores, mean largest weight and mean norm of a row's gradient, by d_k: (3, n)."""
     columns = []
     gradient_of_weights = draw_normal(400, 50, seed=2)  # independent of q and k
     for d_key in d_keys.tolist():
@@ -120,7 +120,7 @@ def measure_softmax(d_keys: Tensor, *, scale: bool) -> Tensor:
 @claim("C18", "K", "A loop over heads is very slow")
 def heads_at_once_are_faster_than_a_loop() -> Finding:
     """A loop over heads that takes less than twice as long, forward and backward, on one thread."""
-    layer = random_attention(128, 8, 16)
+    layer = random_attention()
     x = draw_normal(32, 80, 128)
     difference = max_abs_diff((layer(x), loop_over_heads(layer, x)))
     layer.float().requires_grad_()
@@ -139,10 +139,8 @@ def loop_over_heads(layer: Any, x: Tensor) -> Tensor:
     projections = (layer.q_proj, layer.k_proj, layer.v_proj)
     by_head = [part.weight.chunk(layer.num_heads) for part in projections]
     outputs = []
-    for w_q, w_k, w_v in zip(*by_head, strict=True):
-        q = x @ w_q.T
-        k = x @ w_k.T
-        v = x @ w_v.T
+    for weights in zip(*by_head, strict=True):
+        q, k, v = [x @ weight.T for weight in weights]
         scores = q @ k.mT / k.shape[-1] ** 0.5
         outputs.append(scores.softmax(dim=-1) @ v)
     return torch.cat(outputs, dim=-1)
@@ -155,19 +153,19 @@ def projections_cost_n_and_products_n_squared() -> Finding:
     claimed = {"QKV": 2, "products": 4, "±8": 2, "±r": 2}  # times as many when n and r double
     before = count_parts(256, radius=16)
     after = count_parts(512, radius=32)
-    growth = {name: after[name] / before[name] for name in claimed}
+    growth = [after[name] / before[name] for name in claimed]
+    shown = [f"{name} ×{factor:.2f}" for name, factor in zip(claimed, growth, strict=True)]
     return judge_equality(
-        (torch.tensor([*growth.values()]), torch.tensor([*claimed.values()])),
+        (torch.tensor(growth), torch.tensor([*claimed.values()])),
         within=0.1,
         also=all(flops["QKV"] == flops["convolution"] for flops in (before, after)),
-        shown=", ".join(f"{name} ×{factor:.2f}" for name, factor in growth.items()),
+        shown=", ".join(shown),
     )
 
 
 def count_parts(num_tokens: int, radius: int) -> dict[str, int]:
-    """FLOPs, for one text, of QKV, a convolution of width 3, the two products of attention, these
-    within ± 8 tokens, and, of 512 tokens, within ± radius."""
-    layer = random_attention(128, 8, 16)
+    """FLOPs for one text; those of ±r, a window of this radius, for one of 512 tokens."""
+    layer = random_attention()
     convolution = random_module(Convolution(128, 128, kernel=3))
     score = DotProduct(8, 16, 16, 16)
     x = draw_normal(1, num_tokens, 128)
@@ -190,7 +188,7 @@ def attention_reaches_all_tokens_in_one_layer() -> Finding:
     padding = torch.zeros(1, 16, dtype=torch.bool)
     query, key = grid(16)
     ahead = key - query  # (T outputs, T inputs)
-    attention = random_attention(128, 8, 16)
+    attention = random_attention()
     lstm = random_module(LSTM(128, 8))
     pairs = [  # which tokens each output depends on, and those that are claimed
         (find_reach(attention(x), x), ahead.abs() < 16),  # every token

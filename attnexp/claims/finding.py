@@ -12,8 +12,7 @@ from attnexp.statistics.intervals import Interval
 
 
 class Finding(NamedTuple):
-    """Result of a check. Its verdict is holds (in part), refuted, supported (in part), not
-    supported, undecided, not tested, by construction or missing runs."""
+    """Result of a check. docs/reproduction.md says which verdicts there are."""
 
     verdict: str
     measured: str
@@ -51,8 +50,7 @@ def claim(id: str, source: str, text: str, study: str = "") -> Callable[[Check],
 def judge_equality(
     *pairs: tuple[Tensor, Tensor], within: float = 1e-12, also: bool = True, shown: str
 ) -> Finding:
-    """Finding that the tensors of each pair are equal within a tolerance. also: whatever else must
-    be true. shown: what else was measured."""
+    """Finding that pairs are equal within a tolerance. also: what else must be true."""
     difference = max_abs_diff(*pairs)
     measured = f"off by {difference:.0e} (≤ {within:.0e}); {shown}"
     holds = difference <= within and also
@@ -108,13 +106,11 @@ def judge_part(part: Evidence) -> str:
 
 
 def judge_evidence(parts: Sequence[Evidence], *, by_part: bool = False) -> Finding:
-    """Finding on a claim that every part which decides must support. by_part: whether each part has
-    its own verdict, so that a claim may be supported in part."""
+    """Finding on a claim of deciding parts. by_part: if only some support it, it is so in part."""
     shown = []
     verdicts = []
     for part in parts:
-        interval = part.interval
-        text = f"{part.name} {format_size(interval.mean, interval.bounds, ACCURACY)}"
+        text = f"{part.name} {format_size(part.interval, ACCURACY)}"
         if not part.decides:
             shown.append(f"({text})")
             continue

@@ -1,7 +1,6 @@
 """Claims that many runs decide. Each check takes the path of a study, published or one's own.
 
-A difference supports a claim if its 95 % interval lies on the claimed side of its bound. Accuracies
-are on the test set; docs/reproduction.md says at which endpoint a claim is judged, and why.
+Accuracies are on the test set; docs/reproduction.md says at which endpoint each is judged, and why.
 """
 
 from collections.abc import Sequence
@@ -33,8 +32,7 @@ ENDPOINTS = ("best", "final")  # in the order in which claims show them
 def find_group(
     study: Path, *families: Family, as_k_ran: bool = False, min_seeds: int = MIN_SEEDS
 ) -> Group:
-    """The study's group on IMDB, protocol `blog`, with `min_seeds` seeds of all variants of these
-    families, which are judged. as_k_ran: with K's settings alone. Raises `UserError` without."""
+    """The study's group on IMDB, protocol `blog`, that has enough seeds. Raises `UserError`."""
     names = [name for family in families for contrast in family for name in contrast.weights]
     variants = list(dict.fromkeys(names))  # each once
     for group in load_groups([study]):
@@ -51,9 +49,9 @@ def find_group(
 
 
 def weigh_differences(
-    group: Group, deciding: Sequence[str], *, within: float | None = None
+    group: Group, deciding: Sequence[str] = ENDPOINTS, *, within: float | None = None
 ) -> list[Evidence]:
-    """Evidence of each difference. deciding: endpoints that decide. within: as in `Evidence`."""
+    """Evidence of each difference; it decides at the endpoints `deciding`."""
     differences = compare([group], ACCURACY).differences
     rows = sorted(differences, key=lambda row: ENDPOINTS.index(row.endpoint.name))
     has_several = len({row.contrast.name for row in rows}) > 1
@@ -119,7 +117,7 @@ def positions_raise_accuracy_and_reduce_over_fitting(study: Path) -> Finding:
     """An interval below 0 of what PE gives, at either endpoint, or, after any epoch, of how much
     smaller the gap between accuracy on train (running, as K shows it) and on test is with it."""
     group = find_group(study, [difference("pe", "no_pe")], as_k_ran=True)
-    parts = weigh_differences(group, ["best", "final"])
+    parts = weigh_differences(group)
     for epoch, rows in group.epochs.groupby("epoch"):
         values = rows.pivot(index="seed", columns=["metric", "variant"], values="value")
         gaps = values["train_accuracy"] - values["val_accuracy"]  # a row a seed, a column a variant
@@ -143,8 +141,7 @@ def attention_gains_from_cnn_and_rnn(study: Path) -> Finding:
 
 
 def accuracies_under(study: Path, intervention: str) -> Any:
-    """Accuracies on IMDB of `pe` and `no_pe`, with and without interventions: a row a seed, a
-    column a variant. Raises `UserError` where they have fewer than `MIN_SEEDS` seeds."""
+    """Accuracies of pe and no_pe on IMDB, a row a seed, a column a variant. Raises `UserError`."""
     for group in probe_studies([study], [intervention]):
         accuracies = group.values(RESULT.name, ACCURACY.name).dropna()
         has_both = {"pe", "no_pe"} <= {*accuracies}
@@ -196,7 +193,7 @@ def many_heads_are_better_than_one(study: Path) -> Finding:
     """An interval below 0 of 2, 4, 8 or 16 heads minus one, of the same width in all; the four
     intervals of an endpoint hold together."""
     group = find_group(study, differences_from("h1", ["h2", "h4", "h8", "h16"]))
-    return judge_evidence(weigh_differences(group, ["best", "final"]), by_part=True)
+    return judge_evidence(weigh_differences(group), by_part=True)
 
 
 @claim("C34", "K", "√d_k is not especially important", "position_x_scale")
@@ -204,5 +201,5 @@ def scaled_scores_are_not_important(study: Path) -> Finding:
     """An interval of scores divided by √d_k minus scores that are not, with or without PE, beyond
     0.25 points; the two intervals of an endpoint hold together."""
     family = [difference("none_scaled", "none_unscaled"), difference("pe_scaled", "pe_unscaled")]
-    parts = weigh_differences(find_group(study, family), ["best", "final"], within=MARGIN)
+    parts = weigh_differences(find_group(study, family), within=MARGIN)
     return judge_evidence(parts, by_part=True)

@@ -32,8 +32,7 @@ DEFINITIONS = [
     ("C24", "K", "The feed-forward layer is a convolution of width 1"),
     ("C28", "M", "Self-attention layers stack: they keep the length"),
 ]
-"""Claims that hold by construction: id, source, text. A check could test our code and nothing else,
-so it stands with the tests."""
+"""Claims that hold by construction: id, source, text. Their checks stand with the tests."""
 
 REFUTED_BY = "Nothing but a piece of ours that computes otherwise."
 DEFINED_AS = Finding("by construction", "checked by tests/claims and tests/model/test_oracle.py")

@@ -40,8 +40,7 @@ def running_accuracy_is_too_low_at_first() -> Finding:
     distances = t_interval(after - validation)
     verdict = join_verdicts([judge_above(rises), judge_above(distances, -EQUAL_WITHIN)])
     shown = []
-    columns = {"running": running, "after": after, "validation": validation}
-    for name, accuracies in columns.items():
-        percents = 100 * accuracies
+    names = ("running", "after", "validation")
+    for name, percents in zip(names, 100 * np.transpose(rows), strict=True):
         shown.append(f"{name} {percents.mean():.1f} ± {percents.std(ddof=1):.1f}")
     return Finding(verdict, f"{', '.join(shown)} %", len(SEEDS))

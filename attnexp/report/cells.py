@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from attnexp.analysis.contrasts import NO_BOUNDS, Difference
 from attnexp.report import Record
-from attnexp.statistics.intervals import Bounds
+from attnexp.statistics.intervals import Bounds, Interval
 from attnexp.statistics.verdict import MetricSpec
 
 NONE = "–"  # where there is no number
@@ -37,49 +37,40 @@ def format_span(numbers: Iterable[int], noun: str) -> str:
 def format_mean(row: Record, metric: MetricSpec) -> str:
     """`81.58 ± 0.62`, or the mean alone where the row has no sd, or one of a single seed."""
     mean = format_number(row["mean"], metric)
-    sd = row.get("sd", math.nan)
-    if math.isnan(sd):
-        return mean
-    return f"{mean} ± {format_number(sd, metric)}"
+    sd = format_number(row.get("sd", math.nan), metric)
+    return mean if sd == NONE else f"{mean} ± {sd}"
 
 
-def format_interval(bounds: Bounds | None, metric: MetricSpec) -> str:
-    """`[+2.32, +2.73]`, or a dash where there is none."""
-    if bounds is None:
+def format_interval(bounds: Bounds, metric: MetricSpec) -> str:
+    """`[+2.32, +2.73]`, or a dash where an end is infinite or none."""
+    if not all(map(math.isfinite, bounds)):
         return NONE
-    low, high = bounds
-    lower = format_number(low, metric, "+")
-    upper = format_number(high, metric, "+")
+    lower, upper = [format_number(end, metric, "+") for end in bounds]
     return f"[{lower}, {upper}]"
 
 
-def format_size(mean: float, bounds: Bounds | None, metric: MetricSpec) -> str:
+def format_size(interval: Interval, metric: MetricSpec) -> str:
     """`+2.53 [+2.32, +2.73]`."""
-    number = format_number(mean, metric, "+")
-    return f"{number} {format_interval(bounds, metric)}"
+    mean = format_number(interval.mean, metric, "+")
+    return f"{mean} {format_interval(interval.bounds, metric)}"
 
 
-def intervals_of(row: Difference) -> list[Bounds | None]:
-    """The interval that decides, and the wider one; None where there are no finite ends."""
-    wider = row.next or row.texts or NO_BOUNDS
-    intervals: list[Bounds | None] = []
-    for low, high in (row.interval.bounds, wider):
-        is_finite = math.isfinite(high - low)
-        intervals.append((low, high) if is_finite else None)
-    return intervals
-
-
-def size_of(row: Difference) -> str:
-    """The mean of a difference with the interval that decides."""
-    deciding, _ = intervals_of(row)
-    return format_size(row.interval.mean, deciding, row.metric)
+def wider_bounds(row: Difference) -> Bounds:
+    """Where the next data set's would lie, or this one with other texts too, if that is known."""
+    return row.next or row.texts or NO_BOUNDS
 
 
 def format_difference(row: Difference) -> dict[str, str]:
     """Every cell that a table can have of a difference, by heading."""
-    deciding, wider = [format_interval(bounds, row.metric) for bounds in intervals_of(row)]
-    num_stored = f", n = {row.texts_n}" if 0 < row.texts_n < row.interval.n else ""
-    p = "<0.001" if row.p < 0.001 else f"{row.p:.3f}"
+    deciding = format_interval(row.interval.bounds, row.metric)
+    wider = format_interval(wider_bounds(row), row.metric)
+    if 0 < row.texts_n < row.interval.n:
+        wider += f", n = {row.texts_n}"
+    p = f"{row.p:.3f}"
+    if row.p < 0.001:
+        p = "<0.001"
+    elif math.isnan(row.p):
+        p = NONE
     return {
         "data": row.data,
         "protocol": row.protocol,
@@ -91,9 +82,9 @@ def format_difference(row: Difference) -> dict[str, str]:
         "sd": format_number(row.interval.sd, row.metric),
         "other seeds": deciding,
         "95 %": deciding,
-        "other texts too": wider + num_stored,
+        "other texts too": wider,
         "next data set": wider,
-        "p": NONE if math.isnan(row.p) else p,
+        "p": p,
         "verdict": row.words,
     }
 

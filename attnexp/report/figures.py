@@ -18,7 +18,7 @@ from attnexp.analysis.contrasts import Difference
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.report import Record
-from attnexp.report.cells import describe_padding, intervals_of, name_of, size_of
+from attnexp.report.cells import describe_padding, format_size, name_of, wider_bounds
 
 if TYPE_CHECKING:
     from attnexp.inspect.insight import Reading
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 KINDS = ("svg", "pdf", "png")  # endings of the files that can be written
 SERIES = ("#70757d", "#0e5dd9", "#d97a05", "#1fa867", "#9342a2", "#c52028", "#8e88e8", "#ab85bf")
 MARKERS = "osD^vPX>"
-"""Colours and markers of variants, the baseline's first and its colour never again, so that no two
-of 56 look alike. Colours have contrast 3 on white, and differ for colour-blind readers."""
+"""Of variants, the baseline's first. Colours have contrast 3 and differ for the colour-blind."""
 
 STYLE = {
     "svg.fonttype": "none",
@@ -42,7 +41,6 @@ STYLE = {
 
 K_STYLE: Record = {"linestyle": (0, (3, 2)), "linewidth": 1.2}
 BAND_STYLE: Record = {"alpha": 0.18, "linewidth": 0}
-INTERVAL_WIDTHS = (2.2, 1.0)  # of the interval that decides, and the wider one
 LINE = 32  # letters of a name in a line
 SHORT_LINE = 24
 own_style = style.context(["default", STYLE])  # whatever the reader's matplotlibrc says
@@ -123,8 +121,7 @@ def _draw_curves_of(comparison: Comparison, axes: Axes) -> None:
 
 @own_style
 def draw_forest(rows: Sequence[Difference]) -> Figure:
-    """Mean differences with their intervals, the wider one thin, and the margin shaded. rows: of
-    one metric; those of one name stand together. Raises `UserError` where there are none."""
+    """Differences by one metric with their intervals, the wider one thin. Raises `UserError`."""
     if not rows:
         raise UserError("There is no difference to draw: no two variants share a seed.")
     names = [name_of(row) for row in rows]
@@ -140,10 +137,9 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     axes = figure.subplots()
     metric = rows[0].metric
     for y, row in enumerate(rows):
-        for bounds, width in zip(intervals_of(row), INTERVAL_WIDTHS, strict=True):
-            if bounds is not None:
-                ends = metric.unit * np.array(bounds)
-                axes.plot(ends, [y, y], color="black", lw=width, solid_capstyle="butt")
+        for bounds, width in [(row.interval.bounds, 2.2), (wider_bounds(row), 1.0)]:
+            ends = metric.unit * np.array(bounds)
+            axes.plot(ends, [y, y], color="black", lw=width, solid_capstyle="butt")
         axes.plot(metric.unit * row.interval.mean, y, "o", color="black")
     margin = metric.unit * metric.margin
     axes.axvspan(-margin, margin, color="grey", **BAND_STYLE)
@@ -151,7 +147,7 @@ def draw_forest(rows: Sequence[Difference]) -> Figure:
     places = range(len(rows))
     axes.set_yticks(places, labels)
     sizes = axes.secondary_yaxis("right")
-    sizes.set_yticks(places, map(size_of, rows))
+    sizes.set_yticks(places, [format_size(row.interval, metric) for row in rows])
     axes.set_ylim(len(rows) - 0.5, -0.5)
     unit = ", points" if metric.is_share else ""
     axes.set_xlabel(f"difference in {metric.name}{unit}")
@@ -175,8 +171,13 @@ def draw_attention(reading: "Reading") -> Figure:
     padding = describe_padding(attention.padding_share)
     axes.set_xlabel(f"key ({padding})" if padding else "key")
     axes.set_ylabel("query")
-    ticks = [0, largest / 2, largest]
-    figure.colorbar(image, label="attention weight", ticks=ticks, format="%.3g", shrink=0.8)
+    figure.colorbar(
+        image,
+        label="attention weight",
+        ticks=[0, largest / 2, largest],
+        format="%.3g",
+        shrink=0.8,
+    )
     return figure
 
 
@@ -186,7 +187,13 @@ def draw_positions(table: NDArray[Any]) -> Figure:
     largest = float(np.abs(table).max()) or 1.0
     figure = Figure(figsize=(5.5, 4), layout="constrained")
     axes = figure.subplots()
-    image = axes.imshow(table, cmap="PuOr", vmin=-largest, vmax=largest, aspect="auto")
+    image = axes.imshow(
+        table,
+        cmap="PuOr",
+        vmin=-largest,
+        vmax=largest,
+        aspect="auto",
+    )
     axes.set_xlabel("column")
     axes.set_ylabel("position")
     figure.colorbar(image, label="value")

@@ -19,8 +19,7 @@ SHOWN_COLUMNS = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"
 
 
 def list_runs(root: Path) -> pd.DataFrame:
-    """The runs in or under a folder, oldest first: `SHOWN_COLUMNS`, with the test accuracy,
-    then folder, and the reason why a run is broken. Raises `UserError` if there are none."""
+    """The runs in or under a folder, oldest first. Raises `UserError` if there are none."""
     root = find.check_folder(root)
     folders = list(filter(Path.is_dir, find.run_folders(root)))
     if not folders:
@@ -60,11 +59,16 @@ def tabulate_runs(runs: pd.DataFrame) -> Table:
     for line in lines:
         line["accuracy"] = format_number(line["accuracy"], ACCURACY)
         line["bytes"] = decimal(line["bytes"], precision=0)
-    counts = runs["state"].value_counts()
-    listed = [f"{count} {state}" for state, count in counts.items()]
-    states = ", ".join(listed)
-    num_bytes = int(runs["bytes"].sum())
+    title = "Runs"
     data = only(runs["data"].fillna(""))
-    place = f" on {data}" if data else ""
-    title = f"Runs{place}: {states}; {decimal(num_bytes)}"
-    return Table(title=title, frame=runs, lines=lines, context=["data"])
+    if data:
+        title += f" on {data}"
+    counts = runs["state"].value_counts()
+    states = [f"{count} {state}" for state, count in counts.items()]
+    size = decimal(int(runs["bytes"].sum()))
+    return Table(
+        title=f"{title}: {', '.join(states)}; {size}",
+        frame=runs,
+        lines=lines,
+        context=["data"],
+    )

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from itertools import chain
 
+import pandas as pd
+
 from attnexp.analysis.answer import Answer, Comparison
 from attnexp.analysis.group import Group
 from attnexp.base.errors import UserError
@@ -18,8 +20,10 @@ from attnexp.statistics.verdict import MetricSpec
 def shared_settings(groups: Iterable[Group]) -> Record:
     """The settings that all variants of these groups share, by key."""
     variants = [setup.settings for group in groups for setup in group.origin.setups.values()]
-    first, *others = variants or [{}]
-    return dict(item for item in first.items() if all(item in own.items() for own in others))
+    shared, *others = variants or [{}]
+    for own in others:
+        shared = {key: value for key, value in shared.items() if (key, value) in own.items()}
+    return shared
 
 
 def describe_settings(shared: Record) -> str:
@@ -29,8 +33,7 @@ def describe_settings(shared: Record) -> str:
         section, _, _ = key.partition(".")
         word = as_word(key, value)
         setting = word[len(section) + 1 :]  # data.max_len=80 -> max_len=80, mask=none -> none
-        before = sections.get(section, section)
-        sections[section] = f"{before} {setting}"
+        sections[section] = f"{sections.get(section, section)} {setting}"
     return "; ".join(sections.values())
 
 
@@ -39,8 +42,7 @@ def describe_variants(group: Group) -> dict[str, str]:
     shared = shared_settings([group])
     described = {}
     for variant, setup in group.origin.setups.items():
-        settings = setup.settings.items()
-        words = [as_word(key, value) for key, value in settings if key not in shared]
+        words = [as_word(key, value) for key, value in setup.settings.items() if key not in shared]
         described[variant] = ", ".join(words)
     return described
 
@@ -57,18 +59,19 @@ def describe_study(comparison: Comparison, metric: MetricSpec) -> Record:
     """The record of one data set and protocol. JSON has metrics and margins as lists, of one."""
     group = comparison.group
     setups = group.origin.setups
-    facts = [setup.facts for setup in setups.values()]
-    sizes = {}
-    for key in ("n_train", "n_val", "n_test"):
-        sizes[key] = sorted({fact[key] for fact in facts})
+    facts = pd.DataFrame(setup.facts for setup in setups.values())
     last_epochs = group.epochs.groupby(["variant", "seed"])["epoch"].max()
     commands = list(chain(*(plan.commands for plan in group.origin.studies)))
-    own_code = dict(chain.from_iterable(setup.own_code.items() for setup in setups.values()))
+    own_code: dict[str, str] = {}
+    for setup in setups.values():
+        own_code |= setup.own_code
     unit = " points" if metric.is_share else ""
     return {
         "data": group.data,
-        "fingerprint": facts[0]["fingerprint"],
-        **sizes,
+        "fingerprint": facts["fingerprint"][0],
+        "n_train": sorted({*facts["n_train"]}),
+        "n_val": sorted({*facts["n_val"]}),
+        "n_test": sorted({*facts["n_test"]}),
         "protocol": group.protocol,
         "variants": group.variants,
         "shared": shared_settings([group]),

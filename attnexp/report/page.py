@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 def write_page(path: Path, answer: Answer, readings: Sequence[tuple[str, "Reading"]] = ()) -> None:
     """Write the page. readings: what models make of a text, each after the name of its run."""
     loader = PackageLoader("attnexp.report", "")
-    environment = Environment(loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters["svg"] = _encode_svg
     text = environment.get_template("page.html").render(
         title=_title(answer),
@@ -51,7 +56,6 @@ def _title(answer: Answer) -> str:
     baseline, *others = dict.fromkeys(variants)
     if len(others) > 1:
         others = [f"{len(others)} variants"]
-    names = [group.data for group in answer.groups]
-    data = ", ".join(dict.fromkeys(names))
     compared = " against ".join([*others, baseline])
-    return f"{compared} on {data}"
+    data = dict.fromkeys(group.data for group in answer.groups)
+    return f"{compared} on {', '.join(data)}"

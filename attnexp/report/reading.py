@@ -11,19 +11,22 @@ MOST_CLASSES = 5
 
 
 def as_record(reading: Reading, head: int | None) -> Record:
-    """The reading as plain containers. attention, padding: what tokens of the first layer receive,
-    mean over queries and heads or of this head, and the rest. maps: (H, T, T) of each layer."""
-    attention = _attention_of(reading, head)
-    return {
+    """The reading as plain containers. attention, padding: of the first layer, or of this head."""
+    record: Record = {
         "label": reading.label,
         "probabilities": reading.probabilities,
         "tokens": reading.tokens,
         "known": reading.known,
-        "attention": attention.received.tolist() if attention else None,
-        "maps": [layer.weights.tolist() for layer in reading.layers],
-        "padding": attention.padding_share if attention else None,
+        "attention": None,
+        "maps": [layer.weights.tolist() for layer in reading.layers],  # (H, T, T) each
+        "padding": None,
         "words_cut": reading.num_cut,
     }
+    attention = _attention_of(reading, head)
+    if attention:
+        record["attention"] = attention.received.tolist()
+        record["padding"] = attention.padding_share
+    return record
 
 
 def _attention_of(reading: Reading, head: int | None) -> Attention | None:

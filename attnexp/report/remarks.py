@@ -34,8 +34,7 @@ def describe_comparisons(answer: Answer) -> Iterator[str]:
             if point.remark:
                 at_point = rows[rows["point"] == point.name]
                 epochs = [f"{row.variant}: {row.epoch:.0f}" for row in at_point.itertuples()]
-                listed = ", ".join(epochs)
-                yield f"{point.name}: {point.remark} ({listed})."
+                yield f"{point.name}: {point.remark} ({', '.join(epochs)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
     yield from answer.notes

@@ -32,9 +32,10 @@ class Table:
     def cells(self) -> pd.DataFrame:
         """The lines, without columns that say nothing, or nothing but what the title says."""
         cells = pd.DataFrame(self.lines).fillna(NONE).map(escape_name).rename(columns=escape_name)
-        unused = [name for name in cells if (cells[name] == NONE).all()]
-        unused += [name for name in self.context if name in cells and cells[name].nunique() == 1]
-        return cells.drop(columns=unused)
+        is_empty = (cells == NONE).all()
+        is_context = cells.columns.isin(self.context)
+        is_in_title = is_context & (cells.nunique() == 1)
+        return cells.loc[:, ~(is_empty | is_in_title)]
 
 
 def print_table(table: Table, console: Console) -> None:
@@ -44,12 +45,10 @@ def print_table(table: Table, console: Console) -> None:
         is_text = name in TEXT_COLUMNS
         side: JustifyMethod = "left" if is_text else "right"
         shown.add_column(name, justify=side, no_wrap=not is_text, overflow="fold")
-    for row in table.cells.to_dict("records"):
-        shown.add_row(*[_colour(text, name) for name, text in row.items()])
+    texts = table.cells.map(Text)
+    for verdict in texts.get("verdict", []):
+        first_word, *_ = verdict.plain.split(" ")
+        verdict.stylize(STYLES.get(first_word, ""))
+    for row in texts.to_numpy():
+        shown.add_row(*row)
     console.print(table.title, shown, "", sep="\n")
-
-
-def _colour(text: str, column: str) -> Text:
-    first_word = text.split(" ")[0]
-    style = STYLES.get(first_word, "") if column == "verdict" else ""
-    return Text(text, style)

@@ -41,16 +41,15 @@ def make_table(name: TableName, answer: Answer) -> Table:
 
 
 def tabulate_means(answer: Answer) -> Table:
-    """Means of every variant at every endpoint: of the judged metric and of accuracy, with K's
-    beside them; of every metric where results are another trainer's or those of `probe`."""
+    """Means of every variant at every endpoint, with K's beside them."""
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT_KEYS)["n"].transform("max")
-    rows["heading"] = rows["at"] + " " + rows["metric"]
+    headings = rows["at"] + " " + rows["metric"]
     if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
-        rows["heading"] = rows["at"]
+        headings = rows["at"]
     is_result = rows["at"] == RESULT.label  # the only endpoint of other trainers and of `probe`
-    rows.loc[is_result, "heading"] = rows["metric"]
+    rows["heading"] = headings.mask(is_result, rows["metric"])
     title = titles.title_of_means(answer, rows["n"], "mean ± sd")
     return _pivot(title, rows, [*VARIANT_KEYS, "n"], _metrics_by_name(answer), "heading")
 
@@ -91,7 +90,12 @@ def _k_rows(group: Group) -> pd.DataFrame:
         rows.append((variant, "K final", accuracies.iloc[-1]))
         rows.append((variant, "K best", accuracies.max()))
     means = pd.DataFrame(rows, columns=["variant", "at", "mean"])
-    return means.assign(data=group.data, protocol=group.protocol, metric=ACCURACY.name, n=1)
+    return means.assign(
+        data=group.data,
+        protocol=group.protocol,
+        metric=ACCURACY.name,
+        n=1,
+    )
 
 
 def _metrics_by_name(answer: Answer) -> Metrics:
@@ -133,8 +137,7 @@ def tabulate_metrics(answer: Answer) -> Table:
 def _pivot(
     title: str, rows: pd.DataFrame, keys: Sequence[str], metrics: Metrics, heading: str = "metric"
 ) -> Table:
-    """A table with a line for each combination of keys, and means in columns named by the column
-    `heading`. The only variant is not named where its lines differ in the last key."""
+    """A line of means for each combination of keys; an only variant is left out where it can be."""
     if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
         keys = [key for key in keys if key != "variant"]
     lines = []
@@ -148,15 +151,18 @@ def _pivot(
 
 
 def tabulate_classes(answer: Answer) -> Table:
-    """Precision, recall and F1 of each class at the deciding endpoint, and the share of its texts
-    that are taken for each class. Raises `UserError` where no run is on disk."""
+    """Measures of each class at the endpoint that decides. Raises `UserError` without runs."""
     parts = []
     for group in answer.groups:
         point = group.endpoints[0].name
         runs = group.origin.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            about = {"data": group.data, "protocol": group.protocol, "variant": run.variant}
-            parts.append(measure_classes(run.folder, point).assign(**about))
+            part = measure_classes(run.folder, point).assign(
+                data=group.data,
+                protocol=group.protocol,
+                variant=run.variant,
+            )
+            parts.append(part)
     if not parts:
         raise UserError("--table classes takes runs on disk: other files hold no predictions.")
     measures = pd.concat(parts)

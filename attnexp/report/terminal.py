@@ -2,9 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
-import pandas as pd
 from rich.console import Console
 from rich.text import Text
 
@@ -38,8 +36,7 @@ def show_answer(answer: Answer, console: Console) -> None:
 
 
 def _show_data_sets(answer: Answer, console: Console) -> list[Difference]:
-    """Print the answer of several data sets at the endpoint that decides, of many contrasts only
-    means over data sets and decided differences; return the differences that are shown."""
+    """Print the answer of several data sets; return the differences that are shown."""
     point = answer.groups[0].endpoints[0]
     means = [row for row in answer.means if row.endpoint == point]
     rows = [row for row in answer.measured if row.endpoint == point]
@@ -86,20 +83,16 @@ def draw_curve(comparison: Comparison, console: Console) -> Text:
     legend = []
     for letter, variant in zip(LETTERS, group.variants, strict=False):
         legend.append(f"{letter} {variant}")
-        line = means[variant].dropna()
-        figure.draw(_mark_points(figure, line, "braille").lines())
-        figure.draw(_mark_points(figure, line, letter))
+        mean = means[variant].dropna()
+        accuracies = {"braille": mean, letter: mean}  # by mark
         if variant in comparison.k_runs:
-            k_line = comparison.k_runs[variant].set_index("epoch")["val_accuracy"]
-            figure.draw(_mark_points(figure, k_line, letter.upper()))
+            k_run = comparison.k_runs[variant].set_index("epoch")
+            accuracies[letter.upper()] = k_run["val_accuracy"]
+        for mark, shares in accuracies.items():
+            percents = list(100 * shares)
+            points = figure.signal(list(shares.index), percents, marker=plotext.marker(mark))
+            figure.draw(points.lines() if mark == "braille" else points)
     if comparison.k_runs:
         legend.append("capitals: K's run")
     picture = figure.build().string(colorless=True).rstrip("\n")
     return Text(f"Validation accuracy, %, by epoch\n{picture}\n{'   '.join(legend)}\n")
-
-
-def _mark_points(figure: Any, line: "pd.Series[float]", marker: str) -> Any:
-    import plotext
-
-    percents = list(100 * line)
-    return figure.signal(list(line.index), percents, marker=plotext.marker(marker))

@@ -13,8 +13,7 @@ PROTOCOLS = {"blog": ", measured on test", "holdout": ", epoch chosen on held-ou
 
 
 def title_of_means(answer: Answer, num_seeds: Sequence[int], statistic: str, at: str = "") -> str:
-    """`Accuracy on imdb, %, at final, mean over 6 seeds, measured on test`. at: label of the
-    endpoint, if all means are at one."""
+    """`Accuracy on imdb, %, at final, mean over 6 seeds`. at: the endpoint, if all are at one."""
     title = "Accuracy" if answer.metric.name == ACCURACY.name else "Results"
     unit = ", %" if answer.metric.is_share else ""
     endpoint = "" if at in ("", RESULT.label) else f", at {at}"

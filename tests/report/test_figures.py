@@ -64,7 +64,7 @@ def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size
     figure = figures.draw_forest(rows)
     figure.draw_without_rendering()
     (axes,) = figure.axes
-    ends: Any = [line.get_xdata() for line in axes.lines if line.get_marker() == "None"]
+    ends: Any = [line.get_xdata() for line in axes.lines if np.ptp(line.get_xdata()) > 0]
     shown = [first.interval.bounds, (-0.05, 0.05), second.interval.bounds, mean.interval.bounds]
     np.testing.assert_allclose(ends[:4], 100 * np.array(shown))
     labels = axes.get_yticklabels()
@@ -73,7 +73,7 @@ def test_a_forest_has_both_intervals_of_each_difference_beside_its_name_and_size
     above, below, _ = labels
     assert not above.get_window_extent().overlaps(below.get_window_extent())
     _, size, _ = axes.child_axes[0].get_yticklabels()
-    assert size.get_text() == cells.size_of(second)
+    assert size.get_text() == cells.format_size(second.interval, second.metric)
     with pytest.raises(UserError, match="no two variants share a seed"):
         figures.draw_forest([])
 
