@@ -16,7 +16,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args
@@ -26,6 +26,7 @@ import pandas as pd
 from attnexp import results
 from attnexp.analysis.answer import Answer, compare
 from attnexp.analysis.contrasts import NO_BOUNDS, Difference
+from attnexp.analysis.families import differences_from
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
@@ -35,7 +36,7 @@ from attnexp.config.pieces import Piece
 from attnexp.config.schema import RunConfig, meanings, walk
 from attnexp.report import cells
 from attnexp.report.cells import format_size
-from attnexp.statistics.intervals import Interval, t_factor, t_interval
+from attnexp.statistics.intervals import t_factor, t_interval
 
 ROOT = Path(__file__).parents[1]
 PUBLISHED = ROOT / "outputs" / "published"
@@ -205,12 +206,14 @@ def losses_by_scaling() -> Numbers:
 def shuffled_and_order() -> Numbers:
     """What ordered positions give beyond shuffled ones of the same size, over data sets."""
     study = "shuffled_x_embedding"
-    words = f"attnexp report outputs/published/{study} --baseline shuffled_plain --json"
-    rows = pd.DataFrame(json.loads(run_command(words))["differences"])
-    is_mean = rows["data"].str.startswith("mean over")
-    for row in rows[is_mean & (rows["variant"] == "pe_plain")].itertuples():
-        value = format_size(Interval(row.n, row.mean, row.sd, row.low, row.high), ACCURACY)
-        yield f"pe − shuffled, plain, {row.data} data sets, {TITLES[row.point]}", value, study
+    compared = []
+    for group in load_groups([PUBLISHED / study]):
+        family = differences_from("shuffled_plain", group.variants)
+        compared.append(replace(group, families=[family]))
+    for row in compare(compared, ACCURACY).means:
+        if row.contrast.variant == "pe_plain":
+            name = f"pe − shuffled, plain, {row.data} data sets, {TITLES[row.endpoint.name]}"
+            yield name, format_size(row.interval, ACCURACY), study
 
 
 def numbers_of_k() -> Numbers:

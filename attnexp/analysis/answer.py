@@ -53,10 +53,10 @@ class Answer:
         left_out: defaultdict[str, list[str]] = defaultdict(list)
         for row in self.measured:
             if _subject(row) in averaged and not row.has_verdict:
-                place = f"at {row.endpoint.label}: {row.data} ({row.words})"
-                left_out[place].append(row.contrast.name)
-        for place, names in left_out.items():
-            notes.append(f"Not in the mean over data sets {place}: {'; '.join(names)}.")
+                left_out[f"{row.data} ({row.words})"].append(row.endpoint.label)
+        for name, labels in left_out.items():
+            listed = " and ".join(dict.fromkeys(labels))
+            notes.append(f"Not in every mean over data sets at {listed}: {name}.")
         return list(dict.fromkeys(notes))
 
     @property

@@ -210,5 +210,5 @@ def test_data_sets_without_a_verdict_take_no_part_in_the_mean_and_are_named() ->
         answer = compare([*two, left_out], ACCURACY)
         row = answer.means[0]
         assert (row.interval.n, row.verdict.name) == (2, "too few data sets")
-        note = f"Not in the mean over data sets at result: third ({reason}): pe − none"
+        note = f"Not in every mean over data sets at result: third ({reason})."
         assert note in " ".join(answer.notes)
