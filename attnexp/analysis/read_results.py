@@ -94,7 +94,8 @@ def _choose_columns(cells: pd.DataFrame, column_of: dict[str, str]) -> pd.DataFr
 
 def _read_numbers(rows: pd.DataFrame, value_name: str) -> pd.DataFrame:
     """Rows with values as numbers, and seeds as texts, 1.0 as 1. Raises `UserError`."""
-    values = rows["value"].str.lower().replace({"true": "1", "false": "0"})
+    texts = rows["value"].str.lower()
+    values = texts.replace({"true": "1", "false": "0"})
     numbers = pd.to_numeric(values, errors="coerce").astype(float)
     is_number = numbers.abs() < math.inf
     _refuse_any(rows[~is_number], f"has no number as {value_name}")

@@ -83,7 +83,7 @@ def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor
     is_one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1
     if not jobs or (is_one_by_one and not has_user_code):
         return OneByOne(config, jobs)
-    kinds: dict[str, type[Executor]] = {"local": SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
+    kinds = {"local": SideBySide, "slurm": SlurmQueue, "ray": RayTasks}
     try:
         return kinds[config.kind](config, jobs)
     except (RuntimeError, ConnectionError) as error:
@@ -201,5 +201,6 @@ def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
     folder = str(sweep.directory)
     rows = []
     for run in finished:
-        rows.append(as_rows(replace(run, sequential=sweep.sequential), folder, study))
+        of_sweep = replace(run, sequential=sweep.sequential)
+        rows.append(as_rows(of_sweep, folder, study))
     return compare(make_groups(rows), sweep.metric)
