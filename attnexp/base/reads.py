@@ -172,4 +172,7 @@ def _add_modules() -> None:
         if name in ("__main__", "__mp_main__") or not isinstance(file, str):
             continue
         with suppress(Exception):  # A module of any program may name a file that is none.
-            _add(abspath(file), _imported)
+            path = abspath(file)
+            if path in _of_run:  # It was read before, when user code imported it.
+                _imported.setdefault(path, _of_run[path])
+            _add(path, _imported)

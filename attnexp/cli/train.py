@@ -91,13 +91,17 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
     from attnexp.config.words import key_of
 
     commands = []
-    if not config.user_code:  # With it, predict would need --trust-code.
+    user_code = config.user_code
+    if not user_code:  # With it, predict would need --trust-code.
         commands.append(["predict", str(run_dir), SENTENCE])
-    if isinstance(config.model, ModelConfig):
-        typed = [word.partition("=")[2] for word in words if key_of(word) == "position"]
-        option = next((name for name in reversed(typed) if name != "none"), "sinusoidal")
-        left_out = ("position", "seed")
-        others = [word for word in words if key_of(word).partition(".")[0] not in left_out]
+    # position=none does not know the settings of another position.
+    has_settings = any(key_of(word).startswith("position.") for word in words)
+    if isinstance(config.model, ModelConfig) and not has_settings:
+        position = config.position
+        option = position.kind if position.kind in user_code else position.name
+        if option == "none":
+            option = "sinusoidal"
+        others = [word for word in words if key_of(word) not in ("position", "seed")]
         folders = [f"--config-dir={folder}" for folder in own_dirs]
         positions = f"position=none,{option}"
         commands.append(["sweep", *others, positions, "seed=range(6)", *folders])

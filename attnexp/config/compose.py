@@ -1,10 +1,9 @@
 """From words on the command line to a checked `RunConfig`, in four steps:
 
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
-2. Hydra composes the options of data and train, and experiments by name over them; also the pieces
-   that `conf/config.yaml` or an experiment chooses, unless words choose others.
+2. Hydra composes options of the groups in `conf/config.yaml`, and experiments by name over them.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` reads the options of pieces, and checks all.
+4. `choose` reads options of pieces within the model, and checks all.
 """
 
 import shlex
@@ -98,18 +97,18 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)
         if key not in groups:
             values[key] = value
-        elif key not in CHOICES:  # a piece, whose option `choose` reads
-            values[f"{key}.kind"] = option
-            if key in PIECES:
-                hydra_words.append(f"~{key}")  # Else settings of Hydra's own choice would stay.
-        elif option not in groups[key]:
-            raise options.no_such(key, option)
-        else:
+        elif key in (*CHOICES, *PIECES) and option in groups[key]:
             hydra_words.append(f"{key}={option}")
-            name = CHOICES[key]
+            name = CHOICES.get(key, "kind")
             content = options.read(key, option)
             if name in content:  # It wins over an experiment, which may set it, too.
                 values[f"{key}.{name}"] = content[name]
+        elif key in CHOICES:
+            raise options.no_such(key, option)
+        else:  # a class, or a piece within the model: Hydra knows neither
+            values[f"{key}.kind"] = option
+            if key in PIECES:
+                hydra_words.append(f"~{key}")  # Else settings of Hydra's own choice would stay.
     users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)

@@ -236,7 +236,7 @@ def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> Splits:
 def _find_split(path: Path, splits: Splits, key: str, name: str) -> Readers:
     """Files of a split: the named file, a single one, or all shards of one; else a `UserError`."""
     if name not in splits:
-        listed = sorted(splits) or sorted(file.name for file in path.glob("*"))
+        listed = sorted(splits) or sorted(file.name for file in path.glob("[!._]*"))
         raise UserError(
             f"{path} has no split {name}; it holds {join_names(listed) or 'nothing'}. Name a "
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."

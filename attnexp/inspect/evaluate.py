@@ -49,10 +49,9 @@ class Measured:
 def measure_again(
     path: Path, overrides: Sequence[str] = (), *, trust_code: bool = False, any_code: bool = False
 ) -> Measured:
-    """The test set measured with the stored weights of the run that `find_run` finds: metrics agree
-    with the stored ones to the last bit on the machine of the run. With `data.path` among the
-    overrides other texts are read, under the run's own vocabulary. Raises `UserError` for an
-    override outside `SETTINGS`, and for code, data or weights that `load_trained` refuses."""
+    """The test set measured with a run's stored weights: metrics agree with the stored ones to the
+    last bit on its machine. With `data.path` among the overrides other texts are read, under the
+    run's vocabulary. Raises `UserError` for overrides outside `SETTINGS`, and as `load_trained`."""
     for override in overrides:
         key, _, _ = override.partition("=")
         if key not in SETTINGS:

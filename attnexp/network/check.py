@@ -126,11 +126,10 @@ def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> 
     dtypes = [torch.float32, torch.float64] if is_baseline else [torch.float32]
     _check_type(piece, output, *dtypes)
     shape = tuple(output.shape)
+    has_width = hasattr(piece, "d_output")  # A piece within a user's piece may have none.
     match piece:
-        case seams.Embedding() | seams.JoinedPosition() | seams.Mixer():
-            # A piece within a user's piece may have no width.
-            width = (piece.d_output,) if hasattr(piece, "d_output") else shape[-1:]
-            expected = (*inputs[0].shape[:2], *width)
+        case seams.Embedding() | seams.JoinedPosition() | seams.Mixer() if has_width:
+            expected = (*inputs[0].shape[:2], piece.d_output)
         case seams.Rotation():
             expected = tuple(inputs[0].shape)
         case seams.Score():

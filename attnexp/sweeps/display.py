@@ -30,8 +30,7 @@ def describe_counts(sweep: Sweep, counts: Tree) -> str:
     """A line for each variant, and the total, of what `count_runs` gives."""
     lines = []
     for title, numbers in counts["variants"].items():
-        finished = f"{numbers['finished']} of {numbers['runs']} runs finished"
-        lines.append(f"{title}: {finished}")
+        lines.append(f"{title}: {numbers['finished']} of {numbers['runs']} runs finished")
     to_do = "Runs to do:"
     if sweep.sequential:
         to_do += " at most"

@@ -102,8 +102,8 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
+        record_runs(sweep.directory, study_of(sweep, entries), has_ended=False)
         try:
-            record_runs(sweep.directory, study_of(sweep, entries), has_ended=False)
             _run_entries(entries, executor, observe)
         finally:
             executor.close()  # Before the record, which may wait for the study's lock.

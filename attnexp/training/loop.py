@@ -173,7 +173,7 @@ def batch_size_of(model: nn.Module, examples: Examples) -> int:
         is_by_hand = getattr(model, "fast_path", None) is FastPath.words
         largest = 64 if is_by_hand else 32
     num_tokens = examples.ids.shape[-1]
-    num_heads: int = max(getattr(module, "num_heads", 1) for module in model.modules())
+    num_heads = max(int(getattr(module, "num_heads", 1)) for module in model.modules())
     map_size = 4 * num_heads * num_tokens**2  # bytes a text; a forward pass holds two or three
     fitting = 2**30 // map_size
     return max(1, min(largest, fitting))

@@ -1,5 +1,4 @@
-"""One run: `train_run(config)` trains a model, tests it and writes its folder. Meanwhile `reads`
-notes, for the whole process, which files user code opens.
+"""One run: `train_run(config)` trains a model, tests it and writes its folder.
 
 Everything random has a stream of its own, named by the seed (weights, order, split, dropout), so
 variants that share a seed see the same batches, in the same order, split the same way.

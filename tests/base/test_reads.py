@@ -63,6 +63,19 @@ def test_modules_are_noted_as_they_were_when_imported(folder: Path, monkeypatch:
     assert reads.change_since_import() == f"{name} changed"
 
 
+def test_a_module_that_a_run_imports_is_noted_as_it_was_then(
+    folder: Path, monkeypatch: Patch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    name = f"{folder.name}_late"
+    module = write_file(folder / f"{name}.py", "RATE = 1")
+    with reads.watching():
+        importlib.import_module(name)
+    write_file(module, "RATE = 2")
+    assert read_in(folder) == {f"{name}.py": digests.digest("a.py", b"RATE = 1")}
+    assert reads.change_since_import() == f"{name}.py changed"
+
+
 def test_a_file_that_another_process_read_with_other_content_is_named(folder: Path) -> None:
     write_file(folder / "a", "1")
     with reads.watching():

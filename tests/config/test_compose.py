@@ -85,6 +85,7 @@ def test_a_model_that_cannot_be_built_composes_and_is_not_trained() -> None:
 SAME = {
     "++train.lr=1": "train.lr=1",
     "mask=padding seeds.init=${seed}": "mask=padding seeds.init=0",
+    "mask=window data.max_len=${mask.radius}": "mask=window data.max_len=5",
     "experiment=blog_pe ~position=rotary": "experiment=blog_pe position=none",
     "model=lstm position=null ~model.hidden": "model=lstm position=none",
     "position={kind:rotary,layout:split}": "position=rotary position.layout=split",
