@@ -102,7 +102,7 @@ class Piece:
 
     kind: str | None = None
     cls: ClassVar[type] = NoneType  # what `kind` names; NoneType for no piece, or a function
-    base_spec: ClassVar[Any] = None  # what `spec` was given; None for this class itself
+    base_spec: ClassVar[Any] = None  # what `spec` has extended; None if nothing
 
     @property
     def name(self) -> str:

@@ -24,8 +24,8 @@ from attnexp.network.pooled import pool_layer, pool_words
 
 
 class FastPath(StrEnum):
-    """How a network computes. Results of two paths differ by rounding alone. `window` and `fused`
-    are set in attention (`fast_attention`); `pool_texts` takes the two last."""
+    """How a network computes. Results of two paths differ by rounding alone. Heads of dot products
+    have `fast_attention` on any path but `reference`; `pool_texts` takes the two last."""
 
     reference = "reference"  # as its pieces are written
     window = "window"  # attention within a window (`window_attention`), where that saves work

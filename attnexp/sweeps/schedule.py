@@ -55,7 +55,7 @@ Observer = Callable[[Entries, str], None]  # is called at every change; the text
 
 def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> Entries:
     """Identify runs and find those that have finished. jobs: those of the sweep that count, by
-    default all. any_code: whether the newest run of other code is taken where today's has none."""
+    default all. any_code: whether the newest of other code or files counts where there is none."""
     entries = []
     num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
     newest = store.newest_finished(sweep.directory.parent)  # by settings, of any code
