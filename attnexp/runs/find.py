@@ -77,8 +77,8 @@ def load_run(path: Path) -> Run:
 
 
 def find_run(path: Path) -> Path:
-    """Folder of the finished run that a user means: by its folder, its id, or a folder with no other
-    finished run in it, such as a study's. Raises `UserError` without any, and for several."""
+    """Folder of the finished run that a user means: by its folder, its id, or a folder with no
+    other finished run, such as a study's. Raises `UserError` without any, and for several."""
     folder = check_folder(path)
     if store.has_finished(folder):
         return folder
