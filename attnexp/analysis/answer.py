@@ -173,7 +173,7 @@ def _average_over_data(comparisons: Iterable[Comparison]) -> list[Difference]:
 
 
 def _list_notes(group: Group, rows: Iterable[Difference], metric: MetricSpec) -> Iterator[str]:
-    """Notes on what was planned and is not there, or the other way round. rows: differences."""
+    """Notes on what was planned, what is missing, and seeds that are not compared."""
     for study in group.origin.studies:
         planned = planned_metric(study)
         if planned != metric:

@@ -17,7 +17,7 @@ from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec
 
 Key = tuple[str, str, str]  # variant, seed, name of an endpoint
-Marks = NDArray[np.bool_ | np.float64]  # 1 for each right text, else 0
+Marks = NDArray[np.bool_ | np.float64]  # 1 if a text is right, else 0; or a difference of these
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,7 +155,7 @@ def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
     if are_shares or not is_share:
         return rows, metric
     is_wrong = ~(values.between(1, 100) | values.eq(0))
-    _refuse_any(rows[is_wrong], f"is neither per cent, as {values.max():g} is, nor a share")
+    _refuse_any(rows[is_wrong], "is neither a share nor per cent, as others are")
     return rows.assign(value=values / 100), metric
 
 

@@ -56,7 +56,7 @@ def format_size(interval: Interval, metric: MetricSpec) -> str:
 
 
 def wider_bounds(row: Difference) -> Bounds:
-    """Where the next data set's would lie, or this one with other texts too, if that is known."""
+    """The wider interval: of a mean for the next data set, else for other seeds and texts."""
     return row.next or row.texts or NO_BOUNDS
 
 

@@ -55,8 +55,7 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
         stored_seeds = {run.seed for run in stored.runs}
         added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
     sequential = sweep.sequential or stored.sequential
-    each_once = tuple(dict.fromkeys(added_seeds))
-    return replace(sweep, sequential=sequential, added_seeds=each_once)
+    return replace(sweep, sequential=sequential, added_seeds=tuple(dict.fromkeys(added_seeds)))
 
 
 def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:

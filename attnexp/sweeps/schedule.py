@@ -75,9 +75,8 @@ def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> E
 
 
 def open_executor(config: ExecutorConfig, jobs: Jobs, planned: Jobs) -> Executor:
-    """The executor for `jobs`, the unfinished ones of `planned`. It is this process if there are
-    none, or if they run one by one and none of the plan has user code. Raises `UserError` where
-    Slurm or Ray is not available."""
+    """The executor for `jobs`, the unfinished ones of `planned`: this process if there are none, or
+    if they run one by one and no user code is planned. Raises `UserError` without Slurm or Ray."""
     # User code, which planning has imported, may have changed torch in this process.
     has_user_code = any(job.config.user_code for job in planned)
     is_one_by_one = config.kind is ExecutorKind.local and num_slots(config, jobs) == 1

@@ -59,7 +59,7 @@ def run_until_decided(
         if not open_variants:
             return entries
         seeds = seeds[num_seeds:]
-        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # as many as run at once
+        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # that run at once
     progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
     return entries
 

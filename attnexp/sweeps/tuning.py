@@ -123,7 +123,9 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     jobs: list[Job] = []
     for variant, candidates in tuning.candidates.items():
         for label in candidates:
-            outcome = f"held-out accuracy {means[label]:.2f} %" if label in means else "failed"
+            outcome = "a run failed"
+            if label in means:
+                outcome = f"held-out accuracy {means[label]:.2f} %"
             lines.append(f"{label}: {outcome}")
         finished = [label for label in candidates if label in means]
         if not finished:

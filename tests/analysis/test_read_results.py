@@ -147,7 +147,7 @@ def test_margins_are_in_points_where_a_metric_is_shown_in_percent(
         (FRAME.replace({"seed": {2: None}}), {}, "Row 3 .*has an empty cell"),
         (FRAME.assign(accuracy="80 %"), {}, "Row 1 .*80 %.*no number as accuracy"),
         (FRAME.assign(accuracy="inf"), {}, "inf.*no number"),
-        (MIXED, {}, "Row 8 .*0.823.*neither per cent, as 82.2 is"),
+        (MIXED, {}, "Row 8 .*0.823.*neither a share nor per cent"),
         (FRAME[:0], {}, "no rows with accuracy"),
         (Path("a.xlsx"), {}, "a.xlsx is in no known format"),
     ],

@@ -62,6 +62,7 @@ WRONG = {
     "seeds=3": ["'seed=range(3)'"],
     "train.loss=mine": ["mine: wanted module:Class or module:function"],
     "train.loss=": ["train.loss=VALUE, or train.loss=null"],
+    "typo={}": ["typo={} names no value"],
     "seed=${model.width}": ["cannot be interpolated", "model.width", "known here only if given."],
     "tune=train.lr=1,2": ["attnexp sweep tune="],
 }
