@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attnexp.analysis.endpoints import RESULT, Endpoint
 from attnexp.analysis.families import Contrast, Family
 from attnexp.analysis.rows import Setup
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.intervals import smallest_step
 from attnexp.statistics.verdict import MetricSpec

@@ -16,7 +16,7 @@ import pandas as pd
 
 from attnexp.analysis.group import Group
 from attnexp.analysis.rows import Setup
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.runs.labels import as_word
 from attnexp.statistics.defaults import FEWEST_SEEDS
 from attnexp.statistics.intervals import count_inside

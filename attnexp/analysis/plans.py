@@ -8,7 +8,7 @@ import pandas as pd
 
 from attnexp.analysis.families import Family, differences_from, family_of_study
 from attnexp.analysis.rows import Setup
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.runs.manifest import FINGERPRINT, Manifest, PlannedRun
 
 Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs

@@ -12,8 +12,7 @@ from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import differences_from
 from attnexp.analysis.group import Group, Key, Marks
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
-from attnexp.base.errors import UserError, join_names
-from attnexp.config.options import did_you_mean
+from attnexp.base.errors import UserError, did_you_mean, join_names
 from attnexp.data.read import read_table
 from attnexp.statistics.verdict import MetricSpec
 

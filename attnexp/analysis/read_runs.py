@@ -15,7 +15,7 @@ from attnexp.analysis.rows import RunRows, Setup, as_rows
 from attnexp.base import progress
 from attnexp.base.errors import UserError
 from attnexp.base.files import reading
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.runs import find, store
 from attnexp.runs.labels import settings
 from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest

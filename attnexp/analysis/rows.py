@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.runs import predictions
 from attnexp.runs.find import load_run
 from attnexp.runs.labels import replicate, settings

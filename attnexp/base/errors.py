@@ -1,5 +1,6 @@
 """Errors meant for people, printed without a traceback, and texts of others made fit for them."""
 
+import difflib
 import importlib
 import re
 from collections.abc import Iterable
@@ -43,6 +44,17 @@ def join_names(names: Iterable[object]) -> str:
 def on_one_line(message: object) -> str:
     """The message of another program, such as an error, without its line breaks."""
     return " ".join(str(message).split())
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """` Did you mean 'x'?`: up to two names that end in `.NAME`, else the nearest; or nothing."""
+    names = [*dict.fromkeys(names)]
+    ending_in_it = [key for key in names if key.endswith(f".{name}")]
+    near = ending_in_it or difflib.get_close_matches(name, names, n=1)
+    if not near:
+        return ""
+    in_quotes = " or ".join(map(repr, near[:2]))
+    return f" Did you mean {in_quotes}?"
 
 
 def require(package: str, what: str, extra: str) -> Any:

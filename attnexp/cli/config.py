@@ -20,6 +20,7 @@ def config(
     Example: attnexp config experiment=blog_pe model.heads=4 --cost"""
     from attnexp.config import options
     from attnexp.config.schema import meanings, to_dict
+    from attnexp.config.settings import flatten
 
     if groups:
         emit_tree(options.describe(), as_json)
@@ -43,6 +44,6 @@ def config(
         meaning_of = meanings(config)
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True)
-        for key, value in options.flatten(settings).items():
+        for key, value in flatten(settings).items():
             table.add_row(as_word(key, value), meaning_of.get(key.removesuffix(".kind")))
         console().print(table)

@@ -9,8 +9,8 @@ import typer
 from attnexp.cli.app import AsJson, ConfigDir, app, emit_tree
 
 if TYPE_CHECKING:
-    from attnexp.config.options import Tree
     from attnexp.config.schema import DataConfig
+    from attnexp.config.settings import Tree
 
 
 @app.command()
@@ -26,7 +26,7 @@ def data(
     Example: attnexp data prepare data=trec,subj"""
     from attnexp.config.compose import compose
     from attnexp.config.schema import PRESETS
-    from attnexp.config.words import expand
+    from attnexp.config.settings import expand
 
     words = args or [f"data={','.join(['imdb', *PRESETS])}"]
     prepare = words[0] == "prepare"

@@ -88,7 +88,7 @@ def next_commands(run_dir: Path, words: Sequence[str], config: "RunConfig") -> l
     """Commands worth trying after a run: predict, a sweep over positions, report."""
     from attnexp.config.options import own_dirs
     from attnexp.config.schema import ModelConfig
-    from attnexp.config.words import key_of
+    from attnexp.config.settings import key_of
 
     commands = []
     user_code = config.user_code

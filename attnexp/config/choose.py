@@ -8,12 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from attnexp.base.errors import UserError
+from attnexp.base.errors import UserError, did_you_mean
 from attnexp.config import schema
-from attnexp.config.options import Tree, did_you_mean, flatten, groups, name_of, read, set_keys
+from attnexp.config.options import groups, name_of, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import TOKENIZERS, RunConfig, meanings, refuse_idle
-from attnexp.config.words import OF_SWEEPS
+from attnexp.config.settings import OF_SWEEPS, Tree, flatten, set_keys
 from attnexp.model import seams
 
 Allowed = dict[type[Any], Any]

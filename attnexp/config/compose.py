@@ -22,10 +22,18 @@ from omegaconf.errors import OmegaConfBaseException
 from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import options
 from attnexp.config.choose import check_run, validate
-from attnexp.config.options import Flat, Tree, flatten, set_keys
 from attnexp.config.pieces import trusting
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, refuse_idle
-from attnexp.config.words import CHOICES, OF_SWEEPS, group_of, setting_of
+from attnexp.config.settings import (
+    CHOICES,
+    OF_SWEEPS,
+    Flat,
+    Tree,
+    flatten,
+    group_of,
+    set_keys,
+    setting_of,
+)
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:

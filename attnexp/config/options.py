@@ -3,23 +3,18 @@
 The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
 """
 
-import copy
-import difflib
 import json
 import re
 import shlex
-from collections.abc import Iterable
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from attnexp.base.errors import UserError, on_one_line
+from attnexp.base.errors import UserError, did_you_mean, on_one_line
 from attnexp.base.progress import note
+from attnexp.config.settings import Tree
 
-Tree = dict[str, Any]  # settings by name, those of a section in a tree of their own, as in YAML
-Flat = dict[str, Any]  # settings by whole key, such as `model.heads`
 Groups = dict[str, dict[str, Path]]  # files by group, such as `model.pooling`, and by option
 
 own_dirs: list[Path] = []  # folders that `--config-dir` gave
@@ -140,41 +135,3 @@ def name_of(kind: str | None) -> str:
     if kind is None:
         return "none"
     return names_of_kinds().get(kind, kind.rpartition(":")[2])
-
-
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """` Did you mean 'x'?`: up to two names that end in `.NAME`, else the nearest; or nothing."""
-    names = [*dict.fromkeys(names)]
-    ending_in_it = [key for key in names if key.endswith(f".{name}")]
-    near = ending_in_it or difflib.get_close_matches(name, names, n=1)
-    if not near:
-        return ""
-    in_quotes = " or ".join(map(repr, near[:2]))
-    return f" Did you mean {in_quotes}?"
-
-
-def flatten(tree: Tree, prefix: str = "") -> Flat:
-    """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
-    flat: Flat = {}
-    for name, value in tree.items():
-        key = f"{prefix}{name}"
-        if isinstance(value, dict):
-            flat |= flatten(value, f"{key}.")
-        else:
-            flat[key] = value
-    return flat
-
-
-def set_keys(tree: Tree, values: Flat) -> Tree:
-    """A copy of a tree with values put in by their keys. `model.before` goes in before
-    `model.before.kernel`, so that `before: cnn` becomes `before: {kind: cnn, kernel: 5}`."""
-    tree = copy.deepcopy(tree)
-    for key in sorted(values, key=lambda key: key.count(".")):
-        *sections, name = key.split(".")
-        branch = tree
-        for section in sections:
-            if not isinstance(branch.setdefault(section, {}), dict):
-                branch[section] = {"kind": branch[section]}
-            branch = branch[section]
-        branch[name] = values[key]
-    return tree

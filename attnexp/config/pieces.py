@@ -27,8 +27,9 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import Doc
 
 from attnexp.base import reads
-from attnexp.base.errors import UserError
-from attnexp.config.options import Tree, did_you_mean, name_of, names_of_kinds
+from attnexp.base.errors import UserError, did_you_mean
+from attnexp.config.options import name_of, names_of_kinds
+from attnexp.config.settings import Tree
 
 CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Class`
 CHECKED = ConfigDict(

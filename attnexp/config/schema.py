@@ -17,8 +17,9 @@ from pydantic import AfterValidator, StringConstraints
 from pydantic.dataclasses import dataclass
 
 from attnexp.base.errors import UserError
-from attnexp.config.options import Tree, conf_dir, flatten
+from attnexp.config.options import conf_dir
 from attnexp.config.pieces import CHECKED, CLASS, Piece, inner_piece, is_ours
+from attnexp.config.settings import Tree, flatten
 
 FITS_64_BITS = Lt(2**63)
 Count = Annotated[int, Ge(1), FITS_64_BITS]

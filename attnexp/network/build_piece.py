@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from attnexp.base.errors import UserError
 from attnexp.config import pieces
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Layers, Mask
 from attnexp.network.guard import guard, kept_streams, seed_beside_torch

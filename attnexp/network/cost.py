@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -4,9 +4,10 @@ import functools
 import json
 from typing import Any
 
-from attnexp.config.options import Tree, flatten, name_of
+from attnexp.config.options import name_of
 from attnexp.config.pieces import is_ours
 from attnexp.config.schema import DataConfig, DataName, foreign_code, is_seed, to_dict
+from attnexp.config.settings import Tree, flatten
 
 NOT_COMPARED = "out train.device train.threads train.fast".split()
 """Settings that change no result beyond rounding, so variants and plans are without them."""

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading, writing
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.runs import store
 from attnexp.runs.labels import NOT_COMPARED
 from attnexp.statistics.defaults import MARGIN

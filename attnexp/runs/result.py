@@ -8,8 +8,8 @@ from annotated_types import MinLen
 from pydantic import AfterValidator, ConfigDict, FiniteFloat, TypeAdapter
 from typing_extensions import TypedDict
 
-from attnexp.config.options import Tree
 from attnexp.config.schema import Count, Share
+from attnexp.config.settings import Tree
 
 SCHEMA = 5
 """Version of `result.json`. It enters the run id, so runs of another schema are run again."""

@@ -6,7 +6,7 @@ from collections import Counter
 from rich.progress import BarColumn, Progress, TextColumn
 
 from attnexp.base import progress
-from attnexp.config.options import Tree
+from attnexp.config.settings import Tree
 from attnexp.sweeps.executor import num_slots
 from attnexp.sweeps.plan import Sweep
 from attnexp.sweeps.schedule import Entries, SweepEntry, scan

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.options import Tree, flatten
 from attnexp.config.schema import RunConfig, is_seed, to_dict
+from attnexp.config.settings import Tree, flatten
 from attnexp.runs import manifest, store
 from attnexp.runs.labels import NOT_COMPARED
 from attnexp.runs.manifest import Manifest, PlannedRun

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, compose_executor
-from attnexp.config.options import Tree
 from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
+from attnexp.config.settings import Tree, expand, key_of
 from attnexp.config.study import Study, Words, load_study
-from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
 from attnexp.runs.labels import default_label, replicate, settings
 from attnexp.runs.store import RUNS

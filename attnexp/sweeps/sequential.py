@@ -8,8 +8,8 @@ from attnexp.analysis.families import family_of_study
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base import progress
 from attnexp.base.errors import UserError
+from attnexp.config.settings import key_of
 from attnexp.config.study import Words
-from attnexp.config.words import key_of
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.executor import num_slots

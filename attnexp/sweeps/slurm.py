@@ -11,8 +11,8 @@ from typing import Any
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError, on_one_line, require
-from attnexp.config.options import Tree
 from attnexp.config.schema import Device, ExecutorConfig
+from attnexp.config.settings import Tree
 from attnexp.runs.store import RUNS
 from attnexp.sweeps.executor import Executor, Futures, JobKilled, Outcome, num_threads, train_job
 from attnexp.sweeps.plan import Jobs

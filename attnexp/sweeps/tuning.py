@@ -11,8 +11,8 @@ from statistics import fmean
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, SeedsConfig, is_seed
+from attnexp.config.settings import OF_SWEEPS, expand, key_of
 from attnexp.config.study import Words
-from attnexp.config.words import OF_SWEEPS, expand, key_of
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Jobs, Sweep, by_seed, command_of, each_once, plan
 from attnexp.sweeps.schedule import Entries

@@ -15,8 +15,8 @@ import torch
 
 from attnexp import __version__
 from attnexp.base.errors import UserError
-from attnexp.config.options import Tree
 from attnexp.config.schema import Device, TrainConfig
+from attnexp.config.settings import Tree
 from attnexp.network.guard import kept_streams
 
 

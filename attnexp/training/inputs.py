@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from attnexp.config.options import Tree
 from attnexp.config.schema import Protocol, RunConfig
+from attnexp.config.settings import Tree
 from attnexp.data import encode
 from attnexp.data.vectors import Vectors, load_vectors
 from attnexp.model.init import named_seed

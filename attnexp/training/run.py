@@ -15,8 +15,8 @@ from torch import nn
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
 from attnexp.base.files import writing
-from attnexp.config.options import flatten
 from attnexp.config.schema import PIECES, Protocol, RunConfig, to_dict
+from attnexp.config.settings import flatten
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build

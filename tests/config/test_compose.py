@@ -23,9 +23,9 @@ from attnexp.base.errors import UserError
 from attnexp.cli import app
 from attnexp.config import options, pieces
 from attnexp.config.compose import compose, compose_executor, overlay
-from attnexp.config.options import conf_dir, flatten, groups
+from attnexp.config.options import conf_dir, groups
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.config.words import expand
+from attnexp.config.settings import expand, flatten
 from attnexp.network.build import try_to_build
 from attnexp.sweeps.plan import plan
 from attnexp.training.run import train_run

@@ -14,8 +14,9 @@ from samples import composed, each_once, redrawn, write_file
 
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose, overlay
-from attnexp.config.options import describe, flatten, groups
+from attnexp.config.options import describe, groups
 from attnexp.config.schema import TOKENIZERS, RunConfig, to_dict, walk
+from attnexp.config.settings import flatten
 from attnexp.config.study import load_study
 from attnexp.data.encode import load_once
 from attnexp.network.build import build_model, try_to_build

@@ -1,29 +1,40 @@
-"""Words of the command line, such as `position=none,sinusoidal`, read by Hydra's own parser."""
+"""Settings in three forms: words of the command line, values by whole key, and a tree as in YAML.
 
+The word `model.heads=4` is `{"model.heads": 4}` by whole key, and `{"model": {"heads": 4}}` as a
+tree. Words are read by Hydra's own parser.
+"""
+
+import copy
 import itertools
 import re
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
-
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import HydraException
+from typing import TYPE_CHECKING, Any
 
 from attnexp.base.errors import UserError
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
+
+Tree = dict[str, Any]  # settings by name, those of a section in a tree of their own, as in YAML
+Flat = dict[str, Any]  # settings by whole key, such as `model.heads`
+Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its values
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)\b")  # begins a word that no single run takes
 CHOICES = {"data": "name", "train": "protocol"}
 """Settings that hold the choice of these groups; that of a piece is in `kind`."""
-Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its values
 
 
 @lru_cache(maxsize=MAX_VALUES)
-def parse(word: str) -> tuple[str, Override]:
+def parse(word: str) -> tuple[str, "Override"]:
     """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`), and the
     override of Hydra. Raises `UserError` for a word that is none."""
+    # Readers of results parse no word: they need not wait for Hydra.
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
     try:
         override = OverridesParser.create().parse_override(word)
     except (HydraException, ValueError) as error:
@@ -76,6 +87,8 @@ def expand(words: Sequence[str]) -> list[Axis]:
 
 def _values(word: str) -> list[str]:
     """Values of a word, each as a user would type it alone."""
+    from hydra.errors import HydraException  # as in `parse`
+
     _, override = parse(word)
     if override.is_delete():
         return ["null"]
@@ -88,3 +101,30 @@ def _values(word: str) -> list[str]:
     if not 0 < len(values) <= MAX_VALUES:
         raise UserError(f"{word}: a sweep takes 1 to {MAX_VALUES:,} values.")
     return [value.replace("\\:", ":") for value in values]  # Hydra escapes `module:Class`.
+
+
+def flatten(tree: Tree, prefix: str = "") -> Flat:
+    """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
+    flat: Flat = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict):
+            flat |= flatten(value, f"{key}.")
+        else:
+            flat[key] = value
+    return flat
+
+
+def set_keys(tree: Tree, values: Flat) -> Tree:
+    """A copy of a tree with values put in by their keys. `model.before` goes in before
+    `model.before.kernel`, so that `before: cnn` becomes `before: {kind: cnn, kernel: 5}`."""
+    tree = copy.deepcopy(tree)
+    for key in sorted(values, key=lambda key: key.count(".")):
+        *sections, name = key.split(".")
+        branch = tree
+        for section in sections:
+            if not isinstance(branch.setdefault(section, {}), dict):
+                branch[section] = {"kind": branch[section]}
+            branch = branch[section]
+        branch[name] = values[key]
+    return tree
