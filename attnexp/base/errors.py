@@ -3,7 +3,7 @@
 import difflib
 import importlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 CONTROLS = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -46,14 +46,13 @@ def on_one_line(message: object) -> str:
     return " ".join(str(message).split())
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """` Did you mean 'x'?`: up to two names that end in `.NAME`, else the nearest; or nothing."""
-    names = [*dict.fromkeys(names)]
+def did_you_mean(name: str, names: Collection[str], prefix: str = "") -> str:
+    """` Did you mean 'PREFIXx'?`: up to two names that end in `.NAME`, else the nearest, if any."""
     ending_in_it = [key for key in names if key.endswith(f".{name}")]
     near = ending_in_it or difflib.get_close_matches(name, names, n=1)
     if not near:
         return ""
-    in_quotes = " or ".join(map(repr, near[:2]))
+    in_quotes = " or ".join(repr(f"{prefix}{key}") for key in near[:2])
     return f" Did you mean {in_quotes}?"
 
 

@@ -34,14 +34,13 @@ PLACES: dict[str, Allowed] = {
     },
     "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
-ANY_CLASS: Allowed = {object: Piece}
 
 
 def check_run(tree: Tree) -> RunConfig:
     """The config of a tree without interpolations, whose classes it imports. Raises `UserError`."""
     chosen: Tree = {key: choose_piece(tree.get(key, {}), key, PLACES[key]) for key in PLACES}
     train = tree.get("train")
-    if isinstance(train, dict) and train.get("loss") is not None:
+    if isinstance(train, dict) and "loss" in train:
         chosen["train"] = train | {"loss": _choose_loss(train["loss"])}
     config: RunConfig = validate(RunConfig, tree | chosen)
     refuse_idle(config)
@@ -52,7 +51,7 @@ def check_run(tree: Tree) -> RunConfig:
     data = config.data
     if data.name in ("files", "hub") and data.path is None:
         raise UserError(f"data={data.name} needs data.path: a folder, a file or a name on the hub.")
-    if data.path is not None and data.name != "hub":
+    if data.path is not None and data.name != "hub":  # On the hub it is a name.
         data.path = abspath(expanduser(data.path))
     if data.tokenizer not in TOKENIZERS:
         load(data.tokenizer)  # raises unless it can be imported
@@ -61,24 +60,23 @@ def check_run(tree: Tree) -> RunConfig:
 
 def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = None) -> Piece:
     """The piece of a choice at a key such as `model`, with those within it. choice: an option, a
-    class, or a section with either as its `kind`. default: the kind of a section without one.
-    Raises `UserError` for a class that does not fit there, or a wrong setting."""
-    if not isinstance(choice, dict):
-        choice = {"kind": choice}
-    settings: Tree = dict(choice)
-    kind = settings.pop("kind", default)
-    if kind is not None and not CLASS.fullmatch(str(kind)):  # an option: its file, below `settings`
-        settings = set_keys(read(key, str(kind)), flatten(settings))
-        kind = settings.pop("kind", None)
+    class, or a section with either as `kind`, or else the `default` kind. Raises `UserError`."""
+    settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
+    kind = settings.get("kind", default)
+    if kind is not None and not CLASS.fullmatch(str(kind)):  # the name of an option
+        content = read(key, str(kind))
+        settings = set_keys(content, flatten(settings))
+        kind = content.get("kind")
     piece_spec = _spec_in_place(kind, key, allowed)
-    places = {f.name: f.metadata["place"] for f in fields(piece_spec) if "place" in f.metadata}
-    for name, (seam, default_kind) in places.items():
-        fitting: Allowed = {seam(): Piece}
-        if default_kind is None:
-            fitting[NoneType] = Piece
-        choice_within = settings.get(name, {})
-        settings[name] = choose_piece(choice_within, f"{key}.{name}", fitting, default_kind)
-    piece: Piece = validate(piece_spec, {"kind": kind} | settings, f"{key}.")
+    within: dict[str, Piece] = {}
+    for f in fields(piece_spec):
+        if place := f.metadata.get("place"):
+            fitting: Allowed = {place.seam(): Piece}
+            if place.default_kind is None:
+                fitting[NoneType] = Piece
+            inner = settings.get(f.name, {})
+            within[f.name] = choose_piece(inner, f"{key}.{f.name}", fitting, place.default_kind)
+    piece: Piece = validate(piece_spec, settings | within | {"kind": kind}, f"{key}.")
     return piece
 
 
@@ -124,34 +122,15 @@ def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) ->
         return f"'{key}' is no key of a run, but a word of the command line."
     if key == "defaults":
         return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."
-    options_by_key = _options_by_key()
-    if key in options_by_key:
-        return f"'{key}' belongs to {', '.join(options_by_key[key])}, which is not chosen."
     if prefix:
         lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
-        keys = [f"{prefix}{f.name}" for f in fields(section_type)]
+        names = [f.name for f in fields(section_type)]
     else:
         lacking = "There is"
-        keys = [*groups(), *meanings(RunConfig()), *options_by_key]
+        chosen = RunConfig(**{section: values[section] for section in PLACES})
+        names = list(groups() | meanings(chosen))
+    hint = did_you_mean(key.removeprefix(prefix), names, prefix)
     return (
-        f"{lacking} no key '{key}'.{did_you_mean(key, keys)} `attnexp config` lists the keys of "
-        f"what is chosen, `attnexp config --groups` all there is to choose."
+        f"{lacking} no key '{key}'.{hint} `attnexp config` lists the keys of what is chosen, "
+        f"`attnexp config --groups` all there is to choose."
     )
-
-
-def _options_by_key() -> dict[str, list[str]]:
-    """Keys of all pieces, with the options that have each: `mask=window` for `mask.radius`. This
-    imports the class of every option."""
-    options_by_key: dict[str, list[str]] = {}
-    for group, options in groups().items():
-        if group.partition(".")[0] not in PLACES:
-            continue
-        allowed = PLACES.get(group, ANY_CLASS)
-        for option in options:
-            try:
-                option_spec = _spec_in_place(read(group, option).get("kind"), group, allowed)
-            except UserError:
-                continue  # A user's may name no class.
-            for f in fields(option_spec):
-                options_by_key.setdefault(f"{group}.{f.name}", []).append(f"{group}={option}")
-    return options_by_key

@@ -3,11 +3,11 @@
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
 2. Hydra composes options of the groups in `conf/config.yaml`, and experiments by name over them.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` reads options of pieces within the model, and checks all.
+4. `choose` reads options of pieces within a piece, and any `kind` still a name. It checks all.
 """
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -24,36 +24,29 @@ from attnexp.config import options
 from attnexp.config.choose import check_run, validate
 from attnexp.config.pieces import trusting
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, refuse_idle
-from attnexp.config.settings import (
-    CHOICES,
-    OF_SWEEPS,
-    Flat,
-    Tree,
-    flatten,
-    group_of,
-    set_keys,
-    setting_of,
-)
+from attnexp.config.settings import CHOICES, OF_SWEEPS, Flat, Tree, by_key, set_keys, setting_of
+
+GROUPS_OF_HYDRA = (*CHOICES, *PIECES)  # those of `conf/config.yaml`
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
     """The config of one run, from words such as `seed=3`, or lists of them. Raises `UserError`."""
-    flat: list[str] = []
+    all_words: list[str] = []
     for part in words:
-        flat += [part] if isinstance(part, str) else part
+        all_words += [part] if isinstance(part, str) else part
+    word_of_sweeps = next(filter(OF_SWEEPS.match, all_words), None)
+    if word_of_sweeps:
+        raise UserError(f"{word_of_sweeps} is for many runs: attnexp sweep {shlex.join(all_words)}")
     settings: Flat = {}
     experiments: list[str] = []
-    for word in flat:
-        if OF_SWEEPS.match(word):
-            raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(flat)}")
-        key, value = setting_of(word)
+    for key, value in map(setting_of, all_words):
         if key == "experiment":
             names = value if isinstance(value, list) else [value]
             experiments += [str(name) for name in names if name is not None]
         else:
-            settings |= _by_key([(key, value)])
-    for path in filter(options.is_file, reversed(experiments)):  # the last file first
-        settings = _override(_by_key(options.read("experiment", path).items()), settings)
+            settings |= by_key([(key, value)])
+    for path in filter(options.is_file, reversed(experiments)):  # Each lies below those after it.
+        settings = _override(by_key(options.read("experiment", path).items()), settings)
     tree = _compose_tree(settings, [name for name in experiments if not options.is_file(name)])
     if "${" in str(tree):
         tree = _interpolate(tree)
@@ -62,7 +55,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
     """Executor settings of a sweep, from words such as `executor=ray executor.gpu=0.5`."""
-    settings = _by_key(map(setting_of, words))
+    settings = by_key(map(setting_of, words))
     option = str(settings.pop("executor", "local"))
     tree = set_keys({"executor": options.read("executor", option)}, settings)
     config: ExecutorConfig = validate(ExecutorConfig, tree["executor"], "executor.")
@@ -74,18 +67,9 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
     """A config that `to_dict` gave, with some settings changed. Words may choose another piece, but
     no other data or train, which the tree spells out. Checking it imports the code that it names,
     and a run may come from anyone: without `trust_code`, foreign code raises `UserError`."""
-    laid = set_keys(tree, _by_key(map(setting_of, words)))
+    laid = set_keys(tree, by_key(map(setting_of, words)))
     with trusting(all_code=trust_code):
         return check_run(laid)
-
-
-def _by_key(pairs: Iterable[tuple[str, Any]]) -> Flat:
-    """Settings by whole key, and choices by the keys of their groups: `data` for `data.name`."""
-    settings: Flat = {}
-    for section, content in pairs:
-        for key, value in flatten({section: content}).items():
-            settings[group_of(key)] = value
-    return settings
 
 
 def _override(of_file: Flat, later: Flat) -> Flat:
@@ -105,18 +89,18 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)
         if key not in groups:
             values[key] = value
-        elif key in (*CHOICES, *PIECES) and option in groups[key]:
+        elif key in GROUPS_OF_HYDRA and option in groups[key]:
             hydra_words.append(f"{key}={option}")
             name = CHOICES.get(key, "kind")
             content = options.read(key, option)
-            if name in content:  # It wins over an experiment, which may set it, too.
+            if name in content:  # Else an experiment by name may choose another.
                 values[f"{key}.{name}"] = content[name]
         elif key in CHOICES:
             raise options.no_such(key, option)
-        else:  # a class, or a piece within the model: Hydra knows neither
+        else:  # a class, or a piece within a piece
             values[f"{key}.kind"] = option
-            if key in PIECES:
-                hydra_words.append(f"~{key}")  # Else settings of Hydra's own choice would stay.
+            if key in GROUPS_OF_HYDRA:
+                hydra_words.append(f"~{key}")  # Else settings of its default would stay.
     users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)

@@ -41,13 +41,12 @@ def groups() -> Groups:
     users_files = []
     for folder in folders()[1:]:
         users_files += [(folder, path) for path in sorted(folder.glob("*/**/*.yaml"))]
-    return _groups(*users_files)
+    return _groups_with(tuple(users_files))
 
 
 @cache
-def _groups(*users_files: tuple[Path, Path]) -> Groups:
-    """Our groups, with our options and the user's, each given as folder and file. Of two with one
-    name the first counts, and the other is noted if it differs."""
+def _groups_with(users_files: tuple[tuple[Path, Path], ...]) -> Groups:
+    """Our groups, with our options and the user's. Of two with one name the first counts."""
     ours = [(conf_dir(), path) for path in sorted(conf_dir().glob("*/**/*.yaml"))]
     options: Groups = {}
     for folder, path in [*ours, *users_files]:
@@ -117,14 +116,14 @@ def describe() -> dict[str, dict[str, str]]:
 def names_of_kinds() -> dict[str, str]:
     """Name of each class of ours: its option with the fewest settings, of several the shortest, so
     that `SinusoidalPosition` is sinusoidal rather than shuffled."""
-    ranked = []
-    for group, names in _groups().items():
+    options = []
+    for group, names in _groups_with(()).items():  # ours alone
         for name in names:
-            tree = read(group, name)
-            ranked.append((len(tree), len(name), name, str(tree.get("kind"))))
-    ranked.sort()
+            options.append((name, read(group, name)))
+    options.sort(key=lambda option: (len(option[1]), len(option[0]), option[0]))
     name_by_kind: dict[str, str] = {}
-    for *_, name, kind in ranked:
+    for name, tree in options:
+        kind = str(tree.get("kind"))
         if ":" in kind:  # a class, rather than an executor
             name_by_kind.setdefault(kind, name)
     return name_by_kind

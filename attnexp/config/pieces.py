@@ -5,7 +5,7 @@ a `base_spec`, and its own, which are the keyword-only arguments of its construc
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
-Types are those that pydantic can check and a word can give; `type[Seam]` is a piece within it.
+Types are what pydantic can check and a word can give; `type[Seam]` is a piece within the piece.
 """
 
 import importlib
@@ -103,7 +103,7 @@ class Piece:
 
     kind: str | None = None
     cls: ClassVar[type] = NoneType  # what `kind` names; NoneType for no piece, or a function
-    base_spec: ClassVar[Any] = None  # what `spec` has extended; None if nothing
+    base_spec: ClassVar[Any] = None  # what `spec` extended; None for no piece, or a function
 
     @property
     def name(self) -> str:
@@ -142,8 +142,7 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
                 continue
             if name in taken:
                 raise TypeError(f"every choice in its place has a setting '{name}'; rename it")
-            hint = hints.get(name, Any)
-            annotations[name], new_fields[name] = _type_and_field(argument, hint)
+            annotations[name], new_fields[name] = _type_and_field(argument, hints.get(name, Any))
         body = {"cls": cls, "base_spec": base_spec, "__annotations__": annotations, **new_fields}
         # `make_dataclass` would take the fields out of the body, where pydantic looks for them.
         plain_class = type(cls.__name__, (base_spec,), body)

@@ -1,7 +1,7 @@
 """The typed configuration of one run.
 
 Every key has its type, bounds, default and meaning here, but for settings of one class alone, which
-stand in its signature. The defaults are those of K's script of March 2018.
+stand in its signature. `conf/config.yaml` chooses the default model, and says how far it is K's.
 """
 
 from collections.abc import Callable, Iterator
@@ -72,7 +72,7 @@ class When(NamedTuple):
 
 
 def setting(default: Any, meaning: str = "", when: When | None = None) -> Any:
-    """A field of a config that acts when `when` holds. Of a class, each config has an instance."""
+    """A field that acts when `when` holds. default: a value, or a class, called for each config."""
     metadata = {"meaning": meaning, "when": when}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)

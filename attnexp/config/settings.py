@@ -1,14 +1,10 @@
-"""Settings in three forms: words of the command line, values by whole key, and a tree as in YAML.
-
-The word `model.heads=4` is `{"model.heads": 4}` by whole key, and `{"model": {"heads": 4}}` as a
-tree. Words are read by Hydra's own parser.
-"""
+"""Settings in three forms: words of the command line, values by whole key, a tree as in YAML."""
 
 import copy
 import itertools
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +13,9 @@ from attnexp.base.errors import UserError
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
-Tree = dict[str, Any]  # settings by name, those of a section in a tree of their own, as in YAML
-Flat = dict[str, Any]  # settings by whole key, such as `model.heads`
-Axis = tuple[str, list[str]]  # a key, and a word `key=value` for each of its values
+Flat = dict[str, Any]  # by whole key: `{"model.heads": 4}` for the word `model.heads=4`
+Tree = dict[str, Any]  # by section: `{"model": {"heads": 4}}`
+Axis = tuple[str, list[str]]  # of a sweep: a key, and a word `key=value` for each of its values
 
 MAX_VALUES = 10_000  # of one axis of a sweep
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)\b")  # begins a word that no single run takes
@@ -29,11 +25,10 @@ CHOICES = {"data": "name", "train": "protocol"}
 
 @lru_cache(maxsize=MAX_VALUES)
 def parse(word: str) -> tuple[str, "Override"]:
-    """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`), and the
-    override of Hydra. Raises `UserError` for a word that is none."""
-    # Readers of results parse no word: they need not wait for Hydra.
+    """Key of a word as `attnexp config` has it (`model.pooling` for `+model/pooling=max`), and what
+    Hydra's own parser reads. Raises `UserError` for a word that it does not understand."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
+    from hydra.errors import HydraException  # Readers of results need not wait for Hydra.
 
     try:
         override = OverridesParser.create().parse_override(word)
@@ -42,18 +37,16 @@ def parse(word: str) -> tuple[str, "Override"]:
             f"'{word}' is not understood. Settings are written key=value, such as seed=1 or "
             f"data.path=FILE; a text with signs, or letters such as é, takes quotes: 'out=\"é\"'"
         ) from error
-    key = group_of(override.key_or_group.replace("/", "."))
+    key = _group_of(override.key_or_group.replace("/", "."))
     if override.package:
         key += f"@{override.package}"
     return key, override
 
 
-def group_of(key: str) -> str:
+def _group_of(key: str) -> str:
     """The group whose choice a key holds: `position` for `position.kind`; else the key itself."""
-    for group, name in CHOICES.items():
-        if key == f"{group}.{name}":
-            return group
-    return key.removesuffix(".kind")
+    section, _, name = key.rpartition(".")
+    return section if CHOICES.get(section) == name else key.removesuffix(".kind")
 
 
 def key_of(word: str) -> str:
@@ -103,15 +96,23 @@ def _values(word: str) -> list[str]:
     return [value.replace("\\:", ":") for value in values]  # Hydra escapes `module:Class`.
 
 
+def by_key(pairs: Iterable[tuple[str, Any]]) -> Flat:
+    """Settings by whole key, and choices by the keys of their groups: `data` for `data.name`."""
+    settings: Flat = {}
+    for section, content in pairs:
+        for key, value in flatten({section: content}).items():
+            settings[_group_of(key)] = value
+    return settings
+
+
 def flatten(tree: Tree, prefix: str = "") -> Flat:
     """`{"a": {"b": 1}}` as `{"a.b": 1}`: the keys a user writes on the command line."""
     flat: Flat = {}
     for name, value in tree.items():
-        key = f"{prefix}{name}"
         if isinstance(value, dict):
-            flat |= flatten(value, f"{key}.")
+            flat |= flatten(value, f"{prefix}{name}.")
         else:
-            flat[key] = value
+            flat[f"{prefix}{name}"] = value
     return flat
 
 

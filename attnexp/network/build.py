@@ -20,22 +20,21 @@ _tried = set[str]()  # configs, without their seeds, whose models could be built
 def build_model(config: RunConfig, num_classes: int = 2) -> nn.Module:
     """The model of a config, a network or a baseline: ids (B, T) -> logits, (B,) or (B, C). Weights
     depend on the seed of `init` alone. Raises `UserError` for a piece that cannot be built."""
-    model = config.model
+    piece = config.model
     seed = config.seed_of("init")
     vocab_size = config.data.vocab_size
-    network: nn.Module
-    if model.fills(Baseline):
+    model: nn.Module
+    if piece.fills(Baseline):
         sizes = (vocab_size,) if num_classes == 2 else (vocab_size, num_classes)
-        network = build_piece(model, *sizes, seed=seed)
-    elif model.fills(Network):
-        num_tokens = config.data.max_len
-        network = build_piece(model, vocab_size, num_tokens, num_classes, seed=seed)
+        model = build_piece(piece, *sizes, seed=seed)
+    elif piece.fills(Network):
+        model = build_piece(piece, vocab_size, config.data.max_len, num_classes, seed=seed)
         if num_classes == 2:
-            network.register_forward_hook(_as_log_odds)
+            model.register_forward_hook(_as_log_odds)
     else:
-        network = Classifier(config, num_classes)
-    init_weights(network, seed)
-    return network
+        model = Classifier(config, num_classes)
+    init_weights(model, seed)
+    return model
 
 
 def _as_log_odds(_module: nn.Module, _inputs: Args, logits: Any) -> Any:

@@ -137,6 +137,6 @@ def _check_output(piece: Any, _module: nn.Module, inputs: Args, output: Any) -> 
         case seams.Layers():  # Each may have a width of its own.
             expected = (*inputs[0].shape[:2], *shape[-1:])
         case _:  # Biases may be broadcast. The logits show the shape of other pieces.
-            expected = shape
+            return
     if shape != expected:
         raise UserError(f"{_name_piece(piece)} returned {shape}, wanted {expected}.")

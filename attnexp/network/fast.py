@@ -24,29 +24,30 @@ def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> F
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return FastPath.reference
     classifier: Any = model  # since mypy takes whatever a module holds for a Tensor or a Module
-    classifier.fast_path = choose_path(classifier, precision)
+    path = _choose_path(classifier, precision)
+    classifier.fast_path = path
     fast_attention: Any = None
-    if classifier.fast_path is FastPath.window:
+    if path is FastPath.window:
         fast_attention = partial(window_attention, radius=classifier.mask.radius)
-    elif is_dot_product(classifier):
+    elif _is_dot_product(classifier):
         fast_attention = F.scaled_dot_product_attention
     for block in classifier.layers:
         block.attention.fast_attention = fast_attention
-    return FastPath(classifier.fast_path)
+    return path
 
 
-def choose_path(classifier: Any, precision: Precision) -> FastPath:
+def _choose_path(classifier: Any, precision: Precision) -> FastPath:
     """The path with the least work."""
-    is_dot = is_dot_product(classifier)
-    if is_dot and has_narrow_window(classifier):
+    is_dot = _is_dot_product(classifier)
+    if is_dot and _has_narrow_window(classifier):
         return FastPath.window
-    if can_pool_early(classifier):
-        by_hand = is_dot and precision is Precision.fp32 and can_pool_words(classifier)
+    if _can_pool_early(classifier):
+        by_hand = is_dot and precision is Precision.fp32 and _can_pool_words(classifier)
         return FastPath.words if by_hand else FastPath.pooled
     return FastPath.fused if is_dot else FastPath.reference
 
 
-def is_dot_product(classifier: Any) -> bool:
+def _is_dot_product(classifier: Any) -> bool:
     """Whether weights are softmax(q kᵀ) of the keys that a query sees, without bias and dropout."""
     attention = classifier.layers[-1].attention  # the other layers differ from it in width alone
     if type(attention.score) is not DotProduct or attention.bias is not None:
@@ -54,7 +55,7 @@ def is_dot_product(classifier: Any) -> bool:
     return bool(attention.mask_mode == "add" and attention.dropout.p == 0)
 
 
-def has_narrow_window(classifier: Any) -> bool:
+def _has_narrow_window(classifier: Any) -> bool:
     """Whether a block of queries has fewer keys in its window than a text has tokens."""
     if type(classifier.mask) is not Window:
         return False
@@ -63,7 +64,7 @@ def has_narrow_window(classifier: Any) -> bool:
     return bool(num_keys < classifier.layers.num_tokens)
 
 
-def can_pool_early(classifier: Any) -> bool:
+def _can_pool_early(classifier: Any) -> bool:
     """Whether the last layer is attention alone, and the pooling a weighted sum."""
     if type(classifier.pool) not in (Mean, MaskedMean, Last, SummaryToken):
         return False
@@ -73,7 +74,7 @@ def can_pool_early(classifier: Any) -> bool:
     return bool(last.norm == "none" and last.dropout.p == 0)
 
 
-def can_pool_words(classifier: Any) -> bool:
+def _can_pool_words(classifier: Any) -> bool:
     """Whether a single layer on the CPU sees words, and nothing else but an added table."""
     embedding = classifier.embedding
     if type(embedding) is not WordEmbedding or not embedding.weight.is_cpu:

@@ -117,7 +117,7 @@ class PooledAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Any:
-        """Gradients of rows, table, weight and value. dx is that of x, first in part, and so on."""
+        """Gradients of rows, table, weight and value. `dx` is that of x, and so on."""
         saved = ctx.saved_tensors
         rows, table, weight, value, token_rows, shares, hidden = saved[:7]
         x, projected, seen, z = saved[7:]

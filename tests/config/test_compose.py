@@ -50,9 +50,9 @@ WRONG = {
     "model=lstm position=rotary": ["position=rotary acts on attention"],
     "model=tfidf position=rotary": ["position would do nothing", "a model that is a network"],
     "position=none position.rate=0.1": ["position=none has no key 'position.rate'."],
-    "mask.radius=3": ["'mask.radius'", "mask=window", "mask=restricted"],
+    "mask.radius=3": ["mask=none has no key 'mask.radius'. `attnexp config`"],
     "train.holdout=0.5": ["train.holdout would do nothing", "train=holdout"],
-    "dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
+    "position=learned dropout=0": ["Did you mean 'model.dropout' or 'position.dropout'?"],
     "data=files": ["data=files needs data.path"],
     "data=my.csv": ["data=files data.path=my.csv"],
     "experiment=yours.yaml": ["yours.yaml cannot be read"],
@@ -241,7 +241,6 @@ FOREIGN = [
     stored_but("model", pooling="theirs:Mean"),
     stored_but("train", loss="theirs:Mean"),
     stored_but("position", kind="theirs"),  # an option of the folder
-    stored_but("position", no_such=1),  # an unknown key, whose message reads the options
 ]
 
 
@@ -255,8 +254,7 @@ def test_a_stored_config_runs_nobodys_code_unless_trusted(
     write_file(folder / "theirs.py", code)
     for group in ("position", "model/pooling"):
         write_file(folder / "conf" / group / "theirs.yaml", "kind: theirs:Mean")
-    message = message_of(overlay, tree, [])
-    assert "--trust-code" in message or "no_such" in message
+    assert "--trust-code" in message_of(overlay, tree, [])
     assert not (folder / "ran").exists()
     with suppress(UserError):
         overlay(tree, [], trust_code=True)
