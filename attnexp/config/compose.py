@@ -3,7 +3,7 @@
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
 2. Hydra composes options of the groups in `conf/config.yaml`, and experiments by name over them.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` reads options of pieces within a piece, and any `kind` still a name. It checks all.
+4. `choose` reads other options: of a piece within a piece, or in a `kind`. It checks everything.
 """
 
 import shlex
@@ -26,7 +26,7 @@ from attnexp.config.pieces import trusting
 from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, refuse_idle
 from attnexp.config.settings import CHOICES, OF_SWEEPS, Flat, Tree, by_key, set_keys, setting_of
 
-GROUPS_OF_HYDRA = (*CHOICES, *PIECES)  # those of `conf/config.yaml`
+GROUPS_OF_HYDRA = (*CHOICES, *PIECES)  # those of `conf/config.yaml`; `choose` reads other options
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
@@ -81,7 +81,8 @@ def _override(of_file: Flat, later: Flat) -> Flat:
 
 
 def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings by key, over experiments by name."""
+    """The plain tree of settings by key, over experiments by name. Hydra composes what is chosen of
+    its groups; everything else is laid over its tree."""
     groups = options.groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
     values: Flat = {}
@@ -93,14 +94,14 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
             hydra_words.append(f"{key}={option}")
             name = CHOICES.get(key, "kind")
             content = options.read(key, option)
-            if name in content:  # Else an experiment by name may choose another.
+            if name in content:  # An experiment by name does not replace it.
                 values[f"{key}.{name}"] = content[name]
         elif key in CHOICES:
             raise options.no_such(key, option)
         else:  # a class, or a piece within a piece
             values[f"{key}.kind"] = option
             if key in GROUPS_OF_HYDRA:
-                hydra_words.append(f"~{key}")  # Else settings of its default would stay.
+                hydra_words.append(f"~{key}")  # Settings of its default must not stay.
     users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)

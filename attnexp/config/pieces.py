@@ -1,4 +1,4 @@
-"""Pieces: from a name, `module:Class`, to the class (`load`), and to its settings (`spec`).
+"""Pieces: the settings of a class (`spec`), and the class of a name, `module:Class` (`load`).
 
 The spec of a class is a dataclass. It has the settings that all pieces of a place share, those of
 a `base_spec`, and its own, which are the keyword-only arguments of its constructor:
@@ -35,66 +35,7 @@ CLASS = re.compile(r"[\w.]+:\w+")  # a choice that is anyone's class: `module:Cl
 CHECKED = ConfigDict(
     extra="forbid", allow_inf_nan=False, coerce_numbers_to_str=True, validate_default=True
 )
-
 _trusts_all: ContextVar[bool] = ContextVar("trusts_all", default=True)
-
-
-@contextmanager
-def trusting(*, all_code: bool) -> Iterator[None]:
-    """Let `load` import all code within, or only what `is_ours`, however a config names it."""
-    token = _trusts_all.set(all_code)
-    try:
-        yield
-    finally:
-        _trusts_all.reset(token)
-
-
-def is_ours(kind: str) -> bool:
-    """Whether a name stands for a piece of attnexp: a class of its model, or of its options."""
-    return kind.startswith("attnexp.model.") or kind in names_of_kinds()
-
-
-def load(kind: str | None) -> Any:
-    """Class or function `module:name`, if it is trusted; NoneType for None. Raises `UserError`."""
-    if kind is None:
-        return NoneType
-    kind = str(kind)  # `kind: 1` is YAML.
-    if not (_trusts_all.get() or is_ours(kind)):
-        raise UserError(
-            f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
-            f"this code, add --trust-code. Tables and verdicts need no model."
-        )
-    if not CLASS.fullmatch(kind):
-        raise UserError(f"{kind}: wanted module:Class or module:function.")
-    return _import_attribute(kind)
-
-
-@cache
-def _import_attribute(kind: str) -> Any:
-    """What `module:name` names, imported once; a user's module from the current folder, too."""
-    module_name, _, name = kind.partition(":")
-    is_users = module_name.partition(".")[0] not in ("attnexp", "torch")
-    importlib.invalidate_caches()  # The file may just have been written.
-    try:
-        if is_users and os.getcwd() not in sys.path:
-            # Last, and after attnexp's own folder: the current one may hold an attnexp, too.
-            sys.path += [str(Path(__file__).parents[2]), os.getcwd()]
-        with reads.importing(module_name) if is_users else nullcontext():
-            module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:  # A user's module may raise anything.
-        raise UserError(
-            f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
-            f"folder that holds the module, or set PYTHONPATH."
-        ) from error
-    loaded = getattr(module, name, None)
-    if loaded is None:
-        file = getattr(module, "__file__", "built in")  # Python's own may hide the user's.
-        raise UserError(f"{module_name} ({file}) has no {name}.{did_you_mean(name, vars(module))}")
-    if "__main__" in (module_name, getattr(loaded, "__module__", "")):  # of a script or notebook
-        raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
-    if not callable(loaded):
-        raise UserError(f"{kind} is {loaded!r}, which is neither a class nor a function.")
-    return loaded
 
 
 @dataclass(kw_only=True, config=CHECKED)
@@ -179,3 +120,61 @@ def inner_piece(default_kind: str | None, meaning: str, seam: Callable[[], type]
     """A field for a piece within a piece; its metadata has the `InnerPlace` as `place`."""
     metadata = {"meaning": meaning, "place": InnerPlace(seam, default_kind)}
     return field(default_factory=Piece, metadata=metadata)
+
+
+@contextmanager
+def trusting(*, all_code: bool) -> Iterator[None]:
+    """Let `load` import all code within, or only what `is_ours`, however a config names it."""
+    token = _trusts_all.set(all_code)
+    try:
+        yield
+    finally:
+        _trusts_all.reset(token)
+
+
+def is_ours(kind: str) -> bool:
+    """Whether a name stands for a piece of attnexp: a class of its model, or of its options."""
+    return kind.startswith("attnexp.model.") or kind in names_of_kinds()
+
+
+def load(kind: str | None) -> Any:
+    """Class or function `module:name`, if it is trusted; NoneType for None. Raises `UserError`."""
+    if kind is None:
+        return NoneType
+    kind = str(kind)  # `kind: 1` is YAML.
+    if not (_trusts_all.get() or is_ours(kind)):
+        raise UserError(
+            f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
+            f"this code, add --trust-code. Tables and verdicts need no model."
+        )
+    if not CLASS.fullmatch(kind):
+        raise UserError(f"{kind}: wanted module:Class or module:function.")
+    return _import_attribute(kind)
+
+
+@cache
+def _import_attribute(kind: str) -> Any:
+    """What `module:name` names, imported once; a user's module from the current folder, too."""
+    module_name, _, name = kind.partition(":")
+    is_users = module_name.partition(".")[0] not in ("attnexp", "torch")
+    importlib.invalidate_caches()  # The file may just have been written.
+    try:
+        if is_users and os.getcwd() not in sys.path:
+            # Last, and after attnexp's own folder: the current one may hold an attnexp, too.
+            sys.path += [str(Path(__file__).parents[2]), os.getcwd()]
+        with reads.importing(module_name) if is_users else nullcontext():
+            module = importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # A user's module may raise anything.
+        raise UserError(
+            f"{kind} cannot be imported: {type(error).__name__}: {error}. Call attnexp from the "
+            f"folder that holds the module, or set PYTHONPATH."
+        ) from error
+    loaded = getattr(module, name, None)
+    if loaded is None:
+        file = getattr(module, "__file__", "built in")  # Python's own may hide the user's.
+        raise UserError(f"{module_name} ({file}) has no {name}.{did_you_mean(name, vars(module))}")
+    if "__main__" in (module_name, getattr(loaded, "__module__", "")):  # of a script or notebook
+        raise UserError(f"{kind} is in no module. Put it into a file, such as mine.py: mine:{name}")
+    if not callable(loaded):
+        raise UserError(f"{kind} is {loaded!r}, which is neither a class nor a function.")
+    return loaded
