@@ -120,7 +120,7 @@ def names_of_kinds() -> dict[str, str]:
     for group, names in _groups_with(()).items():  # ours alone
         for name in names:
             options.append((name, read(group, name)))
-    options.sort(key=lambda option: (len(option[1]), len(option[0]), option[0]))
+    options.sort(key=lambda option: (len(option[1]), len(option[0]), option[0]))  # plainest first
     name_by_kind: dict[str, str] = {}
     for name, tree in options:
         kind = str(tree.get("kind"))
