@@ -53,13 +53,14 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     added_seeds = list(stored.added_seeds)
     if has_answer or had_answer:
         stored_seeds = {run.seed for run in stored.runs}
-        added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
+        seeds = [job.replicate for job in sweep.jobs]
+        added_seeds += [seed for seed in seeds if seed not in stored_seeds]
     sequential = sweep.sequential or stored.sequential
     return replace(sweep, sequential=sequential, added_seeds=tuple(dict.fromkeys(added_seeds)))
 
 
 def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
-    """The study of a sweep, with these of its runs."""
+    """The manifest of a sweep, with these of its runs."""
     seeds = {run.seed for run in runs}
     varied_seeds = _varied_seeds(sweep.jobs)
     variants = {}
@@ -93,8 +94,11 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tr
         by_data = by_variant[job.label]
         data = job.config.data.title
         if data not in by_data:  # The next jobs differ in seed alone.
+            fingerprint = sweep.fingerprints[job.inputs]
+            if "seeds.resample" in varied_seeds:
+                fingerprint = fingerprint[:16]  # This is of the data: each draw has its vectors.
             by_data[data] = _common_settings(job.config, varied_seeds)
-            by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
+            by_data[data][manifest.FINGERPRINT] = fingerprint
     return by_variant
 
 

@@ -16,7 +16,7 @@ from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.study import Study, Words, load_study
 from attnexp.config.words import expand, key_of
 from attnexp.network.build import try_to_build
-from attnexp.runs.labels import default_label, replicate, settings
+from attnexp.runs.labels import default_label, replicate, variant_settings
 from attnexp.runs.store import RUNS
 from attnexp.statistics.verdict import MetricSpec
 
@@ -34,8 +34,8 @@ class Job:
         return {"seed": self.config.seed, "seeds": asdict(self.config.seeds)}
 
     @property
-    def seed(self) -> str:
-        """Seed, with the separate seeds of `seeds.*`, unique within the variant."""
+    def replicate(self) -> str:
+        """Name among the jobs of its variant: its seed, with those of `seeds.*` that are others."""
         return replicate(self.seeds)
 
     @property
@@ -51,7 +51,7 @@ class Job:
         return f"{self.label} on {self.config.data.title}"
 
     def __str__(self) -> str:
-        return f"{self.title}, seed {self.seed}"
+        return f"{self.title}, seed {self.replicate}"
 
 
 Jobs = Sequence[Job]
@@ -80,7 +80,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     run_words = []
     chosen: dict[str, str] = {}  # study and name
     for word in words:
-        key, _, value = word.partition("=")
+        key, _, value = word.lstrip("+").partition("=")
         if key in ("study", "name"):
             chosen[key] = value
         elif key.partition(".")[0] == "executor":
@@ -114,7 +114,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
 
 def by_seed(jobs: Iterable[Job]) -> list[Job]:
     """Jobs ordered by seed, so that an interrupted sweep leaves complete pairs."""
-    return sorted(jobs, key=lambda job: (job.config.seed, job.seed))
+    return sorted(jobs, key=lambda job: (job.config.seed, job.replicate))
 
 
 def command_of(words: Words, metric: MetricSpec) -> str:
@@ -144,7 +144,7 @@ class Variant(NamedTuple):
 
 def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
     """Variants of a study, each with every choice of the axes. Raises `UserError` for a word that
-    sets what the study varies."""
+    sets what the study varies, and for a factor that is called like an axis."""
     own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
     for word in words:
         if key_of(word) in own_keys:
@@ -152,6 +152,9 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
     for name, own_words in study.variants.items():
         own_levels = study.levels.get(name, {title: name})  # Uncrossed variants are one factor.
         for variant in _expand_axes(words, own_words, name):
+            if not own_levels.keys().isdisjoint(variant.levels):
+                factors = " and ".join(own_levels)
+                raise UserError(f"Rename {factors}: a setting that varies has the same name.")
             yield variant._replace(levels=own_levels | variant.levels)
 
 
@@ -185,10 +188,11 @@ def each_once(jobs: Iterable[Job]) -> list[Job]:
     for job in jobs:
         config = job.config
         # Runs that differ in `out` or device alone are one, so this is not the whole config.
-        run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
+        run = repr((variant_settings(to_dict(config)), job.seeds, config.data))
         label = label_by_run.setdefault(run, job.label)
         if label != job.label:
             raise UserError(f"'{label}' and '{job.label}' are the same run. Leave one of them out.")
-        if job_by_name.setdefault(str(job), job).config != config:
+        first = job_by_name.setdefault(str(job), job)
+        if first.config != config:
             raise UserError(f"Two runs are called '{job}'. Use two sweeps.")
     return list(job_by_name.values())

@@ -25,7 +25,7 @@ class Tuning:
     """A search, and the main sweep that follows it."""
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
-    main: Sweep  # every variant as it would be without a search
+    main: Sweep  # every variant, at settings that are yet to be chosen
     candidates: dict[str, Candidates]  # by variant: its runs in `main` at each setting
 
 
@@ -37,40 +37,41 @@ def is_tuning(word: str) -> bool:
 def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and the main sweep. Raises `UserError` if any of the words is wrong."""
     run_words, grid_words, search_words = _sort_words(words)
-    main = replace(plan(run_words, metric), command=command_of(words, metric))
-    settings = _list_settings(grid_words, main)
+    untuned = plan(run_words, metric)
+    grid = _expand_grid(grid_words, untuned)
     search_levels = {}
     search_jobs: list[Job] = []
     candidates = defaultdict[str, Candidates](dict)
-    for setting in settings:
-        setting_words = " ".join(setting)
-        setting_levels = {key_of(word): word for word in setting}
-        tried = _jobs_by_variant([*search_words, *setting], main)
-        final = _jobs_by_variant([*run_words, *setting], main)
-        for variant, levels in main.levels_by_label.items():
-            search_label = f"{variant} {setting_words}"
-            main_label = f"{variant}, {setting_words} (best of {len(settings)})"
-            search_levels[search_label] = levels | setting_levels
+    for chosen in grid:
+        in_words = " ".join(chosen)
+        chosen_levels = {key_of(word): word for word in chosen}
+        tried = _jobs_by_variant([*search_words, *chosen], untuned)
+        final = _jobs_by_variant([*run_words, *chosen], untuned)
+        for variant, levels in untuned.levels_by_label.items():
+            search_label = f"{variant} {in_words}"
+            main_label = f"{variant}, {in_words} (best of {len(grid)})"
+            search_levels[search_label] = levels | chosen_levels
             search_jobs += [replace(job, label=search_label) for job in tried[variant]]
             jobs = [replace(job, label=main_label) for job in final[variant]]
             candidates[variant][search_label] = jobs
-    _refuse_seeds(main.jobs, search_jobs)
-    # The same command resumes both. Accuracy chooses settings, whatever is judged.
+    _refuse_seeds(untuned.jobs, search_jobs)
+    command = command_of(words, metric)  # It resumes both sweeps.
+    folder = untuned.directory
+    main = replace(untuned, command=command, directory=folder.with_name(f"{folder.name}_tuned"))
     search = replace(
         main,
-        directory=main.directory.with_name(f"{main.directory.name}_tuning"),
+        directory=folder.with_name(f"{folder.name}_tuning"),
         levels_by_label=search_levels,
         jobs=by_seed(each_once(search_jobs)),
-        metric=ACCURACY,
+        metric=ACCURACY,  # which chooses settings, whatever is judged
     )
-    main = replace(main, directory=main.directory.with_name(f"{main.directory.name}_tuned"))
     return Tuning(search=search, main=main, candidates=candidates)
 
 
-def _jobs_by_variant(words: Words, main: Sweep) -> dict[str, list[Job]]:
-    """Jobs of a plan that has the variants of `main`, in its order, by their labels in `main`."""
+def _jobs_by_variant(words: Words, untuned: Sweep) -> dict[str, list[Job]]:
+    """Jobs that words plan, which have the variants of `untuned` in its order, by labels there."""
     planned = plan(words)
-    labels = zip(main.levels_by_label, planned.levels_by_label, strict=True)
+    labels = zip(untuned.levels_by_label, planned.levels_by_label, strict=True)
     return {name: [job for job in planned.jobs if job.label == label] for name, label in labels}
 
 
@@ -86,10 +87,10 @@ def _refuse_seeds(main_jobs: Jobs, search_jobs: Jobs) -> None:
         )
 
 
-def _list_settings(grid_words: Words, main: Sweep) -> list[tuple[str, ...]]:
-    """Settings of the grid, each once. Raises `UserError` if no search goes with them or `main`."""
-    compared_keys = set(itertools.chain(*main.levels_by_label.values()))
-    if len({job.config.train.protocol for job in main.jobs}) > 1:
+def _expand_grid(grid_words: Words, untuned: Sweep) -> list[tuple[str, ...]]:
+    """Settings of the grid in words, each once. Raises `UserError` if they allow no search."""
+    compared_keys = {key for levels in untuned.levels_by_label.values() for key in levels}
+    if len({job.config.train.protocol for job in untuned.jobs}) > 1:
         raise UserError("tune= chooses for one protocol. Compare protocols in a sweep without it.")
     keys, axes = zip(*expand(grid_words), strict=True)
     fixed_keys = {"data", "data.path", "train", *compared_keys}
