@@ -45,9 +45,9 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys that differ from the defaults: choices (pieces, protocol) that differ from those of
-    `attnexp train data=NAME`, and settings that differ from the defaults under these choices. All
-    settings of a user's piece count."""
+    """Keys that differ from the defaults. Choices (pieces, protocol) are compared with those of
+    `attnexp train data=NAME`, then all settings with the defaults under these choices. Code of the
+    user's is not imported for this, so that all settings of such a piece count."""
     data = data_of(config)
     values = variant_settings(config)
     words = [f"data={data.name}"]
@@ -56,11 +56,11 @@ def departures(config: Tree) -> list[str]:
     usual = default_settings(*words)
     choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
     chosen = [key for key in choices if values[key] != usual.get(key)]
-    foreign = foreign_code(config)  # `compose` must not import it, and knows no piece within it.
+    foreign = foreign_code(config)
     ours = [key for key in chosen if key in usual and values[key] not in foreign]
     defaults = default_settings(*words, *(as_word(key, values[key]) for key in ours))
-    # A setting without a default, such as a user's piece has, counts even where it is None.
-    return [key for key in values if key in chosen or (key, values[key]) not in defaults.items()]
+    none = object()  # A setting of the user's has no default, so it counts even where it is None.
+    return [key for key in values if key in chosen or values[key] != defaults.get(key, none)]
 
 
 def data_of(config: Tree) -> DataConfig:

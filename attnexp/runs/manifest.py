@@ -48,7 +48,7 @@ class Manifest:
     settings: dict[str, dict[str, Tree]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
-    commands: list[str] = field(default_factory=list)
+    commands: Annotated[list[str], MinLen(1)]
     """In the order in which they ended; that which began the study is there from its start."""
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
@@ -66,10 +66,11 @@ def load_manifest(folder: Path) -> Manifest | None:
         return TypeAdapter(Manifest).validate_json(file.read_bytes())
 
 
-def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:
-    """Why runs of `planned` may not join the stored study of a folder: their kind of seeds, or the
-    words in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
-    if _plan_of(stored) == _plan_of(planned):
+def describe_other_plan(folder: Path, planned: Manifest) -> str:
+    """Why runs of `planned` may not join the study of a folder: their kind of seeds, or the words
+    in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
+    stored = load_manifest(folder)
+    if stored is None or _plan_of(stored) == _plan_of(planned):
         return ""
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
@@ -95,9 +96,9 @@ def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> 
     and `UserError` for another plan and where the study cannot be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
+        if reason := describe_other_plan(folder, manifest):
+            raise UserError(f"{reason} Give another name=NAME.")
         if stored := load_manifest(folder):
-            if reason := describe_other_plan(folder, stored, manifest):
-                raise UserError(f"{reason} Give another name=NAME.")
             manifest = _merge(stored, manifest, folder, has_ended)
         with atomic_write(folder / FILE) as file:
             file.write(json.dumps(asdict(manifest), indent=1).encode())
@@ -109,7 +110,8 @@ def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> 
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
     (command,) = added.commands
-    if has_ended and [command] != commands[-1:]:  # It is there already if it began the study.
+    is_new = command != commands[-1]  # It is the last one if it began the study.
+    if has_ended and is_new:
         commands = [*(other for other in commands if other != command), command]
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):

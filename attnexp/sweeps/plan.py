@@ -46,6 +46,11 @@ class Job:
         return repr((self.config.data, self.config.vectors, draw))
 
     @property
+    def run(self) -> str:
+        """All that makes its run. Jobs that differ in `out` or device alone do the same run."""
+        return repr((variant_settings(to_dict(self.config)), self.seeds, self.config.data))
+
+    @property
     def title(self) -> str:
         """Label and data set. Jobs of one title differ in seed."""
         return f"{self.label} on {self.config.data.title}"
@@ -95,7 +100,8 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         variants = list(_expand_axes(run_words))
-    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
+    default_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]  # Names of files end at 255 bytes.
+    name = chosen.get("name", default_name)
     if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
         raise UserError(
             f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
@@ -160,7 +166,8 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
 
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
     """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
-    a variant of a study. Raises `UserError` if `words` cross seeds; own_words may add a seed."""
+    a variant of a study, which may vary a seed of its own. Raises `UserError` if `words` vary
+    several, since runs that share one are not independent."""
     varied_seeds = list(filter(is_seed, varied_keys(words)))
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
@@ -186,13 +193,10 @@ def each_once(jobs: Iterable[Job]) -> list[Job]:
     label_by_run: dict[str, str] = {}
     job_by_name: dict[str, Job] = {}
     for job in jobs:
-        config = job.config
-        # Runs that differ in `out` or device alone are one, so this is not the whole config.
-        run = repr((variant_settings(to_dict(config)), job.seeds, config.data))
-        label = label_by_run.setdefault(run, job.label)
+        label = label_by_run.setdefault(job.run, job.label)
         if label != job.label:
             raise UserError(f"'{label}' and '{job.label}' are the same run. Leave one of them out.")
         first = job_by_name.setdefault(str(job), job)
-        if first.config != config:
+        if first.config != job.config:
             raise UserError(f"Two runs are called '{job}'. Use two sweeps.")
     return list(job_by_name.values())

@@ -62,7 +62,7 @@ def run_until_decided(
         seeds = seeds[num_seeds:]
         # As many as run at once, but no more than `fewest`: verdicts come in between.
         num_seeds = min(fewest, max(1, slots // len(open_variants)))
-    progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
+    progress.note("All seeds are used, and not every contrast is decided. Raise seed=range(N).")
     return entries
 
 
