@@ -28,7 +28,7 @@ from attnexp.runs import manifest, predictions, store
 from attnexp.runs.result import SCHEMA, EpochRow, Evaluation, RunResult
 from attnexp.sweeps.folder import assign_folder
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import SweepEntry, scan, study_of
+from attnexp.sweeps.schedule import SweepEntry, manifest_of_entries, scan
 from attnexp.training.device import describe_provenance
 
 ATTNEXP = str(Path(sys.executable).with_name("attnexp"))
@@ -147,7 +147,7 @@ def make_up(sweep: Sweep) -> None:
             entry.path / predictions.FILE, {**said, predictions.VAL_LABELS: labels}
         )
         store.save_result(entry.path, make_result(entry, rng))
-    manifest.record_runs(sweep.directory, study_of(sweep, entries))
+    manifest.record_runs(sweep.directory, manifest_of_entries(sweep, entries))
 
 
 def make_row(epoch: int, gain: float, rng: np.random.Generator) -> EpochRow:

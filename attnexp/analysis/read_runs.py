@@ -17,7 +17,7 @@ from attnexp.base.errors import UserError
 from attnexp.base.files import reading
 from attnexp.config.settings import Tree
 from attnexp.runs import find, store
-from attnexp.runs.labels import settings
+from attnexp.runs.labels import variant_settings
 from attnexp.runs.manifest import Manifest, PlannedRun, load_manifest
 
 LeftOut = Callable[[str], object]  # gets a message
@@ -37,7 +37,7 @@ def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> lis
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
         if not file.is_file():
-            find.check_folder(path)
+            find.resolve_folder(path)
         found: list[RunRows] = []
         with store.leaving_out(path, messages.append):
             if file.is_file():
@@ -83,7 +83,7 @@ def _split_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest)
     runs = []
     for shared in tree["shared"]:
         setup = Setup(
-            settings=settings(shared["config"]),
+            settings=variant_settings(shared["config"]),
             facts=shared["data"],
             code=shared["code"],
             own_code=shared["own_code"],

@@ -11,7 +11,7 @@ import pandas as pd
 from attnexp.config.settings import Tree
 from attnexp.runs import predictions
 from attnexp.runs.find import load_run
-from attnexp.runs.labels import replicate, settings
+from attnexp.runs.labels import replicate, variant_settings
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 from attnexp.training.metrics import by_class, count_confusions
@@ -93,7 +93,7 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
         manifest=manifest,
         label=run.variant,
         setup=Setup(
-            settings=settings(result.config),
+            settings=variant_settings(result.config),
             facts=result.data | {"parameters": result.parameters},
             code=result.code,
             own_code=own_code,

@@ -91,7 +91,7 @@ def _print_results(sweep: "Sweep", entries: "list[SweepEntry]", as_json: bool) -
     """Print the answer of the runs that have finished, if any has."""
     from attnexp.cli.report import print_answer
     from attnexp.cli.train import note_few_steps
-    from attnexp.sweeps.schedule import answer_of_sweep
+    from attnexp.sweeps.answer import answer_of_sweep
 
     results = [entry.run.result for entry in entries if entry.run]
     note_few_steps(results)

@@ -13,14 +13,14 @@ from attnexp.report.cells import format_number
 from attnexp.report.table import Table
 from attnexp.report.titles import only
 from attnexp.runs import find, store
-from attnexp.runs.labels import as_word, data_of, departures, replicate, settings
+from attnexp.runs.labels import as_word, data_of, departures, replicate, variant_settings
 
 SHOWN_COLUMNS = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
 
 def list_runs(root: Path) -> pd.DataFrame:
     """The runs in or under a folder, oldest first. Raises `UserError` if there are none."""
-    root = find.check_folder(root)
+    root = find.resolve_folder(root)
     folders = list(filter(Path.is_dir, find.run_folders(root)))
     if not folders:
         raise UserError(f"There is no run in {root}. Results are under outputs/, or out=DIR.")
@@ -44,7 +44,7 @@ def _describe_run(folder: Path) -> Record:
             row["state"] = "running" if store.is_locked(folder) else "stopped"
             config = json.loads((folder / store.CONFIG).read_bytes())
             departing = departures(config)
-        values = settings(config)
+        values = variant_settings(config)
         row["settings"] = " ".join(as_word(key, values[key]) for key in departing)
         row["data"] = data_of(config).title
         row["seed"] = replicate(config)

@@ -17,14 +17,14 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     """The finished runs of a study, under its variants' names, or those below another folder.
     left_out: called with a message for each run and study that cannot be read. Raises `UserError`
     where there is no folder, and for a damaged study."""
-    folder = check_folder(folder)
+    folder = resolve_folder(folder)
     if manifest := load_manifest(folder):
-        adds_seeds = {run.run_id: manifest.sequential for run in manifest.runs}
+        sequential_by_run = {run.run_id: manifest.sequential for run in manifest.runs}
         found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
     else:
-        adds_seeds = _planned_runs(folder, left_out)
+        sequential_by_run = _list_planned(folder, left_out)
         # Runs of studies come first, in the order of the studies.
-        order = {run_id: index for index, run_id in enumerate(adds_seeds)}
+        order = {run_id: index for index, run_id in enumerate(sequential_by_run)}
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
         found = [(path, "") for path in paths]
     runs = []
@@ -32,24 +32,25 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
-                sequential = adds_seeds.get(path.name, False)
+                sequential = sequential_by_run.get(path.name, False)
                 runs.append(Run(path=path, result=result, variant=variant, sequential=sequential))
     return runs
 
 
-def _planned_runs(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Ids of runs that studies in OUT planned, in their order; whether any of these adds seeds."""
-    adds_seeds = defaultdict[str, bool](bool)
+def _list_planned(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Runs that the studies in OUT planned, by id, in the order of the studies; whether any study
+    of a run is sequential. folder: OUT or OUT/runs."""
+    sequential_by_run = defaultdict[str, bool](bool)
     folder = folder.absolute()
-    # A user names OUT or OUT/runs; OUT itself may be called runs.
+    # A folder called runs may be OUT itself.
     outs = [folder.parent, folder] if folder.name == store.RUNS else [folder]
     files = [file for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
     for file in files:
         with store.leaving_out(file, left_out):
             if manifest := load_manifest(file.parent):
                 for run in manifest.runs:
-                    adds_seeds[run.run_id] |= manifest.sequential
-    return adds_seeds
+                    sequential_by_run[run.run_id] |= manifest.sequential
+    return sequential_by_run
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -71,7 +72,7 @@ def _folders_with(name: str, folder: Path) -> set[Path]:
 
 
 def load_run(path: Path) -> Run:
-    """The finished run that a user means, as `find_run` does. Raises `UserError` without any."""
+    """The finished run that `find_run` finds. Raises `UserError` as that does."""
     folder = find_run(path)
     return Run(path=folder, result=store.load_result(folder))
 
@@ -79,7 +80,7 @@ def load_run(path: Path) -> Run:
 def find_run(path: Path) -> Path:
     """Folder of the finished run that a user means: by its folder, its id, or a folder with no
     other finished run, such as a study's. Raises `UserError` without any, and for several."""
-    folder = check_folder(path)
+    folder = resolve_folder(path)
     if store.has_finished(folder):
         return folder
     finished = list(filter(store.has_finished, run_folders(folder)))
@@ -91,9 +92,9 @@ def find_run(path: Path) -> Path:
     )
 
 
-def check_folder(path: Path) -> Path:
-    """A folder of the user, `.` and `..` in full, or that of the run in `outputs` whose id this is.
-    Raises `UserError` if there is none."""
+def resolve_folder(path: Path) -> Path:
+    """A folder of the user, or that of the run in `outputs` whose id this is. `.` and `..` become
+    absolute, since callers use its name. Raises `UserError` if there is none."""
     folder = path if path.is_dir() else store.run_dir("outputs", str(path))
     if not folder.is_dir():
         raise UserError(

@@ -15,7 +15,7 @@ from typing import Any
 
 from attnexp.base import digests
 from attnexp.config.schema import RunConfig, to_dict
-from attnexp.runs.labels import settings
+from attnexp.runs.labels import variant_settings
 from attnexp.runs.result import SCHEMA
 
 
@@ -23,25 +23,25 @@ from attnexp.runs.result import SCHEMA
 class Identity:
     """The two parts of a run's id."""
 
-    settings: str  # twelve hex digits, which change with any setting that acts and with the data
+    settings_digest: str  # 12 hex digits, which change with the data and any setting that acts
     code: dict[str, str]  # digests of the files that compute a run, such as `model/positions.py`
 
     @property
     def run_id(self) -> str:
         """The id, such as `3f2a9c01b7de-5c1e88a0`: settings and data, then the code."""
-        return f"{self.settings}-{_digest(self.code)[:8]}"
+        return f"{self.settings_digest}-{_digest(self.code)[:8]}"
 
 
 def identify(config: RunConfig, fingerprint: str) -> Identity:
     """The identity of a run. fingerprint: of the content of all that it reads."""
     tree = to_dict(config)
-    variant = settings(tree)
+    variant = variant_settings(tree)
     if config.vectors:
         variant["model.vectors"] = "given"  # the fingerprint says which
     seeds: dict[str, int | None] = {"resample": config.seeds.resample}  # It follows no `seed`.
     seeds |= {source: config.seed_of(source) for source in ("init", "order", "split")}
     digits = _digest([SCHEMA, fingerprint, variant, seeds])[:12]
-    return Identity(settings=digits, code=_code_of_attnexp())
+    return Identity(settings_digest=digits, code=_code_of_attnexp())
 
 
 @functools.cache

@@ -16,7 +16,7 @@ data.train_split data.test_split data.val_split data.test_share""".split()
 """Settings of no variant, either: the fingerprint of the data says what they have led to."""
 
 
-def settings(config: Tree) -> Tree:
+def variant_settings(config: Tree) -> Tree:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
     left_out = NOT_COMPARED + SOURCE_OF_DATA
     flat = flatten(config)
@@ -38,7 +38,7 @@ def replicate(config: Tree) -> str:
 def default_label(config: Tree) -> str:
     """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
     model and position, then every other piece, and every setting, that is not the default one."""
-    values = settings(config)
+    values = variant_settings(config)
     named = [key for key in ("model.kind", "position.kind") if key in values]
     words = [data_of(config).title, *(name_of(values[key]) for key in named)]
     words += [as_word(key, values[key]) for key in departures(config) if key not in named]
@@ -46,23 +46,22 @@ def default_label(config: Tree) -> str:
 
 
 def departures(config: Tree) -> list[str]:
-    """Keys that differ from the defaults: choices (pieces, protocol) that differ from those of
-    `attnexp train data=NAME`, and settings that differ from the defaults under these choices. All
-    settings of a user's piece count."""
+    """Keys that differ from the defaults. Choices (pieces, protocol) are compared with those of
+    `attnexp train data=NAME`, then all settings with the defaults under these choices. Code of the
+    user's is not imported for this, so that all settings of such a piece count."""
     data = data_of(config)
-    values = settings(config)
+    values = variant_settings(config)
     words = [f"data={data.name}"]
     if data.path:
         words.append("data.path=any")  # Defaults depend on whether there is a path, not on which.
     usual = default_settings(*words)
     choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
     chosen = [key for key in choices if values[key] != usual.get(key)]
-    foreign = foreign_code(config)  # `compose` must not import it, and knows no piece within it.
-    for key in chosen:
-        if key in usual and values[key] not in foreign:
-            words.append(as_word(key, values[key]))
-    defaults = default_settings(*words)
-    return [key for key in values if key in chosen or (key, values[key]) not in defaults.items()]
+    foreign = foreign_code(config)
+    ours = [key for key in chosen if key in usual and values[key] not in foreign]
+    defaults = default_settings(*words, *(as_word(key, values[key]) for key in ours))
+    none = object()  # A setting of the user's has no default, so it counts even where it is None.
+    return [key for key in values if key in chosen or values[key] != defaults.get(key, none)]
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -75,7 +74,7 @@ def default_settings(*words: str) -> Tree:
     """Settings that make the variant of the run with these words."""
     from attnexp.config.compose import compose
 
-    return settings(to_dict(compose(words)))
+    return variant_settings(to_dict(compose(words)))
 
 
 def as_word(key: str, value: Any) -> str:

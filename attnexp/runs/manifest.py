@@ -48,7 +48,8 @@ class Manifest:
     settings: dict[str, dict[str, Tree]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
-    commands: list[str] = field(default_factory=list)  # as they ended; the first is there at once
+    commands: Annotated[list[str], MinLen(1)]
+    """In the order in which they ended; that which began the study is there from its start."""
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -65,10 +66,11 @@ def load_manifest(folder: Path) -> Manifest | None:
         return TypeAdapter(Manifest).validate_json(file.read_bytes())
 
 
-def describe_other_plan(folder: Path, stored: Manifest, planned: Manifest) -> str:
-    """Why runs of `planned` may not join the stored study of a folder: their kind of seeds, or the
-    words in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
-    if _plan_of(stored) == _plan_of(planned):
+def describe_other_plan(folder: Path, planned: Manifest) -> str:
+    """Why runs of `planned` may not join the study of a folder: their kind of seeds, or the words
+    in which the commands differ; empty for one plan, be it of fixed seeds or sequential."""
+    stored = load_manifest(folder)
+    if stored is None or _plan_of(stored) == _plan_of(planned):
         return ""
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
@@ -88,37 +90,37 @@ def _plan_of(manifest: Manifest) -> tuple[object, ...]:
     return baseline, manifest.variants, manifest.settings, manifest.seed_kind, metric
 
 
-def record_runs(folder: Path, planned: Manifest, *, has_ended: bool = True) -> None:
-    """Add the runs of one command, `planned`, to the study of a folder. Once a new command has
-    ended, unfinished runs of others are dropped; while any of these runs, none is. Raises `Busy`,
+def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> None:
+    """Add the runs of one command, with its manifest, to the study of a folder. When a new command
+    ends, unfinished runs of older ones are dropped, unless one of them is running. Raises `Busy`,
     and `UserError` for another plan and where the study cannot be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
+        if reason := describe_other_plan(folder, manifest):
+            raise UserError(f"{reason} Give another name=NAME.")
         if stored := load_manifest(folder):
-            if reason := describe_other_plan(folder, stored, planned):
-                raise UserError(f"{reason} Give another name=NAME.")
-            planned = _merge(stored, planned, folder, has_ended)
+            manifest = _merge(stored, manifest, folder, has_ended)
         with atomic_write(folder / FILE) as file:
-            file.write(json.dumps(asdict(planned), indent=1).encode())
+            file.write(json.dumps(asdict(manifest), indent=1).encode())
 
 
-def _merge(stored: Manifest, planned: Manifest, folder: Path, has_ended: bool) -> Manifest:
-    """The stored study with the runs of a command of the same plan, in place of those of their
-    keys. Where a new command has ended, the unfinished runs of others go, unless any is running."""
-    new_keys = {run.key for run in planned.runs}
+def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> Manifest:
+    """The stored study with the runs of a command of the same plan, as `record_runs` adds them."""
+    new_keys = {run.key for run in added.runs}
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
-    if has_ended and planned.commands != commands[-1:]:  # The last one may be the one that began.
-        commands = [command for command in commands if command not in planned.commands]
-        commands += planned.commands
+    (command,) = added.commands
+    is_new = command != commands[-1]  # It is the last one if it began the study.
+    if has_ended and is_new:
+        commands = [*(other for other in commands if other != command), command]
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):
             others = [run for run in others if store.has_finished(paths[run])]
-    order = list(planned.variants)
+    order = list(added.variants)
     return replace(
-        planned,
+        added,
         commands=commands,
-        runs=sorted(planned.runs + others, key=lambda run: order.index(run.variant)),
-        sequential=planned.sequential or stored.sequential,
-        added_seeds=list(dict.fromkeys(stored.added_seeds + planned.added_seeds)),
+        runs=sorted(added.runs + others, key=lambda run: order.index(run.variant)),
+        sequential=added.sequential or stored.sequential,
+        added_seeds=list(dict.fromkeys(stored.added_seeds + added.added_seeds)),
     )

@@ -20,7 +20,7 @@ class EpochRow:
     """Metrics of an epoch. Losses are mean cross-entropy in nats."""
 
     epoch: int
-    # Running means over the epoch, dropout on, as Keras and K show them (C29):
+    # Running means over the epoch, dropout on, as Keras and K show them (claim C29):
     train_loss: FiniteFloat  # of `train.loss` if given
     train_accuracy: Share
     train_loss_after: FiniteFloat | None = None  # on the same texts after the epoch, dropout off

@@ -1,9 +1,8 @@
 """Runs on disk, each under its id: `OUT/runs/ID/`, or `ID-2` once a file that it read changed.
 
-It holds `config.json`, `code/` (the Python files that it read), `metrics.jsonl` (a line an epoch),
-`model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is under way a
-checkpoint to go on from, and `result.json`, which is written last: a run has finished when this is
-there.
+A folder holds `config.json`, `code/` (the Python files that it read), `metrics.jsonl` (a line an
+epoch), `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is
+under way a checkpoint, and `result.json`, which is written last: with it the run has finished.
 """
 
 import json

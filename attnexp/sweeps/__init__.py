@@ -1,3 +1,3 @@
 """Sweeps: many runs, planned, executed and displayed."""
 
-import numpy  # noqa: F401 - before torch, which swallows a Ctrl-C in this import
+import numpy  # noqa: F401 - before torch, whose own import of it swallows a Ctrl-C

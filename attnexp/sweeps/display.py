@@ -58,11 +58,11 @@ class SweepDisplay:
         num_failed = sum(entry.failure is not None for entry in ended)
         num_left = len(entries) - len(ended)
         num_to_do = sum(not entry.finished_before for entry in entries)
-        num_done_here = num_to_do - num_left
+        num_done = num_to_do - num_left  # since this sweep began, by whomever
         line = f"{len(ended) - num_failed} done, {num_failed} failed, {num_left} left"
-        if num_done_here > 0:
+        if num_done > 0:
             seconds = time.monotonic() - self.began
-            seconds_left = seconds / num_done_here * num_left
+            seconds_left = seconds / num_done * num_left
             line += f", about {progress.duration(seconds_left)}"
         for entry in ended:
             if entry not in self.shown:
@@ -73,7 +73,7 @@ class SweepDisplay:
             if self.bar.disable and status != self.shown_status:
                 progress.note(line)
                 self.shown_status = status
-        self.bar.update(self.task, description=line, total=num_to_do, completed=num_done_here)
+        self.bar.update(self.task, description=line, total=num_to_do, completed=num_done)
 
 
 def _describe_outcome(entry: SweepEntry) -> str:

@@ -4,7 +4,6 @@ import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from attnexp.base import progress
 from attnexp.base.errors import UserError
@@ -25,12 +24,12 @@ def assign_folder(sweep: Sweep) -> Sweep:
     sweep = replace(sweep, fingerprints=fingerprints)
     ours = manifest_of(sweep)
     first = folder = sweep.directory
-    reason = _describe_other_plan(first, ours)
+    reason = manifest.describe_other_plan(first, ours)
     if reason and sweep.is_named:
         raise UserError(f"{reason} Give another name=NAME.")
     if reason:
         others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
-        folder = next(other for other in others if not _describe_other_plan(other, ours))
+        folder = next(other for other in others if not manifest.describe_other_plan(other, ours))
         progress.note(f"{reason} This one is in {folder}.")
     stored = manifest.load_manifest(folder)
     if stored:
@@ -38,28 +37,22 @@ def assign_folder(sweep: Sweep) -> Sweep:
     return replace(sweep, directory=folder)
 
 
-def _describe_other_plan(folder: Path, ours: Manifest) -> str:
-    """In what the plan of a folder differs from ours; empty if it is ours, or has none."""
-    stored = manifest.load_manifest(folder)
-    return manifest.describe_other_plan(folder, stored, ours) if stored else ""
-
-
 def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     """A sweep that goes on with a study, sequential if either is. A complete study of fixed seeds
     has given an answer, so reports name all seeds that are added from then on."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
-    has_answer = not stored.sequential and all(map(store.has_finished, paths))
-    had_answer = bool(stored.added_seeds)  # before an earlier sweep
-    added_seeds = list(stored.added_seeds)
-    if has_answer or had_answer:
+    is_complete = not stored.sequential and all(map(store.has_finished, paths))
+    added_seeds = list(stored.added_seeds)  # If there are any, it has been complete before.
+    if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
-        added_seeds += [job.seed for job in sweep.jobs if job.seed not in stored_seeds]
+        seeds = [job.replicate for job in sweep.jobs]
+        added_seeds += [seed for seed in seeds if seed not in stored_seeds]
     sequential = sweep.sequential or stored.sequential
     return replace(sweep, sequential=sequential, added_seeds=tuple(dict.fromkeys(added_seeds)))
 
 
 def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
-    """The study of a sweep, with these of its runs."""
+    """The manifest of a sweep, with these of its runs."""
     seeds = {run.seed for run in runs}
     varied_seeds = _varied_seeds(sweep.jobs)
     variants = {}
@@ -93,8 +86,12 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tr
         by_data = by_variant[job.label]
         data = job.config.data.title
         if data not in by_data:  # The next jobs differ in seed alone.
+            fingerprint = sweep.fingerprints[job.inputs]
+            if "seeds.resample" in varied_seeds:
+                # That of the data: the vectors of each draw are others, since words rank anew.
+                fingerprint = fingerprint.partition("-")[0]
             by_data[data] = _common_settings(job.config, varied_seeds)
-            by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs]
+            by_data[data][manifest.FINGERPRINT] = fingerprint
     return by_variant
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 
 from attnexp.base import progress
+from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
 from attnexp.data import encode
 from attnexp.sweeps.executor import Executor, Futures, JobKilled, Outcome, num_slots, train_job
@@ -76,7 +77,7 @@ class SideBySide(Executor):
         return [self._start(job) for job in jobs]
 
     def _start(self, job: Job) -> Future[Outcome]:
-        """Start a process, on the GPU that has the fewest."""
+        """Start a process, on the GPU with the fewest."""
         num_workers = Counter(worker.gpu for worker in self.workers.values())
         gpu = min(self.gpus, key=num_workers.__getitem__)
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)
@@ -85,7 +86,7 @@ class SideBySide(Executor):
         arguments = (pickle.dumps(job), end_of_worker, environment, encode.last_read)
         process = CONTEXT.Process(target=_work, args=arguments)
         future = Future[Outcome]()
-        with _blocked_signals():  # A Ctrl-C meanwhile comes when `close` knows the process.
+        with _blocked_signals():  # A Ctrl-C comes after it, when `close` can find the process.
             process.start()
             self.workers[future] = Worker(process, pipe, gpu)
         end_of_worker.close()  # The worker has the only one now, so the pipe ends with it.
@@ -113,13 +114,17 @@ class SideBySide(Executor):
 
 
 def _work(job: bytes, pipe: Connection, environment: dict[str, str], last_read: Any) -> None:
-    """Train a pickled job in a process of its own. last_read: what the sweep's process has read."""
+    """Train a pickled job in a process of its own. last_read: data that the parent has read, which
+    are not read again."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked has older ones.
     encode.last_read.update(last_read)
     progress.console.quiet = True  # The parent displays progress.
     with redirect_stdout(sys.stderr):  # User code may print, also when it is imported.
-        outcome = train_job(pickle.loads(job))
+        try:
+            outcome = train_job(pickle.loads(job))
+        except UserError as error:  # The user's code may have changed since the sweep began.
+            outcome = str(error)
     with suppress(BrokenPipeError):  # The parent may have ended.
         pipe.send(outcome)
 

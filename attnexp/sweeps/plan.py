@@ -15,7 +15,7 @@ from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.settings import Tree, expand, key_of
 from attnexp.config.study import Study, Words, load_study
 from attnexp.network.build import try_to_build
-from attnexp.runs.labels import default_label, replicate, settings
+from attnexp.runs.labels import default_label, replicate, variant_settings
 from attnexp.runs.store import RUNS
 from attnexp.statistics.verdict import MetricSpec
 
@@ -33,8 +33,8 @@ class Job:
         return {"seed": self.config.seed, "seeds": asdict(self.config.seeds)}
 
     @property
-    def seed(self) -> str:
-        """Seed, with the separate seeds of `seeds.*`, unique within the variant."""
+    def replicate(self) -> str:
+        """Name among the jobs of its variant: its seed, with those of `seeds.*` that are others."""
         return replicate(self.seeds)
 
     @property
@@ -45,12 +45,17 @@ class Job:
         return repr((self.config.data, self.config.vectors, draw))
 
     @property
+    def run(self) -> str:
+        """All that makes its run. Jobs that differ in `out` or device alone do the same run."""
+        return repr((variant_settings(to_dict(self.config)), self.seeds, self.config.data))
+
+    @property
     def title(self) -> str:
         """Label and data set. Jobs of one title differ in seed."""
         return f"{self.label} on {self.config.data.title}"
 
     def __str__(self) -> str:
-        return f"{self.title}, seed {self.seed}"
+        return f"{self.title}, seed {self.replicate}"
 
 
 Jobs = Sequence[Job]
@@ -79,7 +84,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     run_words = []
     chosen: dict[str, str] = {}  # study and name
     for word in words:
-        key, _, value = word.partition("=")
+        key, _, value = word.lstrip("+").partition("=")
         if key in ("study", "name"):
             chosen[key] = value
         elif key.partition(".")[0] == "executor":
@@ -94,7 +99,8 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         variants = list(_expand_axes(run_words))
-    name = chosen.get("name", re.sub(r"^\.|[^\w.-]", "-", title)[:100])
+    default_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]  # Names of files end at 255 bytes.
+    name = chosen.get("name", default_name)
     if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
         raise UserError(
             f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
@@ -113,7 +119,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
 
 def by_seed(jobs: Iterable[Job]) -> list[Job]:
     """Jobs ordered by seed, so that an interrupted sweep leaves complete pairs."""
-    return sorted(jobs, key=lambda job: (job.config.seed, job.seed))
+    return sorted(jobs, key=lambda job: (job.config.seed, job.replicate))
 
 
 def command_of(words: Words, metric: MetricSpec) -> str:
@@ -143,7 +149,7 @@ class Variant(NamedTuple):
 
 def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
     """Variants of a study, each with every choice of the axes. Raises `UserError` for a word that
-    sets what the study varies."""
+    sets what the study varies, and for a factor that is called like an axis."""
     own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
     for word in words:
         if key_of(word) in own_keys:
@@ -151,12 +157,16 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
     for name, own_words in study.variants.items():
         own_levels = study.levels.get(name, {title: name})  # Uncrossed variants are one factor.
         for variant in _expand_axes(words, own_words, name):
+            if not own_levels.keys().isdisjoint(variant.levels):
+                factors = " and ".join(own_levels)
+                raise UserError(f"Rename {factors}: a setting that varies has the same name.")
             yield variant._replace(levels=own_levels | variant.levels)
 
 
 def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
     """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
-    a variant of a study. Raises `UserError` if `words` cross seeds; own_words may add a seed."""
+    a variant of a study, which may vary a seed of its own. Raises `UserError` if `words` vary
+    several, since runs that share one are not independent."""
     varied_seeds = list(filter(is_seed, varied_keys(words)))
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
@@ -182,12 +192,10 @@ def each_once(jobs: Iterable[Job]) -> list[Job]:
     label_by_run: dict[str, str] = {}
     job_by_name: dict[str, Job] = {}
     for job in jobs:
-        config = job.config
-        # Runs that differ in `out` or device alone are one, so this is not the whole config.
-        run = repr((settings(to_dict(config)), config.seed, config.seeds, config.data))
-        label = label_by_run.setdefault(run, job.label)
+        label = label_by_run.setdefault(job.run, job.label)
         if label != job.label:
             raise UserError(f"'{label}' and '{job.label}' are the same run. Leave one of them out.")
-        if job_by_name.setdefault(str(job), job).config != config:
+        first = job_by_name.setdefault(str(job), job)
+        if first.config != job.config:
             raise UserError(f"Two runs are called '{job}'. Use two sweeps.")
     return list(job_by_name.values())

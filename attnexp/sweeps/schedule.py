@@ -1,16 +1,13 @@
-"""Execution of a sweep: finished runs are loaded, others started or awaited; and its answer."""
+"""Execution of a sweep: finished runs are loaded, others started, or awaited."""
 
 import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from attnexp.analysis.answer import Answer, compare
-from attnexp.analysis.make_groups import make_groups
-from attnexp.analysis.rows import as_rows
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
 from attnexp.config.schema import ExecutorConfig, ExecutorKind
@@ -54,18 +51,18 @@ Observer = Callable[[Entries, str], None]  # is called at every change; the text
 
 
 def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> Entries:
-    """Identify runs and find those that have finished. jobs: those of the sweep that count, by
-    default all. any_code: whether the newest of other code or files counts where there is none."""
+    """Identify runs and find those that have finished; note how many only other code or files did.
+    jobs: by default all of the sweep. any_code: whether the newest of such runs counts."""
     entries = []
     num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
-    newest = store.newest_finished(sweep.directory.parent)  # by settings, of any code
+    newest = store.newest_finished(sweep.directory.parent)  # of any code and files
     for job in sweep.jobs if jobs is None else jobs:
         identity = identify(job.config, sweep.fingerprints[job.inputs])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        if not store.has_finished(path) and identity.settings in newest:
+        older = newest.get(identity.settings_digest)
+        if older and not store.has_finished(path):
             num_by_change[change or "attnexp changed"] += 1  # If no file changed, the code did.
-            if any_code:
-                path = newest[identity.settings]
+            path = older if any_code else path
         has_finished = store.has_finished(path)
         entries.append(SweepEntry(job, identity.run_id, path, finished_before=has_finished))
     hint = "They are taken." if any_code else "--any-code takes such runs."
@@ -101,21 +98,22 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
-        record_runs(sweep.directory, study_of(sweep, entries), has_ended=False)
+        record_runs(sweep.directory, manifest_of_entries(sweep, entries), has_ended=False)
         try:
             _run_entries(entries, executor, observe)
         finally:
             executor.close()  # Before the record, which may wait for the study's lock.
-            record_runs(sweep.directory, study_of(sweep, entries), has_ended=True)
+            record_runs(sweep.directory, manifest_of_entries(sweep, entries), has_ended=True)
     return entries
 
 
-def study_of(sweep: Sweep, entries: Entries) -> Manifest:
-    """The study of a sweep with the runs of these entries."""
-    runs = [
-        PlannedRun(variant=entry.job.label, seed=entry.job.seed, run_id=entry.path.name)
-        for entry in entries
-    ]
+def manifest_of_entries(sweep: Sweep, entries: Entries) -> Manifest:
+    """The manifest of a sweep with the runs of these entries."""
+    runs = []
+    for entry in entries:
+        job = entry.job
+        run = PlannedRun(variant=job.label, seed=job.replicate, run_id=entry.path.name)
+        runs.append(run)
     return manifest_of(sweep, runs)
 
 
@@ -189,17 +187,3 @@ def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
         if changed:
             return f"{changed} changed since the sweep began. Give the command again."
     return outcome
-
-
-def answer_of_sweep(sweep: Sweep, entries: Entries) -> Answer:
-    """The answer of these runs of a sweep; those that failed are missing."""
-    finished = [entry.run for entry in entries if entry.run]
-    order = list(sweep.levels_by_label)
-    finished.sort(key=lambda run: order.index(run.variant))
-    study = study_of(sweep, entries)
-    folder = str(sweep.directory)
-    rows = []
-    for run in finished:
-        of_sweep = replace(run, sequential=sweep.sequential)
-        rows.append(as_rows(of_sweep, folder, study))
-    return compare(make_groups(rows), sweep.metric)

@@ -12,9 +12,10 @@ from attnexp.config.settings import key_of
 from attnexp.config.study import Words
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec
+from attnexp.sweeps.answer import answer_of_sweep
 from attnexp.sweeps.executor import num_slots
 from attnexp.sweeps.plan import Sweep, plan
-from attnexp.sweeps.schedule import Entries, Observer, answer_of_sweep, run_sweep
+from attnexp.sweeps.schedule import Entries, Observer, run_sweep
 from attnexp.sweeps.tuning import is_tuning
 
 
@@ -59,8 +60,9 @@ def run_until_decided(
         if not open_variants:
             return entries
         seeds = seeds[num_seeds:]
-        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # that run at once
-    progress.note("All seeds are used, and not every variant is decided. Raise seed=range(N).")
+        # As many as run at once, but no more than `fewest`: verdicts come in between.
+        num_seeds = min(fewest, max(1, slots // len(open_variants)))
+    progress.note("All seeds are used, and not every contrast is decided. Raise seed=range(N).")
     return entries
 
 

@@ -7,17 +7,24 @@ import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import NamedTuple
 
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base.errors import RunFailed, UserError
 from attnexp.config.schema import Protocol, SeedsConfig, is_seed
 from attnexp.config.settings import OF_SWEEPS, expand, key_of
 from attnexp.config.study import Words
+from attnexp.runs.labels import SOURCE_OF_DATA
 from attnexp.statistics.verdict import MetricSpec
 from attnexp.sweeps.plan import Job, Jobs, Sweep, by_seed, command_of, each_once, plan
 from attnexp.sweeps.schedule import Entries
 
-Candidates = dict[str, list[Job]]  # runs of a variant at each setting, by its label in the search
+
+class Candidate(NamedTuple):
+    """A variant at one setting of the grid."""
+
+    search_label: str  # of its runs in the search
+    jobs: list[Job]  # its runs in the main sweep
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,8 +32,8 @@ class Tuning:
     """A search, and the main sweep that follows it."""
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
-    main: Sweep  # every variant as it would be without a search
-    candidates: dict[str, Candidates]  # by variant: its runs in `main` at each setting
+    main: Sweep  # every variant, at settings that are yet to be chosen
+    candidates: dict[str, list[Candidate]]  # by variant, one for each setting of the grid
 
 
 def is_tuning(word: str) -> bool:
@@ -37,62 +44,64 @@ def is_tuning(word: str) -> bool:
 def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     """Plan the search and the main sweep. Raises `UserError` if any of the words is wrong."""
     run_words, grid_words, search_words = _sort_words(words)
-    main = replace(plan(run_words, metric), command=command_of(words, metric))
-    settings = _list_settings(grid_words, main)
+    untuned = plan(run_words, metric)
+    grid = _expand_grid(grid_words, untuned)
     search_levels = {}
     search_jobs: list[Job] = []
-    candidates = defaultdict[str, Candidates](dict)
-    for setting in settings:
-        setting_words = " ".join(setting)
-        setting_levels = {key_of(word): word for word in setting}
-        tried = _jobs_by_variant([*search_words, *setting], main)
-        final = _jobs_by_variant([*run_words, *setting], main)
-        for variant, levels in main.levels_by_label.items():
-            search_label = f"{variant} {setting_words}"
-            main_label = f"{variant}, {setting_words} (best of {len(settings)})"
-            search_levels[search_label] = levels | setting_levels
+    candidates = defaultdict[str, list[Candidate]](list)
+    for chosen in grid:
+        in_words = " ".join(chosen)
+        chosen_levels = {key_of(word): word for word in chosen}
+        tried = _jobs_by_variant([*search_words, *chosen], untuned)
+        final = _jobs_by_variant([*run_words, *chosen], untuned)
+        for variant, levels in untuned.levels_by_label.items():
+            search_label = f"{variant} {in_words}"
+            main_label = f"{variant}, {in_words} (best of {len(grid)})"
+            search_levels[search_label] = levels | chosen_levels
             search_jobs += [replace(job, label=search_label) for job in tried[variant]]
             jobs = [replace(job, label=main_label) for job in final[variant]]
-            candidates[variant][search_label] = jobs
-    _refuse_seeds(main.jobs, search_jobs)
-    # The same command resumes both. Accuracy chooses settings, whatever is judged.
+            candidates[variant].append(Candidate(search_label, jobs))
+    _refuse_seeds(untuned.jobs, search_jobs)
+    command = command_of(words, metric)  # It resumes both sweeps.
+    folder = untuned.directory
+    main = replace(untuned, command=command, directory=folder.with_name(f"{folder.name}_tuned"))
     search = replace(
         main,
-        directory=main.directory.with_name(f"{main.directory.name}_tuning"),
+        directory=folder.with_name(f"{folder.name}_tuning"),
         levels_by_label=search_levels,
         jobs=by_seed(each_once(search_jobs)),
-        metric=ACCURACY,
+        metric=ACCURACY,  # which chooses settings, whatever is judged
     )
-    main = replace(main, directory=main.directory.with_name(f"{main.directory.name}_tuned"))
     return Tuning(search=search, main=main, candidates=candidates)
 
 
-def _jobs_by_variant(words: Words, main: Sweep) -> dict[str, list[Job]]:
-    """Jobs of a plan that has the variants of `main`, in its order, by their labels in `main`."""
+def _jobs_by_variant(words: Words, untuned: Sweep) -> dict[str, list[Job]]:
+    """Jobs that words plan, by the labels of `untuned`: both have one order of variants."""
     planned = plan(words)
-    labels = zip(main.levels_by_label, planned.levels_by_label, strict=True)
-    return {name: [job for job in planned.jobs if job.label == label] for name, label in labels}
+    jobs_by_variant = {}
+    for variant, label in zip(untuned.levels_by_label, planned.levels_by_label, strict=True):
+        jobs_by_variant[variant] = [job for job in planned.jobs if job.label == label]
+    return jobs_by_variant
 
 
 def _refuse_seeds(main_jobs: Jobs, search_jobs: Jobs) -> None:
-    """Raise `UserError` if search and judged runs share a seed, or if the study sets `seeds.*`: of
-    a test set that is drawn anew, the search would see texts."""
+    """Raise `UserError` if search and judged runs share a seed. A study that sets `seeds.*` is
+    refused, too: where it draws the test set anew, the search might train on texts of that."""
     seeds = {job.config.seed for job in main_jobs}
     shared = seeds.intersection(job.config.seed for job in search_jobs)
-    separate = [job for job in main_jobs if job.config.seeds != SeedsConfig()]
-    if shared or separate:
+    if shared or any(job.config.seeds != SeedsConfig() for job in main_jobs):
         raise UserError(
             "tune.seeds= must be other seeds than those of the study, which may set no seeds.*."
         )
 
 
-def _list_settings(grid_words: Words, main: Sweep) -> list[tuple[str, ...]]:
-    """Settings of the grid, each once. Raises `UserError` if no search goes with them or `main`."""
-    compared_keys = set(itertools.chain(*main.levels_by_label.values()))
-    if len({job.config.train.protocol for job in main.jobs}) > 1:
+def _expand_grid(grid_words: Words, untuned: Sweep) -> list[tuple[str, ...]]:
+    """Settings of the grid in words, each once. Raises `UserError` if they allow no search."""
+    compared_keys = {key for levels in untuned.levels_by_label.values() for key in levels}
+    if len({job.config.train.protocol for job in untuned.jobs}) > 1:
         raise UserError("tune= chooses for one protocol. Compare protocols in a sweep without it.")
     keys, axes = zip(*expand(grid_words), strict=True)
-    fixed_keys = {"data", "data.path", "train", *compared_keys}
+    fixed_keys = {"data", "train", *SOURCE_OF_DATA, *compared_keys}
     if any(is_seed(key) or OF_SWEEPS.match(key) or key in fixed_keys for key in keys):
         raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
     return list(dict.fromkeys(itertools.product(*axes)))
@@ -122,20 +131,19 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     levels_by_label = {}
     jobs: list[Job] = []
     for variant, candidates in tuning.candidates.items():
-        for label in candidates:
+        for label, _ in candidates:
             outcome = "a run failed"
             if label in means:
                 outcome = f"held-out accuracy {means[label]:.2f} %"
             lines.append(f"{label}: {outcome}")
-        finished = [label for label in candidates if label in means]
+        finished = [candidate for candidate in candidates if candidate.search_label in means]
         if not finished:
             message = f"{variant}: every setting of the search has a failed run."
             failures = [f"{entry.job}: {entry.failure}" for entry in entries if not entry.run]
             raise RunFailed("\n".join([message, *failures]))
-        best = max(finished, key=lambda label: means[label])
-        best_jobs = candidates[best]
-        levels_by_label[best_jobs[0].label] = main.levels_by_label[variant]
-        jobs += best_jobs
+        best = max(finished, key=lambda candidate: means[candidate.search_label])
+        levels_by_label[best.jobs[0].label] = main.levels_by_label[variant]
+        jobs += best.jobs
     return replace(main, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines
 
 

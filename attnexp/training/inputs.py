@@ -19,7 +19,7 @@ class Inputs(NamedTuple):
 
     dataset: encode.Dataset
     vectors: Vectors | None
-    fingerprint: str  # of the content of all of it
+    fingerprint: str  # of the content of all of it: DATA or DATA-VECTORS
 
 
 class Splits(NamedTuple):
@@ -36,7 +36,7 @@ def read_inputs(config: RunConfig) -> Inputs:
     if config.vectors is None:
         return Inputs(dataset, None, dataset.fingerprint)
     vectors = load_vectors(config.vectors, dataset.words, config.model.d_model)
-    return Inputs(dataset, vectors, dataset.fingerprint + vectors.fingerprint)
+    return Inputs(dataset, vectors, f"{dataset.fingerprint}-{vectors.fingerprint}")
 
 
 @functools.lru_cache(maxsize=3)  # The runs of a sweep mostly share train, val and test.

@@ -17,7 +17,7 @@ from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.schema import to_dict
-from attnexp.runs.labels import default_settings, settings
+from attnexp.runs.labels import default_settings, variant_settings
 
 
 def test_a_path_that_is_given_twice_counts_once() -> None:
@@ -101,7 +101,7 @@ def test_two_seeds_cannot_say_where_ks_values_would_lie() -> None:
     ],
 )
 def test_only_ks_experiment_is_compared_with_his_table(words: str, position: list[str]) -> None:
-    of_run = settings(to_dict(compose(words.split())))
+    of_run = variant_settings(to_dict(compose(words.split())))
     rows = k_rows_like(of_run, {"n_train": 25_000, "n_test": 25_000})
     assert [*rows["position"].unique()] == position
     assert k_rows_like(of_run, {"n_train": 100, "n_test": 25_000}).empty

@@ -40,7 +40,7 @@ def planned(ids: str, **more: Any) -> Manifest:
     """The plan of these runs, whose ids begin with the variant, of one letter, and the seed."""
     runs = [PlannedRun(variant=run_id[0], seed=run_id[1], run_id=run_id) for run_id in ids.split()]
     more.setdefault("settings", {run.variant: {"imdb": PLAN} for run in runs})
-    return Manifest(variants={run.variant: {} for run in runs}, runs=runs, **more)
+    return Manifest(variants={run.variant: {} for run in runs}, commands=["x"], runs=runs, **more)
 
 
 @pytest.mark.parametrize(

@@ -100,6 +100,7 @@ WRONG = {
     "sweep study=blog seeds.resample=1 tune=train.lr=1,2": "which may set no seeds",
     "sweep study=blog tune.seed=3 tune=train.lr=1,2": "Write tune=KEY=V1,V2",
     "sweep study=blog tune=data=trec": "tune= takes settings other than data",
+    "sweep study=blog data=trec tune=data.hub=a,b": "tune= takes settings other than data",
     "sweep train=blog,holdout tune=train.lr=1,2": "tune= chooses for one protocol",
     "sweep study=blog tune=out=a,b": "'no_pe out=a' and 'no_pe out=b' are the same run",
     "sweep study=blog tune=train.lr=1,2 --until decided": "do not go together",

@@ -144,7 +144,7 @@ def test_an_id_holds_every_file_that_computes() -> None:
 
 
 def id_of(*words: str, fingerprint: str = "") -> str:
-    return identity.identify(compose(words), fingerprint).settings
+    return identity.identify(compose(words), fingerprint).settings_digest
 
 
 def test_settings_that_act_seeds_and_data_are_in_the_id() -> None:
@@ -167,7 +167,7 @@ def test_runs_of_a_variant_are_told_apart_by_their_seeds(words: str, name: str) 
     """`seeds.resample` does not follow `seed`: 0 with seed 0 is not the same as none."""
     config = to_dict(compose(words.split()))
     assert labels.replicate(config) == name
-    assert labels.settings(config) == labels.settings(to_dict(compose()))
+    assert labels.variant_settings(config) == labels.variant_settings(to_dict(compose()))
 
 
 LABELS = {

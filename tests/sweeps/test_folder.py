@@ -10,9 +10,10 @@ from sweeping import SMOKE, Pretend, small
 from attnexp.base.errors import UserError
 from attnexp.data.encode import last_read
 from attnexp.runs.manifest import Manifest
+from attnexp.sweeps.answer import answer_of_sweep
 from attnexp.sweeps.folder import assign_folder, manifest_of
 from attnexp.sweeps.plan import Sweep
-from attnexp.sweeps.schedule import answer_of_sweep, run_sweep
+from attnexp.sweeps.schedule import run_sweep
 from attnexp.sweeps.sequential import plan_until_decided
 
 AXIS = "position=none,sinusoidal"
@@ -31,11 +32,12 @@ def finish(sweep: Sweep) -> Sweep:
     return sweep
 
 
-def test_word_vectors_of_redrawn_texts_are_read_for_each_draw(tmp_path: Path) -> None:
+def test_each_draw_of_texts_has_its_word_vectors_in_one_study(tmp_path: Path) -> None:
     vectors = write_file(tmp_path / "v", "the 1 2\ncast 3 4\nfilm 5 6")
     words = [f"model.vectors={vectors}", "model.d_model=2", "data.limit_train=null"]
-    redrawn = small(tmp_path, *words, "seeds.resample=0,1")
+    redrawn = finish(small(tmp_path, *words, "seeds.resample=0,1", "name=same"))
     assert len({*redrawn.fingerprints.values()}) == 2
+    assert len(run(tmp_path, *words, "seeds.resample=2,3", "name=same").runs) == 4
 
 
 def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Capture) -> None:

@@ -50,7 +50,7 @@ def test_what_is_clear_ends_and_what_is_open_goes_on(
     assert seeds(sweep(tmp_path, "seed=range(9)")) == {"slow": 9, "noisy": 9, "fast": 8}
     told = capsys.readouterr().err
     assert told.count("fast − slow, 8 seeds: helps") == 2
-    assert "All seeds are used, and not every variant is decided." in told
+    assert "All seeds are used, and not every contrast is decided." in told
     study = stored_study(tmp_path / "mine")
     assert study.sequential
     assert study.commands[-1].endswith("'seed=range(9)' --until decided")
