@@ -37,7 +37,7 @@ def sweep_command(
     from attnexp.sweeps.folder import assign_folder
     from attnexp.sweeps.plan import plan
 
-    words = overrides or []
+    words = [word.lstrip("+") for word in overrides or []]  # Hydra has +key=value, too.
     spec = choose_metric(metric, margin)
     tuned = None  # with tune=: a search, and the main sweep that follows it
     if until:

@@ -1,9 +1,9 @@
 """Identity of runs: the id under which a run is stored, and the code that it counts.
 
-An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax,
-with docstrings, of every file of model/, network/, training/ and data/. Code of the user's is among
-the files that a run has read: see `base.reads`. `ADAM_BETAS` and `most_probable` lie elsewhere:
-who changes them raises `SCHEMA`.
+An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax
+tree, as this Python has it, of all files of model/, network/, training/ and data/. The user's code
+is among the files that a run has read: see `base.reads`. `ADAM_BETAS` and `most_probable` lie
+elsewhere: who changes them raises `SCHEMA`.
 """
 
 import functools

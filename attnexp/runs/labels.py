@@ -54,14 +54,20 @@ def departures(config: Tree) -> list[str]:
     words = [f"data={data.name}"]
     if data.path:
         words.append("data.path=any")  # Defaults depend on whether there is a path, not on which.
-    usual = default_settings(*words)
-    choices = [key for key in values if key.endswith(".kind") or key == "train.protocol"]
-    chosen = [key for key in choices if values[key] != usual.get(key)]
+    of_data = default_settings(*words)
+    changed = [key for key in values if _is_choice(key) and values[key] != of_data.get(key)]
     foreign = foreign_code(config)
-    ours = [key for key in chosen if key in usual and values[key] not in foreign]
-    defaults = default_settings(*words, *(as_word(key, values[key]) for key in ours))
-    none = object()  # A setting of the user's has no default, so it counts even where it is None.
-    return [key for key in values if key in chosen or values[key] != defaults.get(key, none)]
+    for key in changed:
+        if key in of_data and values[key] not in foreign:
+            words.append(as_word(key, values[key]))
+    # These have the changed choices, and no setting of a user's piece.
+    defaults = default_settings(*words)
+    others = [key for key in values if key not in defaults or values[key] != defaults[key]]
+    return [key for key in values if key in changed or key in others]
+
+
+def _is_choice(key: str) -> bool:
+    return key.endswith(".kind") or key == "train.protocol"
 
 
 def data_of(config: Tree) -> DataConfig:
@@ -80,8 +86,7 @@ def default_settings(*words: str) -> Tree:
 def as_word(key: str, value: Any) -> str:
     """A setting as a user writes it: `position=rotary` instead of its class, if that is ours."""
     if key.endswith(".kind"):
-        is_foreign = value and not is_ours(value)
-        option = value if is_foreign else name_of(value)
+        option = name_of(value) if not value or is_ours(value) else value
         return f"{key.removesuffix('.kind')}={option}"
     if key == "train.protocol":
         return f"train={value}"

@@ -35,8 +35,8 @@ class PlannedRun:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Variant, and first half of the id. A new run replaces the stored one of its key."""
-        return self.variant, self.run_id.partition("-")[0]
+        """Variant and digest of settings. A new run replaces the stored one of its key."""
+        return self.variant, store.settings_digest_of(self.run_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,10 +75,9 @@ def describe_other_plan(folder: Path, planned: Manifest) -> str:
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
     else:
-        old = set(shlex.split(stored.commands[-1]))
-        new = set(shlex.split(planned.commands[-1]))
+        differing = set(shlex.split(stored.commands[-1])) ^ set(shlex.split(planned.commands[-1]))
         of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
-        words = [word for word in sorted(old ^ new) if word.partition("=")[0] not in of_no_plan]
+        words = [word for word in sorted(differing) if word.partition("=")[0] not in of_no_plan]
         difference = shlex.join(words) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {difference})."
 
@@ -91,9 +90,9 @@ def _plan_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> None:
-    """Add the runs of one command, with its manifest, to the study of a folder. When a new command
-    ends, unfinished runs of older ones are dropped, unless one of them is running. Raises `Busy`,
-    and `UserError` for another plan and where the study cannot be read or written."""
+    """Add the runs of one command, with its manifest, to the study of a folder. When another than
+    the last command ends, unfinished runs of others are dropped, unless one of these is running.
+    Raises `Busy`, and `UserError` for another plan and where no study can be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
         if reason := describe_other_plan(folder, manifest):
@@ -110,8 +109,7 @@ def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> 
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
     (command,) = added.commands
-    is_new = command != commands[-1]  # It is the last one if it began the study.
-    if has_ended and is_new:
+    if has_ended and command != commands[-1]:  # The last one may have begun the study.
         commands = [*(other for other in commands if other != command), command]
         paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
         if not any(map(store.is_locked, paths.values())):

@@ -93,4 +93,4 @@ class Run:
     path: Path
     result: RunResult
     variant: str = ""  # its label in a study; empty without a study
-    sequential: bool = False  # whether a study has it that adds seeds because of results
+    sequential: bool = False  # whether the study that names it, or else any, is sequential

@@ -34,6 +34,11 @@ CHECKED_RESULT = TypeAdapter(RunResult)
 RUN_ID = re.compile(r"([0-9a-f]{12}-[0-9a-f]{8})(-[0-9]+)?")  # the id; a number for other files
 
 
+def settings_digest_of(run_id: str) -> str:
+    """First part of an id: `identity.Identity.settings_digest`."""
+    return run_id.partition("-")[0]
+
+
 def run_dir(out: str | Path, run_id: str) -> Path:
     """Folder of a run, finished or not."""
     return Path(out, RUNS, run_id)
@@ -156,4 +161,4 @@ def newest_finished(out: str | Path) -> dict[str, Path]:
     """The run under `out` that finished last, of whatever code, by the settings in its id."""
     files = Path(out, RUNS).glob(f"*/{RESULT}")
     in_order = sorted(files, key=lambda file: file.stat().st_mtime)
-    return {file.parent.name.partition("-")[0]: file.parent for file in in_order}
+    return {settings_digest_of(file.parent.name): file.parent for file in in_order}

@@ -33,7 +33,7 @@ class Executor:
         raise NotImplementedError
 
     def wait(self, running: Futures) -> None:
-        """Wait until a job ends, or for half a second."""
+        """Wait until a job ends, or for half a second. running: all that have not ended."""
         if running:
             futures.wait(running, timeout=0.5, return_when=futures.FIRST_COMPLETED)
         else:

@@ -19,17 +19,18 @@ from attnexp.training.inputs import read_inputs
 def assign_folder(sweep: Sweep) -> Sweep:
     """The sweep in the first folder of NAME, NAME-2, ... that is free or holds its plan. There it
     goes on with the study. Raises `UserError` where a NAME that was given holds another plan."""
-    configs = {job.inputs: job.config for job in sweep.jobs}  # Those of one name read the same.
-    fingerprints = {name: read_inputs(config).fingerprint for name, config in configs.items()}
+    configs = {job.inputs_key: job.config for job in sweep.jobs}  # Those of one key read the same.
+    fingerprints = {key: read_inputs(config).fingerprint for key, config in configs.items()}
     sweep = replace(sweep, fingerprints=fingerprints)
-    ours = manifest_of(sweep)
-    first = folder = sweep.directory
-    reason = manifest.describe_other_plan(first, ours)
+    planned = manifest_of(sweep)
+    folder = sweep.directory
+    reason = manifest.describe_other_plan(folder, planned)
     if reason and sweep.is_named:
         raise UserError(f"{reason} Give another name=NAME.")
     if reason:
-        others = (first.with_name(f"{first.name}-{number}") for number in itertools.count(2))
-        folder = next(other for other in others if not manifest.describe_other_plan(other, ours))
+        names = (f"{sweep.directory.name}-{number}" for number in itertools.count(2))
+        others = map(sweep.directory.with_name, names)
+        folder = next(path for path in others if not manifest.describe_other_plan(path, planned))
         progress.note(f"{reason} This one is in {folder}.")
     stored = manifest.load_manifest(folder)
     if stored:
@@ -72,11 +73,12 @@ def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
 
 
 def _varied_seeds(jobs: Jobs) -> list[str]:
-    """Keys of the seeds that differ between jobs; if none do, those set in `seeds.*`, or `seed`."""
+    """Keys of the seeds that differ between jobs; else those of `seeds.*` with a value; else
+    `seed`."""
     first, *others = [flatten(job.seeds) for job in jobs]
     varied = [key for key in first if any(other[key] != first[key] for other in others)]
-    separate = [key for key in first if key != "seed" and first[key] is not None]
-    return sorted(varied) or separate or ["seed"]
+    given = [key for key in first if key != "seed" and first[key] is not None]
+    return sorted(varied) or given or ["seed"]
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tree]:
@@ -86,9 +88,9 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tr
         by_data = by_variant[job.label]
         data = job.config.data.title
         if data not in by_data:  # The next jobs differ in seed alone.
-            fingerprint = sweep.fingerprints[job.inputs]
+            fingerprint = sweep.fingerprints[job.inputs_key]
             if "seeds.resample" in varied_seeds:
-                # That of the data: the vectors of each draw are others, since words rank anew.
+                # Of DATA-VECTORS the first: each draw ranks words anew, so it has other vectors.
                 fingerprint = fingerprint.partition("-")[0]
             by_data[data] = _common_settings(job.config, varied_seeds)
             by_data[data][manifest.FINGERPRINT] = fingerprint

@@ -38,14 +38,14 @@ class Job:
         return replicate(self.seeds)
 
     @property
-    def inputs(self) -> str:
-        """Name of all that the run reads. Jobs of one name share its fingerprint."""
+    def inputs_key(self) -> str:
+        """All that says what its run reads. Jobs of one key share the fingerprint of it."""
         # Texts that are drawn anew rank their words anew, so their vectors are others.
         draw = self.config.seeds.resample if self.config.vectors else None
         return repr((self.config.data, self.config.vectors, draw))
 
     @property
-    def run(self) -> str:
+    def run_key(self) -> str:
         """All that makes its run. Jobs that differ in `out` or device alone do the same run."""
         return repr((variant_settings(to_dict(self.config)), self.seeds, self.config.data))
 
@@ -68,39 +68,39 @@ class Sweep:
 
     directory: Path  # of its manifest: `name=NAME`, else after the study or the axes
     is_named: bool  # whether `name=` was given
-    levels_by_label: dict[str, dict[str, str]]  # as `Variant` has them; the baseline first
+    levels_by_label: dict[str, dict[str, str]]  # as `VariantOnData` has them; the baseline first
     jobs: list[Job]
     executor: ExecutorConfig
     command: str  # that runs this sweep
     metric: MetricSpec = ACCURACY  # what is judged, and by which margin
     sequential: bool = False  # whether seeds are added because of results, from among `jobs`
     added_seeds: tuple[str, ...] = ()  # those given to the study after it had its answer
-    fingerprints: dict[str, str] = field(default_factory=dict)  # by `Job.inputs`
+    fingerprints: dict[str, str] = field(default_factory=dict)  # by `Job.inputs_key`
 
 
 def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` ask for. Raises `UserError` if any of the words is wrong."""
     executor_words = []
     run_words = []
-    chosen: dict[str, str] = {}  # study and name
+    named: dict[str, str] = {}  # study and name
     for word in words:
-        key, _, value = word.lstrip("+").partition("=")
+        key, _, value = word.partition("=")
         if key in ("study", "name"):
-            chosen[key] = value
+            named[key] = value
         elif key.partition(".")[0] == "executor":
             executor_words.append(word)
         else:
             run_words.append(word)
-    if "study" in chosen:
-        study = load_study(chosen["study"])
-        title = Path(chosen["study"]).stem
+    if "study" in named:
+        study = load_study(named["study"])
+        title = Path(named["study"]).stem
         variants = list(_expand_study(study, title, [*study.overrides, *run_words]))
     else:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         variants = list(_expand_axes(run_words))
     default_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]  # Names of files end at 255 bytes.
-    name = chosen.get("name", default_name)
+    name = named.get("name", default_name)
     if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
         raise UserError(
             f"name={name}: a sweep's name has letters, digits, '_', '-' and '.', and is not {RUNS}."
@@ -108,7 +108,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     jobs = by_seed(each_once(job for variant in variants for job in variant.jobs))
     return Sweep(
         directory=Path(jobs[0].config.out, name),
-        is_named="name" in chosen,
+        is_named="name" in named,
         levels_by_label={variant.label: variant.levels for variant in variants},
         jobs=jobs,
         executor=compose_executor(executor_words),
@@ -137,17 +137,17 @@ def varied_keys(words: Words) -> list[str]:
     return [key for key, axis in expand(words) if len(axis) > 1]
 
 
-class Variant(NamedTuple):
+class VariantOnData(NamedTuple):
     """A variant on a data set."""
 
     label: str
     levels: dict[str, str]
-    """Its level of each factor that is compared. That is a study's own factor or factors, as in
-    {"blog": "pe"}, and each axis of several values but data, as in {"mask": "mask=causal"}."""
+    """Its level of each factor. Factors are those of the study, as in {"blog": "pe"}, and all axes
+    of several values but data, as in {"mask": "mask=causal"}."""
     jobs: Jobs  # which differ in seed
 
 
-def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
+def _expand_study(study: Study, title: str, words: Words) -> Iterator[VariantOnData]:
     """Variants of a study, each with every choice of the axes. Raises `UserError` for a word that
     sets what the study varies, and for a factor that is called like an axis."""
     own_keys = {key_of(word) for own_words in study.variants.values() for word in own_words}
@@ -163,7 +163,9 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[Variant]:
             yield variant._replace(levels=own_levels | variant.levels)
 
 
-def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") -> Iterator[Variant]:
+def _expand_axes(
+    words: Words, own_words: Sequence[str] = (), name: str = ""
+) -> Iterator[VariantOnData]:
     """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
     a variant of a study, which may vary a seed of its own. Raises `UserError` if `words` vary
     several, since runs that share one are not independent."""
@@ -183,7 +185,7 @@ def _expand_axes(words: Words, own_words: Sequence[str] = (), name: str = "") ->
         if not label:
             label = default_label(to_dict(configs[0]))
         jobs = [Job(config=config, label=label) for config in configs]
-        yield Variant(label, levels, jobs)
+        yield VariantOnData(label, levels, jobs)
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:
@@ -192,7 +194,7 @@ def each_once(jobs: Iterable[Job]) -> list[Job]:
     label_by_run: dict[str, str] = {}
     job_by_name: dict[str, Job] = {}
     for job in jobs:
-        label = label_by_run.setdefault(job.run, job.label)
+        label = label_by_run.setdefault(job.run_key, job.label)
         if label != job.label:
             raise UserError(f"'{label}' and '{job.label}' are the same run. Leave one of them out.")
         first = job_by_name.setdefault(str(job), job)

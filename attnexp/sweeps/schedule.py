@@ -51,22 +51,22 @@ Observer = Callable[[Entries, str], None]  # is called at every change; the text
 
 
 def scan(sweep: Sweep, jobs: Jobs | None = None, *, any_code: bool = False) -> Entries:
-    """Identify runs and find those that have finished; note how many only other code or files did.
-    jobs: by default all of the sweep. any_code: whether the newest of such runs counts."""
+    """Identify runs and find the finished ones; note how many had finished before code or files
+    changed. jobs: by default all of the sweep. any_code: whether the newest of those counts."""
     entries = []
-    num_by_change = Counter[str]()  # runs that only other code or files finished: `x.py changed`
-    newest = store.newest_finished(sweep.directory.parent)  # of any code and files
+    num_outdated = Counter[str]()  # by what changed since, as in `x.py changed`
+    newest_runs = store.newest_finished(sweep.directory.parent)
     for job in sweep.jobs if jobs is None else jobs:
-        identity = identify(job.config, sweep.fingerprints[job.inputs])
+        identity = identify(job.config, sweep.fingerprints[job.inputs_key])
         path, change = store.choose_folder(job.config.out, identity.run_id)
-        older = newest.get(identity.settings_digest)
-        if older and not store.has_finished(path):
-            num_by_change[change or "attnexp changed"] += 1  # If no file changed, the code did.
-            path = older if any_code else path
+        outdated = newest_runs.get(identity.settings_digest)
+        if outdated and not store.has_finished(path):
+            num_outdated[change or "attnexp or Python changed"] += 1
+            path = outdated if any_code else path
         has_finished = store.has_finished(path)
         entries.append(SweepEntry(job, identity.run_id, path, finished_before=has_finished))
     hint = "They are taken." if any_code else "--any-code takes such runs."
-    for change, number in num_by_change.items():
+    for change, number in num_outdated.items():
         progress.note(f"{change} since {number} of these runs finished. {hint}")
     return entries
 
@@ -98,8 +98,8 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
-        record_runs(sweep.directory, manifest_of_entries(sweep, entries), has_ended=False)
         try:
+            record_runs(sweep.directory, manifest_of_entries(sweep, entries), has_ended=False)
             _run_entries(entries, executor, observe)
         finally:
             executor.close()  # Before the record, which may wait for the study's lock.
@@ -125,7 +125,7 @@ def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> Non
     observe(entries, "")
     running: Running = {}
     while any(entry.outcome is None for entry in entries):
-        starting, status = _load_or_choose(entries, running, executor.slots - len(running))
+        starting, locked = _load_or_choose(entries, running, executor.slots - len(running))
         if starting:
             futures = executor.submit([entry.job for entry in starting])
             running |= zip(futures, starting, strict=True)
@@ -133,7 +133,7 @@ def _run_entries(entries: Entries, executor: Executor, observe: Observer) -> Non
         for future in list(running):
             if future.done():
                 _take_outcome(running.pop(future), future)
-        observe(entries, status or executor.status)
+        observe(entries, _describe_locked(locked[0]) if locked else executor.status)
 
 
 def _load(entry: SweepEntry) -> None:
@@ -141,11 +141,11 @@ def _load(entry: SweepEntry) -> None:
     entry.outcome = Run(path=entry.path, result=result, variant=entry.job.label)
 
 
-def _load_or_choose(entries: Entries, running: Running, num_free: int) -> tuple[Entries, str]:
-    """Load runs that other sweeps have finished, and choose entries for the free slots. Return
-    these entries, and a line on a run that another sweep does."""
-    status = ""
+def _load_or_choose(entries: Entries, running: Running, num_free: int) -> tuple[Entries, Entries]:
+    """Load runs that other sweeps have finished. Return the entries to start in the free slots, and
+    those whose runs other sweeps do now."""
     starting: Entries = []
+    locked: Entries = []
     idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]
     for entry in idle:
         if len(starting) == num_free:
@@ -155,11 +155,14 @@ def _load_or_choose(entries: Entries, running: Running, num_free: int) -> tuple[
         if store.has_finished(entry.path):
             _load(entry)
         elif store.is_locked(entry.path):
-            lock = store.lock_file(entry.path)
-            status = status or f"another sweep does {entry.job} ({lock} is locked)"
+            locked.append(entry)
         else:
             starting.append(entry)
-    return starting, status
+    return starting, locked
+
+
+def _describe_locked(entry: SweepEntry) -> str:
+    return f"another sweep does {entry.job} ({store.lock_file(entry.path)} is locked)"
 
 
 def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
@@ -175,15 +178,15 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
             entry.epochs_at_last_kill = num_epochs
             progress.note(f"{entry.job}: {error}. It goes on from epoch {num_epochs}.")
     except Exception as error:  # A cluster may do anything to a job.
-        entry.outcome = str(error).strip().partition("\n")[0]
+        entry.outcome = str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:
     """The outcome, or a failure where the run read other files than those of the plan."""
     if isinstance(outcome, Run):
-        changed = reads.first_that_differs(outcome.result.read_files)
-        if not changed and outcome.path.name != entry.path.name:
-            changed = "the code or the data"
-        if changed:
-            return f"{changed} changed since the sweep began. Give the command again."
+        what_changed = reads.first_that_differs(outcome.result.read_files)
+        if not what_changed and outcome.path.name != entry.path.name:
+            what_changed = "the code or the data"
+        if what_changed:
+            return f"{what_changed} changed since the sweep began. Give the command again."
     return outcome

@@ -32,7 +32,7 @@ class Tuning:
     """A search, and the main sweep that follows it."""
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
-    main: Sweep  # every variant, at settings that are yet to be chosen
+    main: Sweep  # every variant without a setting of the grid, until `choose_settings`
     candidates: dict[str, list[Candidate]]  # by variant, one for each setting of the grid
 
 
@@ -52,14 +52,14 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     for chosen in grid:
         in_words = " ".join(chosen)
         chosen_levels = {key_of(word): word for word in chosen}
-        tried = _jobs_by_variant([*search_words, *chosen], untuned)
-        final = _jobs_by_variant([*run_words, *chosen], untuned)
+        jobs_of_search = _jobs_by_variant([*search_words, *chosen], untuned)
+        jobs_of_main = _jobs_by_variant([*run_words, *chosen], untuned)
         for variant, levels in untuned.levels_by_label.items():
             search_label = f"{variant} {in_words}"
             main_label = f"{variant}, {in_words} (best of {len(grid)})"
             search_levels[search_label] = levels | chosen_levels
-            search_jobs += [replace(job, label=search_label) for job in tried[variant]]
-            jobs = [replace(job, label=main_label) for job in final[variant]]
+            search_jobs += [replace(job, label=search_label) for job in jobs_of_search[variant]]
+            jobs = [replace(job, label=main_label) for job in jobs_of_main[variant]]
             candidates[variant].append(Candidate(search_label, jobs))
     _refuse_seeds(untuned.jobs, search_jobs)
     command = command_of(words, metric)  # It resumes both sweeps.
@@ -111,13 +111,14 @@ def _sort_words(words: Words) -> tuple[Words, Words, Words]:
     """Words of the main sweep, of the grid, and of the search, whose seeds are its own."""
     run_words = [word for word in words if not word.startswith(("tune=", "tune.seeds="))]
     grid_words = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
-    seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
+    seeds = [word.removeprefix("tune.") for word in words if word.startswith("tune.seeds=")]
     if not grid_words or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    search_words = [word for word in run_words if not is_seed(key_of(word))]
-    search_words += ["train.protocol=holdout", "seed=range(1000,1003)"]
-    search_words += [f"seed={values}" for values in seeds]  # Of words with one key the last counts.
-    return run_words, grid_words, search_words
+    without_seeds = [word for word in run_words if not is_seed(key_of(word))]
+    seed_words = [word.replace("seeds=", "seed=", 1) for word in seeds]
+    # Of words with one key the last counts.
+    search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
+    return run_words, grid_words, [*without_seeds, *search_words]
 
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
@@ -132,14 +133,15 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
     jobs: list[Job] = []
     for variant, candidates in tuning.candidates.items():
         for label, _ in candidates:
-            outcome = "a run failed"
-            if label in means:
-                outcome = f"held-out accuracy {means[label]:.2f} %"
+            is_finished = label in means
+            outcome = f"held-out accuracy {means[label]:.2f} %" if is_finished else "a run failed"
             lines.append(f"{label}: {outcome}")
         finished = [candidate for candidate in candidates if candidate.search_label in means]
         if not finished:
             message = f"{variant}: every setting of the search has a failed run."
-            failures = [f"{entry.job}: {entry.failure}" for entry in entries if not entry.run]
+            labels = {candidate.search_label for candidate in candidates}
+            failed = [entry for entry in entries if not entry.run and entry.job.label in labels]
+            failures = [f"{entry.job}: {entry.failure}" for entry in failed]
             raise RunFailed("\n".join([message, *failures]))
         best = max(finished, key=lambda candidate: means[candidate.search_label])
         levels_by_label[best.jobs[0].label] = main.levels_by_label[variant]
