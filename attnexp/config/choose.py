@@ -32,6 +32,7 @@ PLACES: dict[str, Allowed] = {
         seams.ScoreBias: schema.PositionConfig,
         NoneType: Piece,
     },
+    # Without a pattern of its own, a mask may still hide padding.
     "mask": {seams.Mask: schema.MaskConfig, NoneType: schema.MaskConfig},
 }
 
@@ -65,8 +66,8 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     kind = settings.get("kind", default)
     if kind is not None and not CLASS.fullmatch(str(kind)):  # the name of an option
         content = read(key, str(kind))
-        settings = set_keys(content, flatten(settings))
         kind = content.get("kind")
+        settings = set_keys(content, flatten(settings) | {"kind": kind})
     piece_spec = _spec_in_place(kind, key, allowed)
     within: dict[str, Piece] = {}
     for f in fields(piece_spec):
@@ -123,14 +124,13 @@ def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) ->
     if key == "defaults":
         return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."
     if prefix:
-        lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
         names = [f.name for f in fields(section_type)]
+        lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
+        there = f"It has {', '.join(names)}."
     else:
+        pieces = {section: values[section] for section in PLACES}  # They have been checked.
+        names = list(groups() | meanings(RunConfig(**pieces)))
         lacking = "There is"
-        chosen = RunConfig(**{section: values[section] for section in PLACES})
-        names = list(groups() | meanings(chosen))
+        there = "`attnexp config` lists the keys, `attnexp config --groups` all that may be chosen."
     hint = did_you_mean(key.removeprefix(prefix), names, prefix)
-    return (
-        f"{lacking} no key '{key}'.{hint} `attnexp config` lists the keys of what is chosen, "
-        f"`attnexp config --groups` all there is to choose."
-    )
+    return f"{lacking} no key '{key}'.{hint} {there}"

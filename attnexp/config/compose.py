@@ -41,13 +41,15 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     experiments: list[str] = []
     for key, value in map(setting_of, all_words):
         if key == "experiment":
-            names = value if isinstance(value, list) else [value]
-            experiments += [str(name) for name in names if name is not None]
+            chosen = value if isinstance(value, list) else [value]
+            experiments += [str(option) for option in chosen if option is not None]
         else:
             settings |= by_key([(key, value)])
-    for path in filter(options.is_file, reversed(experiments)):  # Each lies below those after it.
+    paths = [experiment for experiment in experiments if options.is_file(experiment)]
+    names = [experiment for experiment in experiments if not options.is_file(experiment)]
+    for path in reversed(paths):  # Each lies below those after it.
         settings = _override(by_key(options.read("experiment", path).items()), settings)
-    tree = _compose_tree(settings, [name for name in experiments if not options.is_file(name)])
+    tree = _compose_tree(settings, names)
     if "${" in str(tree):
         tree = _interpolate(tree)
     return check_run(tree)
@@ -74,15 +76,17 @@ def overlay(tree: Tree, words: Sequence[str], *, trust_code: bool = False) -> Ru
 
 def _override(of_file: Flat, later: Flat) -> Flat:
     """Later settings over those of a file. Where both choose an option of a group, the file's other
-    settings of that group go: position=alibi drops the file's rotary and its position.layout."""
+    settings of that group go: position=alibi drops the file's rotary and its position.layout. By
+    Hydra's rule, which holds for experiments by name, they would stay."""
     chosen_twice = of_file.keys() & later.keys() & options.groups().keys()
     dropped = tuple(f"{group}." for group in chosen_twice)
     return {key: of_file[key] for key in of_file if not key.startswith(dropped)} | later
 
 
 def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
-    """The plain tree of settings by key, over experiments by name. Hydra composes what is chosen of
-    its groups; everything else is laid over its tree."""
+    """The plain tree of settings by key, over experiments by name. Hydra composes options of its
+    groups, which may have defaults lists; all other settings, and the choices themselves, which an
+    experiment by name would replace, are laid over its tree."""
     groups = options.groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
     values: Flat = {}
@@ -94,7 +98,7 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
             hydra_words.append(f"{key}={option}")
             name = CHOICES.get(key, "kind")
             content = options.read(key, option)
-            if name in content:  # An experiment by name does not replace it.
+            if name in content:
                 values[f"{key}.{name}"] = content[name]
         elif key in CHOICES:
             raise options.no_such(key, option)
@@ -120,6 +124,15 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
         raise UserError(f"Hydra cannot compose this: {on_one_line(error)}") from error
     tree: Any = OmegaConf.to_container(config)
+    _check_experiment(tree)
+    return dict(tree)
+
+
+_call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
+
+
+def _check_experiment(tree: Tree) -> None:
+    """Raise `UserError` where an experiment's file has put keys into a tree that no run has."""
     if "experiment" in tree:
         raise UserError(
             "An experiment's file begins with '# @package _global_', so that its keys are a run's."
@@ -129,10 +142,6 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
             raise UserError(
                 f"An experiment's file has defaults: [override /{group}: {tree[group]}]."
             )
-    return dict(tree)
-
-
-_call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
 
 
 def _interpolate(tree: Tree) -> Tree:

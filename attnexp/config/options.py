@@ -55,7 +55,7 @@ def _groups_with(users_files: tuple[tuple[Path, Path], ...]) -> Groups:
             continue
         files = options.setdefault(group, {})
         first = files.setdefault(path.stem, path)
-        if first.read_bytes() != path.read_bytes():
+        if first != path and first.read_bytes() != path.read_bytes():
             note(f"{path} is not read, since {first} is. Give the file another name.")
     return options
 

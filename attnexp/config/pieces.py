@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, field
 from functools import cache
 from pathlib import Path
-from types import NoneType
+from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
@@ -44,7 +44,7 @@ class Piece:
 
     kind: str | None = None
     cls: ClassVar[type] = NoneType  # what `kind` names; NoneType for no piece, or a function
-    base_spec: ClassVar[Any] = None  # what `spec` extended; None for no piece, or a function
+    base_spec: ClassVar[Any] = None  # what `spec` extended; None if that is this very class
 
     @property
     def name(self) -> str:
@@ -100,19 +100,21 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     notes = getattr(hint, "__metadata__", ())  # of `Annotated`
     plain_type = get_args(hint)[0] if notes else hint
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
+    if isinstance(plain_type, UnionType) and default is None:  # such as `type[Seam] | None`
+        plain_type = get_args(plain_type)[0]
     if get_origin(plain_type) is not type:
         return hint, field(default=default, metadata={"meaning": meaning})
     if default is MISSING:
         raise TypeError(f"'{argument.name}', a piece within it, needs a default: a class, or None")
     (seam,) = get_args(plain_type)
-    default_kind = default and f"{default.__module__}:{default.__name__}"
+    default_kind = f"{default.__module__}:{default.__name__}" if default else None
     return Piece, inner_piece(default_kind, meaning, lambda: seam)
 
 
 class InnerPlace(NamedTuple):
-    """A place for a piece within a piece."""
+    """A place for a piece within a piece. `schema` has some, and is imported without torch."""
 
-    seam: Callable[[], type]  # gives the base class, once torch is imported
+    seam: Callable[[], type]  # gives the base class, which imports torch
     default_kind: str | None  # `module:Class`, or None where there may be no piece
 
 

@@ -61,7 +61,7 @@ def setting_of(word: str) -> tuple[str, Any]:
         raise UserError(f"{word} names several values: attnexp sweep {shlex.quote(word)}")
     value = None if override.is_delete() else override.value()
     if word.endswith("=") or value == {}:
-        raise UserError(f"{word} names no value. Write {key}=VALUE, or {key}=null for none.")
+        raise UserError(f"{word} names no value. Write {key}=VALUE, such as null for none.")
     if key == "seeds" and isinstance(value, int):
         raise UserError(f"{word}: seeds are given one by one, as in 'seed=range({value})'.")
     return key, value

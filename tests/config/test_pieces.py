@@ -44,7 +44,7 @@ class Pool(Pooling):
             raise ValueError(f"power must be odd; got {power}")
     def forward(self, x: Tensor, key_padding_mask: Tensor): return x.mean(dim=-2)
 class Mix(Mixer):
-    def __init__(self, d_input: int, d_model: int, *, width: int = 3):
+    def __init__(self, d_input, d_model, *, width: int = 3, part: type[Pooling] | None = None):
         super().__init__()
         self.d_output = d_input
 class Values(Mix):
@@ -79,6 +79,7 @@ def test_a_spec_is_what_the_signature_says(name: str) -> None:
     own = {"model": "Mix", "model.pooling": "Pool", "train.loss": "words"}
     config = compose([f"{key}={name}:{own[key]}" for key in own], "model.pooling.power=3")
     assert (config.model.width, config.model.pooling.power) == (3, 3)
+    assert compose(f"model={name}:Mix", f"model.part={name}:Pool").model.part.name == "Pool"
     assert compose(f"model.before={name}:Values").model.before.name == "Values"  # it needs values
     assert foreign_code(to_dict(config)) == [f"{name}:{own[key]}" for key in own]
     assert pickle.loads(pickle.dumps(config)) == config
