@@ -35,6 +35,8 @@ def make_table(name: TableName, answer: Answer) -> Table:
     if name == "differences":
         return tabulate_alone(answer, answer.measured, QUOTED_COLUMNS)
     if name == "across":
+        if not answer.means:
+            raise UserError("--table across takes verdicts on two data sets or more.")
         return tabulate_alone(answer, answer.means, MEAN_COLUMNS)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
