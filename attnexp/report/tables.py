@@ -140,7 +140,8 @@ def _pivot(
     title: str, rows: pd.DataFrame, keys: Sequence[str], metrics: Metrics, heading: str = "metric"
 ) -> Table:
     """A line of means for each combination of keys; an only variant is left out where it can be."""
-    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
+    num_lines = rows.groupby(VARIANT_KEYS)[keys[-1]].nunique()  # that the last key tells apart
+    if rows["variant"].nunique() == 1 and num_lines.max() > 1:
         keys = [key for key in keys if key != "variant"]
     lines = []
     for values, means in rows.groupby(keys, sort=False):
@@ -149,7 +150,8 @@ def _pivot(
             metric = metrics.get(mean["metric"], UNKNOWN)
             line[mean[heading]] = format_mean(mean, metric)
         lines.append(line)
-    return Table(title=title, frame=rows.drop(columns="at", errors="ignore"), lines=lines)
+    frame = rows.drop(columns="at", errors="ignore")  # The column point says it.
+    return Table(title=title, frame=frame, lines=lines)
 
 
 def tabulate_classes(answer: Answer) -> Table:

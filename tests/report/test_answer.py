@@ -196,4 +196,6 @@ def test_seeds_that_are_missing_are_said_and_where_variants_differ_n_is_a_column
     of_rotary = replace(answer.groups[0], families=[group.families[0][1:]])
     assert made_answer(of_rotary).notes[0].startswith("Missing")
     assert [*tables.tabulate_means(answer).cells["n"]] == ["4", "3", "4"]
+    stopped = made_answer(made_group("pe"), made_group("pe", data="cr", seeds=3))
+    assert [*tables.tabulate_means(stopped).cells] == ["data", "variant", "n", "final"]
     assert [*tabulate_differences(answer.differences, VERDICT_COLUMNS).cells["n"]] == ["3", "4"]
