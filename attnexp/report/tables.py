@@ -47,9 +47,8 @@ def tabulate_means(answer: Answer) -> Table:
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT_KEYS)["n"].transform("max")
-    headings = rows["at"] + " " + rows["metric"]
-    if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
-        headings = rows["at"]
+    is_accuracy_alone = {*rows["metric"], answer.metric.name} == {ACCURACY.name}
+    headings = rows["at"] if is_accuracy_alone else rows["at"] + " " + rows["metric"]
     is_result = rows["at"] == RESULT.label  # the only endpoint of other trainers and of `probe`
     rows["heading"] = headings.mask(is_result, rows["metric"])
     title = titles.title_of_means(answer, rows["n"], "mean ± sd")
@@ -60,8 +59,8 @@ def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].endpoints[0].label
     rows = _select_means(answer)
-    judged = rows[rows["metric"] == answer.metric.name]
-    means = judged[judged["at"] == label].drop(columns="sd")  # so that means stand alone
+    judged = rows.query("metric == @answer.metric.name and at == @label")
+    means = judged.drop(columns="sd")  # so that means stand alone
     title = titles.title_of_means(answer, means["n"], "mean", label)
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
@@ -161,12 +160,8 @@ def tabulate_classes(answer: Answer) -> Table:
         point = group.endpoints[0].name
         runs = group.origin.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            part = measure_classes(run.folder, point).assign(
-                data=group.data,
-                protocol=group.protocol,
-                variant=run.variant,
-            )
-            parts.append(part)
+            part = measure_classes(run.folder, point)
+            parts.append(part.assign(data=group.data, protocol=group.protocol, variant=run.variant))
     if not parts:
         raise UserError("--table classes takes runs on disk: other files hold no predictions.")
     measures = pd.concat(parts)
