@@ -27,8 +27,8 @@ CLOSINGS = """|overall|all in all|in my opinion|if you ask me|for what it is wor
 
 
 def generate_rows(order_fraction: float) -> pd.DataFrame:
-    """Rows of the corpus, the same in every run: reviews in pairs, the negative one first. No
-    review occurs twice: `key` lacks two adjectives and cannot ensure it, but the seed does."""
+    """Rows of the corpus, the same in every run: reviews in pairs, the negative one first, of which
+    `order_fraction` depend on order. Two keys could share a review; a test checks that none do."""
     random = Random(0)
     seen = set()
     rows = []

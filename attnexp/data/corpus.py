@@ -4,6 +4,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,17 +164,14 @@ def read_corpus(data: DataConfig) -> Corpus:
 
 def choose_columns(tables: Tables, source: str, data: DataConfig) -> list[str]:
     """Columns of texts and of labels in all files: those of the config, or else of a common name,
-    which a note tells. Raises `UserError` where there is none, or several."""
-    first, *others = [frame for frames in tables.values() for frame in frames.values()]
-    names = first.columns
-    for frame in others:
-        names = names[names.isin(frame.columns)]
-    in_lower_case = names.map(str.lower)
-    columns: list[Any] = []
+    which is noted but for text and label. Raises `UserError` where there is none, or several."""
+    first, *others = chain(*(frames.values() for frames in tables.values()))
+    in_all = set(first).intersection(*others)
+    names: list[str] = [name for name in first if name in in_all]
+    columns = []
     for key, setting in (("text", data.text), ("label", data.label)):
-        candidates = names[in_lower_case == key]
-        if candidates.empty:
-            candidates = names[in_lower_case.isin(COMMON[key])]
+        accepted = [key] if key in map(str.lower, names) else COMMON[key]
+        candidates = [name for name in names if name.lower() in accepted]
         column = setting or (candidates[0] if len(candidates) == 1 else None)
         if column not in names:
             raise UserError(
@@ -205,7 +203,9 @@ def label_rows(
     is_int_or_str = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
     cells = rows.label.map(str).str.strip()
     labels = cells.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
-    is_label = (is_int_or_str | (labels != cells)) & ~labels.str.fullmatch(FRACTION_OR_BLANK)
+    is_whole_float = labels != cells
+    is_fraction_or_blank = labels.str.fullmatch(FRACTION_OR_BLANK)
+    is_label = (is_int_or_str | is_whole_float) & ~is_fraction_or_blank
     wrong = rows[~(is_text & is_label)]
     if len(wrong):
         first = wrong.iloc[0]

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -13,9 +14,8 @@ from numpy.typing import NDArray
 from attnexp.base import progress
 from attnexp.base.errors import UserError, join_names
 from attnexp.config.schema import DataConfig
-from attnexp.data import text
 from attnexp.data.corpus import SENTIMENT_OF, SENTIMENTS, SPLITS, Corpus, read_corpus, stamp_files
-from attnexp.data.text import Ids
+from attnexp.data.text import FIRST_WORD, Ids, number_words, rank_with, to_ids, tokenizer_of
 
 MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split())
 """Labels, in lower case, that programs write and pandas reads where there is none."""
@@ -23,13 +23,13 @@ MISSING = frozenset("nan -nan none null na n/a #n/a <na> #na nat nil \\n".split(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizedCorpus(Corpus):
-    """Corpus whose rows have two more columns: numbers, an array of a text's words, each as its
-    place in `words` from 1, or 0 for none; and group, one number for texts of the same tokens."""
+    """Corpus whose rows have two more columns: numbers (an array, each word's place in `words` from
+    1, or 0 if it is not there) and group (a number that texts of the same tokens share)."""
 
     words: list[str]  # in the order of their first appearance, or by rank as from `by_rank`
 
     def renumber(self, order: NDArray[np.integer]) -> Self:
-        """The corpus with the words of these numbers numbered from 1 in this order, others 0."""
+        """The corpus with words numbered from 1 in this order of old numbers; others get 0."""
         new_numbers = np.zeros(len(self.words) + 1, np.int32)  # by old number
         new_numbers[order] = np.arange(1, len(order) + 1)
         rows = self.rows.assign(numbers=[new_numbers[old] for old in self.rows.numbers])
@@ -68,15 +68,14 @@ class TokenizedCorpus(Corpus):
         """The corpus with train and test drawn anew, the same for one seed. Texts of the same
         tokens are one group, which has the label of its first text. Of each class test gets the
         first groups in shuffled order, as many as come nearest to its share of the class's rows.
-        candidates: rows of train and test, at least one of each group; they are shuffled."""
+        candidates: the rows of train and test to shuffle, the first of each group among them."""
         is_val = self.rows.split == "val"
         groups = self.rows[~is_val].groupby("group").label.agg(label="first", num_rows="size")
         random = np.random.default_rng(seed)
         drawn: list[int] = []
         for label in np.unique(groups.label):
-            of_label = candidates.group[candidates.label == label]
-            in_order = groups.loc[pd.unique(random.permutation(of_label))]
-            queue = in_order[in_order.label == label]
+            shuffled = random.permutation(candidates.group[candidates.label == label])
+            queue = groups.loc[pd.unique(shuffled)].query("label == @label")
             sizes = np.cumsum([0, *queue.num_rows])  # of test with the first 0, 1, 2, ... groups
             errors = np.abs(sizes - shares[label] * sizes[-1])
             drawn.extend(queue.index[: errors[:-1].argmin()])  # The last group stays in train.
@@ -90,10 +89,10 @@ def read_tokenized(config: DataConfig) -> TokenizedCorpus:
     """The data set of a config, tokenized. Raises `UserError`, as for too few classes."""
     corpus = read_corpus(config)
     texts = progress.track(corpus.rows.text, "encoding")
-    numbers, words = text.number_words(texts, text.tokenizer_of(config))
+    numbers, words = number_words(texts, tokenizer_of(config))
     rows = corpus.rows.assign(numbers=numbers)
     rows["group"], _ = pd.factorize(rows.numbers.map(bytes))
-    tokenized = TokenizedCorpus(**vars(replace(corpus, rows=rows)), words=words)
+    tokenized = TokenizedCorpus(**vars(corpus) | {"rows": rows, "words": words})
     if "test" not in corpus.files:
         tokenized = tokenized.add_test(config.test_share)
     elif config.test_share != DataConfig().test_share:
@@ -125,7 +124,7 @@ def find_problems(corpus: TokenizedCorpus) -> dict[str, int]:
     with_words = rows[has_words]
     counts = {}
     groups_of = {split: with_words.group[with_words.split == split] for split in SPLITS}
-    for other, split in (("train", "test"), ("train", "val"), ("test", "val")):
+    for other, split in combinations(SPLITS, 2):
         is_shared = groups_of[split].isin(groups_of[other])
         counts[f"{split} texts also occur in {other}"] = is_shared.sum()
     is_repeated = with_words.duplicated(["split", "group"])
@@ -197,7 +196,7 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     if resample is not None:
         corpus = corpus.redraw(resample).by_rank()
         corpus.check_classes(f" as seeds.resample={resample} draws it")
-    ids = text.to_ids(corpus.rows.numbers, config)
+    ids = to_ids(corpus.rows.numbers, config)
     labels = corpus.rows.label.to_numpy(copy=True)  # Torch warns of arrays that are read-only.
     splits = {}
     for split, rows in corpus.rows.groupby("split").indices.items():
@@ -205,11 +204,11 @@ def load_dataset(config: DataConfig, resample: int | None = None) -> Dataset:
     for split, limit in (("train", config.limit_train), ("test", config.limit_test)):
         if limit is not None:
             splits[split] = _limit(splits[split], limit, split)
-    words = corpus.words[: config.vocab_size - text.FIRST_WORD]
+    words = corpus.words[: config.vocab_size - FIRST_WORD]
     return Dataset(
         **splits,
         words=words,
-        vocab_size=len(words) + text.FIRST_WORD,
+        vocab_size=len(words) + FIRST_WORD,
         classes=corpus.classes,
         source=corpus.source,
         files=corpus.files,
@@ -256,6 +255,6 @@ def load_test(config: DataConfig, words: Sequence[str], classes: Sequence[str]) 
             f"and has {join_names(names)}. Recode them, or name their column: data.label=COLUMN."
         )
     label_in_run = pd.Index(classes).get_indexer(names)
-    ranks = text.rank_with(words, rows.text, text.tokenizer_of(config))
-    test = Encoded(ids=text.to_ids(ranks, config), labels=label_in_run[rows.label])
+    ranks = rank_with(words, rows.text, tokenizer_of(config))
+    test = Encoded(ids=to_ids(ranks, config), labels=label_in_run[rows.label])
     return test if config.limit_test is None else _limit(test, config.limit_test, "test")

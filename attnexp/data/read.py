@@ -23,9 +23,10 @@ FORMATS = (
     "(train/pos/1.txt, train/neg/1.txt); or what save_to_disk of `datasets` wrote"
 )
 TABLE = re.compile(r".+?\.(csv|tsv|jsonl|ndjson|json|parquet)(\.(gz|zst|bz2))?", re.I)
+SEPARATORS = {"csv": ",;\t|", "tsv": "\t"}  # what may separate cells
 COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 TEXTS = "[!.]*/[!.]*.txt"  # texts in the folders of their classes, none hidden
-SHARD = re.compile(r"-(\d+)-of-0*(\d+)(?:-[0-9a-f]{16})?(?=\.)")
+SHARD = re.compile(r"-(?P<number>\d+)-of-0*(?P<total>\d+)(?:-[0-9a-f]{16})?(?=\.)")
 """Number and total of shards, as in train-00000-of-00002.csv. `datasets` once added 16 digits."""
 CSV_ADVICE = (
     "In a csv, a text with a delimiter, a quote or a line break stands in quotes, its quotes "
@@ -35,15 +36,15 @@ JSON_ADVICE = 'Give rows as {"text": "good", "label": 1}: one a line, or a list 
 ADVICE = {"csv": CSV_ADVICE, "tsv": CSV_ADVICE, "parquet": "Write or fetch it again."}
 
 Readers = dict[str, Callable[[], pd.DataFrame]]  # what reads each file of a split, by its name
-Splits = dict[str, Readers]  # by every name that a user may give a split; or as `Tables`
+Splits = dict[str, Readers]  # by every name that a user may give a split
 Tables = dict[str, dict[str, pd.DataFrame]]  # by split (train, test or val) and name of the file
 DEFAULTS = DataConfig()
 
 
 # One file: a table.
 def read_table(file: Path, data: DataConfig = DEFAULTS) -> pd.DataFrame:
-    """Rows of a file, csv if its name has no ending; cells of csv and tsv stay texts. By `data`
-    their first row names the columns (else they are numbered), and quotes enclose cells."""
+    """Rows of a file, csv if its name has no ending. Cells of csv and tsv stay texts. data.header:
+    the first row names the columns; else they are numbered. data.quotes: quotes enclose cells."""
     match = TABLE.fullmatch(file.name)
     if file.suffix and not match:
         raise UserError(f"{file} is in no known format. Give {FORMATS}.")
@@ -56,9 +57,8 @@ def read_table(file: Path, data: DataConfig = DEFAULTS) -> pd.DataFrame:
             return convert_arrow(table)
         compression = COMPRESSIONS.get(file.suffix.lower())
         text = pa.input_stream(content, compression=compression).read().decode("utf-8-sig")
-        if kind in ("csv", "tsv"):
-            separators = "\t" if kind == "tsv" else ",;\t|"
-            return _parse_csv(text, separators, data)
+        if kind in SEPARATORS:
+            return _parse_csv(text, SEPARATORS[kind], data)
         return _parse_json(text)
     except (OSError, ValueError, pa.ArrowException) as error:
         advice = ADVICE.get(kind, JSON_ADVICE)
@@ -118,8 +118,8 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # Where all lines have equally many separators, each is a row; if it is not, a stray quote has
-    # joined some. A file whose first cell stands in quotes may rightly have line breaks in cells.
+    # A guess: where all lines have equally many separators, each is a row; if there are fewer, a
+    # stray quote has joined some. Texts may hold line breaks if the file begins with a quote.
     full_lines = [line for line in lines if line.strip()]
     num_separators = {line.count(separator) for line in full_lines}
     lines_are_rows = len(num_separators) == 1 and not full_lines[0].startswith('"')
@@ -218,7 +218,7 @@ def _list_folder(path: Path, data: DataConfig) -> Splits:
     return splits
 
 
-def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> Splits:
+def _choose_splits(path: Path, splits: Splits, data: DataConfig) -> dict[str, Readers]:
     """Files of train, test and val. Raises `UserError` as `_find_split`, or where two share one."""
     has_test = "test" in splits or data.name is DataName.imdb  # Else it is drawn from train.
     test = data.test_split or ("test" if has_test else None)
@@ -242,13 +242,12 @@ def _find_split(path: Path, splits: Splits, key: str, name: str) -> Readers:
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    # Number and total of each shard; a file that is none counts as shard 0 of 1.
-    shards = set(SHARD.findall(" ".join(files))) or {("0", "1")}
-    num_files = len(files)
-    has_all_shards = [total for _, total in shards] == num_files * [str(num_files)]
+    # A file that is no shard counts as shard 0 of 1.
+    shards = pd.Series([*files]).str.extract(SHARD).fillna({"number": "0", "total": "1"})
+    has_all_shards = shards.number.is_unique and {*shards.total} == {str(len(files))}
     if name not in files and not has_all_shards:
         raise UserError(
-            f"{path}: {join_names(files)}: {num_files} files are no whole split. Keep one of "
+            f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "
             f"name a file: data.{key}_split=FILE."
         )

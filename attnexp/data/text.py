@@ -71,10 +71,10 @@ def tokenizer_of(config: DataConfig) -> Tokenize:
     """The function of `data.tokenizer`. One of the user's raises `UserError` where it fails, and
     where what it returns is no list of str, or has a line break or half a character in it."""
     kind = config.tokenizer
-    is_builtin = kind in TOKENIZERS
-    function: Tokenize = pieces.load(f"{__name__}:{kind}" if is_builtin else kind)
-    if is_builtin:
-        return function
+    if kind in TOKENIZERS:
+        builtin: Tokenize = globals()[kind]
+        return builtin
+    function: Tokenize = pieces.load(kind)
 
     def tokenize(text: str) -> list[str]:
         try:
@@ -132,12 +132,12 @@ def to_ids(rows: Texts, config: DataConfig) -> Ids:
     """Ranks as Keras's ids, cut and padded: (n, max_len)."""
     ids = np.full((len(rows), config.max_len), PAD, np.int32)
     part = kept_part(config)
-    for padded, row in zip(ids, rows, strict=True):
-        text = np.append(START, row + INDEX_FROM)[part]
+    for padded, ranks in zip(ids, rows, strict=True):
+        kept = np.append(START, ranks + INDEX_FROM)[part]
         if config.pad is Side.pre:
-            padded[-len(text) :] = text
+            padded[-len(kept) :] = kept
         else:
-            padded[: len(text)] = text
+            padded[: len(kept)] = kept
     has_rank_0 = ids == INDEX_FROM
     is_rare = ids >= config.vocab_size
     ids[has_rank_0 | is_rare] = UNKNOWN

@@ -35,7 +35,7 @@ def make_document(answer: Answer, table: TableName | None = None) -> Record:
 
 
 def format_answer(answer: Answer, name: TableName | None, format: str) -> str:
-    """An answer, or one of its tables, as csv (its numbers), markdown or latex (its texts)."""
+    """An answer or a table as csv (numbers), markdown or latex (texts); `study` is sentences."""
     if name is None and format == "csv":
         return to_csv(pd.concat([group.at_endpoints for group in answer.groups])[SEED_COLUMNS])
     tables: dict[str, Table] = {}

@@ -22,19 +22,18 @@ def shared_settings(groups: Iterable[Group]) -> Record:
     variants = [setup.settings for group in groups for setup in group.origin.setups.values()]
     shared, *others = variants or [{}]
     for own in others:
-        shared = {key: value for key, value in shared.items() if (key, value) in own.items()}
+        shared = dict(setting for setting in shared.items() if setting in own.items())
     return shared
 
 
 def describe_settings(shared: Record) -> str:
     """`data max_len=80 ...; model attention d_model=128 ...`, by section of the config."""
-    sections: dict[str, str] = {}
+    sections: dict[str, list[str]] = {}
     for key, value in shared.items():
         section, _, _ = key.partition(".")
-        word = as_word(key, value)
-        setting = word[len(section) + 1 :]  # data.max_len=80 -> max_len=80, mask=none -> none
-        sections[section] = f"{sections.get(section, section)} {setting}"
-    return "; ".join(sections.values())
+        word = as_word(key, value)  # data.max_len=80, or mask=none of mask.kind
+        sections.setdefault(section, [section]).append(word.removeprefix(section)[1:])
+    return "; ".join(map(" ".join, sections.values()))
 
 
 def describe_variants(group: Group) -> dict[str, str]:
@@ -112,8 +111,7 @@ def describe_in_words(study: Record) -> list[str]:
         f"All variants: {shared}.",
         _describe_judgement(study),
     ]
-    parameters = study["parameters"].items()
-    numbers = [f"{variant} {number:,}" for variant, number in parameters if number]
+    numbers = [f"{name} {number:,}" for name, number in study["parameters"].items() if number]
     if numbers:
         sentences.append(f"Parameters: {', '.join(numbers)}.")
     files = [f"{file} {digest[:12]}" for file, digest in study["code"].items()]

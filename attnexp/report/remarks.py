@@ -16,25 +16,25 @@ def list_remarks(answer: Answer, rows: Sequence[Difference]) -> list[str]:
     remarks = list(describe_comparisons(answer))
     if any(row.words.startswith(f"{UNDECIDED}, needs") for row in rows):
         remarks.append(
-            "A to B seeds: A are enough in four of five studies if the difference is as large as "
-            "measured, B whatever it is."
+            "Needs A to B, A or more, or at most B seeds: A are enough in four of five studies if "
+            "the difference is as large as measured, B whatever it is."
         )
     shared = shared_settings(answer.groups).items()
-    present = {key: value for key, value in shared if not as_word(key, value).endswith(ABSENT)}
+    present = dict(setting for setting in shared if not as_word(*setting).endswith(ABSENT))
     if present:
         remarks.append(f"All variants: {describe_settings(present)}.")
     return list(dict.fromkeys(remarks))
 
 
 def describe_comparisons(answer: Answer) -> Iterator[str]:
-    """The epochs of each endpoint that has a remark, of one group; how K's run agrees; notes."""
+    """Sentences: of a single group, the epochs of its endpoints; how K's run agrees; notes."""
     if len(answer.groups) == 1:
         rows = answer.at_endpoints.drop_duplicates(["variant", "point"])
-        for point in answer.groups[0].endpoints:
-            if point.remark:
-                at_point = rows[rows["point"] == point.name]
-                epochs = [f"{row.variant}: {row.epoch:.0f}" for row in at_point.itertuples()]
-                yield f"{point.name}: {point.remark} ({', '.join(epochs)})."
+        for endpoint in answer.groups[0].endpoints:
+            if endpoint.remark:
+                at_endpoint = rows[rows["point"] == endpoint.name]
+                epochs = [f"{row.variant}: {row.epoch:.0f}" for row in at_endpoint.itertuples()]
+                yield f"{endpoint.name}: {endpoint.remark} ({', '.join(epochs)})."
     for comparison in answer.comparisons:
         yield from map(str, comparison.agreements)
     yield from answer.notes

@@ -35,6 +35,8 @@ def make_table(name: TableName, answer: Answer) -> Table:
     if name == "differences":
         return tabulate_alone(answer, answer.measured, QUOTED_COLUMNS)
     if name == "across":
+        if not answer.means:
+            raise UserError("--table across takes verdicts on two data sets or more.")
         return tabulate_alone(answer, answer.means, MEAN_COLUMNS)
     tabulate = {"epochs": tabulate_epochs, "metrics": tabulate_metrics, "classes": tabulate_classes}
     return tabulate[name](answer)
@@ -45,9 +47,8 @@ def tabulate_means(answer: Answer) -> Table:
     rows = _select_means(answer)
     # K's rows, whose n is 1, stand in the line of their variant.
     rows["n"] = rows.groupby(VARIANT_KEYS)["n"].transform("max")
-    headings = rows["at"] + " " + rows["metric"]
-    if {*rows["metric"], answer.metric.name} == {ACCURACY.name}:
-        headings = rows["at"]
+    is_accuracy_alone = {*rows["metric"], answer.metric.name} == {ACCURACY.name}
+    headings = rows["at"] if is_accuracy_alone else rows["at"] + " " + rows["metric"]
     is_result = rows["at"] == RESULT.label  # the only endpoint of other trainers and of `probe`
     rows["heading"] = headings.mask(is_result, rows["metric"])
     title = titles.title_of_means(answer, rows["n"], "mean ± sd")
@@ -58,8 +59,8 @@ def tabulate_by_data(answer: Answer) -> Table:
     """Means of the judged metric at the endpoint that decides, a column for each data set."""
     label = answer.groups[0].endpoints[0].label
     rows = _select_means(answer)
-    judged = rows[rows["metric"] == answer.metric.name]
-    means = judged[judged["at"] == label].drop(columns="sd")  # so that means stand alone
+    judged = rows.query("metric == @answer.metric.name and at == @label")
+    means = judged.drop(columns="sd")  # so that means stand alone
     title = titles.title_of_means(answer, means["n"], "mean", label)
     return _pivot(title, means, ["variant"], _metrics_by_name(answer), "data")
 
@@ -138,7 +139,8 @@ def _pivot(
     title: str, rows: pd.DataFrame, keys: Sequence[str], metrics: Metrics, heading: str = "metric"
 ) -> Table:
     """A line of means for each combination of keys; an only variant is left out where it can be."""
-    if rows["variant"].nunique() == 1 and rows[keys[-1]].nunique() > 1:
+    num_lines = rows.groupby(VARIANT_KEYS)[keys[-1]].nunique()  # that the last key tells apart
+    if rows["variant"].nunique() == 1 and num_lines.max() > 1:
         keys = [key for key in keys if key != "variant"]
     lines = []
     for values, means in rows.groupby(keys, sort=False):
@@ -147,7 +149,8 @@ def _pivot(
             metric = metrics.get(mean["metric"], UNKNOWN)
             line[mean[heading]] = format_mean(mean, metric)
         lines.append(line)
-    return Table(title=title, frame=rows.drop(columns="at", errors="ignore"), lines=lines)
+    frame = rows.drop(columns="at", errors="ignore")  # The column point says it.
+    return Table(title=title, frame=frame, lines=lines)
 
 
 def tabulate_classes(answer: Answer) -> Table:
@@ -157,12 +160,8 @@ def tabulate_classes(answer: Answer) -> Table:
         point = group.endpoints[0].name
         runs = group.origin.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            part = measure_classes(run.folder, point).assign(
-                data=group.data,
-                protocol=group.protocol,
-                variant=run.variant,
-            )
-            parts.append(part)
+            part = measure_classes(run.folder, point)
+            parts.append(part.assign(data=group.data, protocol=group.protocol, variant=run.variant))
     if not parts:
         raise UserError("--table classes takes runs on disk: other files hold no predictions.")
     measures = pd.concat(parts)

@@ -110,7 +110,7 @@ WRONG = {
     "sweep -m seed=1,2": "If it is a setting, leave out the dashes",
     "train data=contrast data.limit_train=9999": "_train=9999, but there are 4000 texts. Use 4000",
     "evaluate outputs/fffff": "attnexp runs lists",
-    "report STUDY --table across": "No two variants, data sets",
+    "report STUDY --table across": "across takes verdicts on two data sets",
     "report STUDY --metric loss": "smallest difference of loss that matters",
     "report STUDY --html a.html --show forest": "--show is for --figure FILE",
     "report STUDY --html a.html --text a": "--text is for --run",
