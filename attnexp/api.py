@@ -11,7 +11,6 @@ from attnexp.analysis.contrasts import difference_frame
 from attnexp.analysis.group import Group
 from attnexp.analysis.read_results import read_results
 from attnexp.analysis.read_runs import load_groups
-from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
 from attnexp.config.options import name_of
 from attnexp.inspect.insight import load_model
@@ -62,8 +61,6 @@ def compare(
 ) -> pd.DataFrame:
     """Differences from the baseline as `attnexp report --json` has them, of studies, run folders or
     published files. margin, in points, and metric: instead of the studies'. Raises `UserError`."""
-    if margin is not None and not margin > 0:  # nor NaN
-        raise UserError(f"margin={margin}: it must be above 0.")
     groups = load_groups(list(map(Path, (path, *more_paths))))
     spec = answer.choose_metric(metric, margin, groups)
     return difference_frame(answer.compare(groups, spec).differences)

@@ -10,7 +10,7 @@ import pandas as pd
 from attnexp.analysis.contrasts import Difference, average_differences, contrasts_with_m, judge_all
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import Agreement, agreements_with_k, k_runs_of
-from attnexp.analysis.metrics import ACCURACY, BY_NAME, planned_metric
+from attnexp.analysis.metrics import ACCURACY, BY_NAME, planned_metric, with_margin
 from attnexp.base.errors import UserError, join_names
 from attnexp.statistics.verdict import MetricSpec
 
@@ -112,13 +112,11 @@ def choose_metric(
     if name not in BY_NAME:
         raise UserError(f"Judge by {name}? Give --metric one of {', '.join(BY_NAME)}.")
     metric = BY_NAME[name]
-    if margin is not None:
-        return replace(metric, margin=margin / metric.unit)
-    if name == plan.name:
-        return plan
-    if metric.is_share:  # A margin in points is one of any share.
-        return replace(metric, margin=plan.margin if plan.is_share else metric.margin)
-    raise UserError(f"Give --margin, the smallest difference of {name} that matters, in its unit.")
+    # A margin in points is one of any share.
+    has_margin_of_plan = name == plan.name or (metric.is_share and plan.is_share)
+    if margin is None and has_margin_of_plan:
+        return replace(metric, margin=plan.margin)
+    return with_margin(metric, margin)
 
 
 def compare(groups: Sequence[Group], metric: MetricSpec) -> Answer:

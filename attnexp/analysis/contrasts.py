@@ -124,9 +124,7 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
         for contrast, m in contrasts:
             d = _weigh_values(values, contrast.weights)
             if len(d):
-                row = _judge_contrast(
-                    group, endpoint, metric, contrast, d, m=m, above_chance=above_chance
-                )
+                row = _judge_contrast(group, endpoint, metric, contrast, d, m, above_chance)
                 rows.append(row)
     return rows
 
@@ -137,7 +135,6 @@ def _judge_contrast(
     metric: MetricSpec,
     contrast: Contrast,
     d: "pd.Series[float]",
-    *,
     m: int,
     above_chance: set[str],
 ) -> Difference:

@@ -18,7 +18,7 @@ class Endpoint:
     label: str  # in tables; with the split where not all endpoints of a protocol are on the same
     description: str = ""
     split: str = ""  # `test` or `validation`; empty in results of other trainers
-    measured: str = "val"  # the stored evaluation, `val` or `test`: prefix of its columns
+    measured: str = "val"  # `val` or `test`, as in `val_accuracy`, a column, and `n_val`, a fact
     remark: str = ""  # what a reader must know beside the epochs of the variants
     select: Callable[[pd.DataFrame], "pd.Series[int]"] = _last_epoch
     """Chooses the epoch of each run. Given: accuracies, a row a run, a column an epoch."""

@@ -37,7 +37,7 @@ class Group:
 
     # Who is compared.
     data: str
-    source: str  # data set of which this may be a cut
+    source: str  # data set of which this may be a cut; a mean takes the first group of a name
     protocol: str = ""  # blog or holdout; empty where not our trainer measured
     variants: list[str]  # with finished runs; the baseline comes first
     families: list[Family]  # of each study, of variants with or without finished runs
@@ -58,7 +58,7 @@ class Group:
         """Values of a metric at an endpoint: a row a seed, a column a variant."""
         rows = self.at_endpoints.query("point == @point and metric == @metric")
         values = rows.pivot(index="seed", columns="variant", values="value")
-        return values[[variant for variant in self.variants if variant in values]]
+        return values.filter(self.variants)  # in this order
 
     def step(self, contrast: Contrast, point: str, metric: MetricSpec) -> float:
         """Smallest step of a metric, as `t_interval` wants it: by the variant with fewest texts."""

@@ -54,17 +54,16 @@ def _read_k_runs() -> tuple[pd.DataFrame, dict[str, Tree]]:
     return pd.read_csv(folder / "kexue.csv"), settings
 
 
-def k_rows_like(settings: Tree, data: Tree) -> pd.DataFrame:
-    """K's values for a run like K's on all of IMDB, by position and epoch; else no rows."""
-    table, k_settings = _read_k_runs()
+def k_run_like(settings: Tree, data: Tree) -> pd.DataFrame | None:
+    """K's values for a run like K's on all of IMDB, a row an epoch; None if K has no such run."""
     if (data["n_train"], data["n_test"]) != (25_000, 25_000):
-        return table.iloc[:0]
+        return None
+    table, k_settings = _read_k_runs()
     for position, k_own in k_settings.items():
-        accepted = [*k_own.items(), *OUR_DEFAULTS.items()]
-        differing = {key for key, value in settings.items() if (key, value) not in accepted}
-        if differing <= FREE:
+        accepted = [*k_own.items(), *OUR_DEFAULTS.items()]  # K's value, or ours in its place
+        if all(item in accepted or item[0] in FREE for item in settings.items()):
             return table[table["position"] == position]
-    return table.iloc[:0]
+    return None
 
 
 def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
@@ -76,29 +75,29 @@ def k_runs_of(group: Group, *, as_k_ran: bool = False) -> dict[str, pd.DataFrame
     """K's run of each variant that K ran, a row an epoch. as_k_ran: with K's settings alone."""
     k_runs = {}
     for variant, setup in group.origin.setups.items():
-        k_run = k_rows_like(setup.settings, setup.facts)
-        if len(k_run) and not (as_k_ran and settings_unlike_k(setup)):
+        k_run = k_run_like(setup.settings, setup.facts)
+        if k_run is not None and not (as_k_ran and settings_unlike_k(setup)):
             k_runs[variant] = k_run
     return k_runs
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
     """K's values beside at least three of our seeds, for each set of settings unlike K's."""
-    k_runs_unlike: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
+    k_by_unlike: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
     for variant, k_run in k_runs_of(group).items():
         unlike = settings_unlike_k(group.origin.setups[variant])
-        k_runs_unlike[unlike][variant] = k_run.set_index("epoch")[K_METRICS].unstack()
+        k_by_unlike[unlike][variant] = k_run.set_index("epoch")[K_METRICS].unstack()
     keys = ["variant", "metric", "epoch"]
     values = group.epochs.pivot(index="seed", columns=keys, values="value")
     agreements = []
-    for unlike, k_runs in k_runs_unlike.items():
-        k_values = pd.concat(k_runs)  # indexed as the columns of values
+    for unlike, by_variant in k_by_unlike.items():
+        k_values = pd.concat(by_variant)  # by variant, metric and epoch, as the columns of values
         in_both = values.columns.intersection(k_values.index)
         ours = values[in_both].dropna().to_numpy()  # (seeds, values)
         n = len(ours)
         if n < FEWEST_SEEDS:
             continue
-        left_out = range(n) if n > FEWEST_SEEDS else []  # each seed once
+        left_out = range(n) if n > FEWEST_SEEDS else []  # each seed once, if three others are left
         agreement = Agreement(
             n=n,
             unlike=unlike,

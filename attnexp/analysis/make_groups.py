@@ -1,7 +1,9 @@
 """Groups of runs that may be compared, by way of two frames.
 
-entries: a row for each run and each study that has it: `RunRows.entry`; in a group also `variant`,
-from `name_variants`, and `data`, from `_name_data`. runs: the entries of a group, each run once.
+entries: a row for each run and each study that has it, in the order of the studies, each with its
+baseline first. Columns: fields of `RunRows` (setup, manifest, epochs, made_by and folder: objects);
+key, equal in runs of one variant; protocol; source (name), fingerprint and n_test of the data; in
+a group also variant (its name) and data. runs: the entries of a group, each run once.
 """
 
 import math
@@ -16,6 +18,7 @@ from attnexp.analysis.metrics import BY_NAME
 from attnexp.analysis.naming import name_variants
 from attnexp.analysis.plans import Plans, read_plans
 from attnexp.analysis.rows import MADE_BY, RunRows
+from attnexp.runs.labels import draw_of
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.predictions import unpack_bits
 from attnexp.statistics.chance import guesses
@@ -41,7 +44,7 @@ def make_groups(runs: Sequence[RunRows]) -> list[Group]:
 
 
 def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
-    """The data set of a group, with what tells it from a namesake, and sizes that all limit.
+    """The data set of a group, with what tells it from a namesake, and the sizes of its cut.
     num_contents: data sets of each name."""
     facts = entries["setup"].iloc[0].facts
     name = str(facts["name"])
@@ -49,9 +52,9 @@ def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
         name += f" ({facts['fingerprint'][:8]})"
     keys = ("data.limit_train", "data.limit_test")
     limits = {tuple(map(setup.settings.get, keys)) for setup in entries["setup"]}
-    if len(limits) == 1 and limits != {(None, None)}:
+    if len(limits) == 1 and limits != {(None, None)}:  # All read one cut.
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
-    elif all(limit_test is not None for _, limit_test in limits):
+    elif all(limit_test is not None for _, limit_test in limits):  # Cuts of train differ.
         name += f" ({facts['n_test']:,} test texts)"
     return name
 
@@ -60,11 +63,11 @@ def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) ->
     """The group of entries. studies: that planned them."""
     runs = entries.drop_duplicates("run_id")
     setups = runs.drop_duplicates("variant").set_index("variant")["setup"].to_dict()
-    first = runs.iloc[0]  # All runs share what is read of it.
-    facts = first["setup"].facts
-    endpoints = ENDPOINTS[first["protocol"]]
-    own_epochs = [row.epochs.assign(run_id=row.run_id) for row in runs.itertuples()]
-    epochs = runs[ABOUT].merge(pd.concat(own_epochs), on="run_id")
+    first = next(runs.itertuples())  # All runs share what is read of it.
+    facts = first.setup.facts
+    endpoints = ENDPOINTS[first.protocol]
+    own_epochs = pd.concat([*runs["epochs"]], keys=runs["run_id"])
+    epochs = runs[ABOUT].merge(own_epochs, on="run_id")
     measured = _measure_endpoints(epochs, endpoints)
     right, guess = _unpack_answers(measured, runs)
     num_texts = {
@@ -74,9 +77,9 @@ def _make_group(entries: pd.DataFrame, studies: list[Manifest], plans: Plans) ->
     }
     made_by = [{key: made.get(key) for key in MADE_BY} for made in chain(*runs["made_by"])]
     return Group(
-        data=first["data"],
-        source=first["source"],
-        protocol=first["protocol"],
+        data=first.data,
+        source=first.source,
+        protocol=first.protocol,
         variants=list(setups),
         endpoints=endpoints,
         families=plans.families,
@@ -112,13 +115,12 @@ def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
 
 def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> pd.DataFrame:
     """Metrics and correct of each run at each endpoint; a column that no run has is NaN."""
-    measured = [name for name in BY_NAME if name != "gap"]  # gap is made of two others
     parts = []
     for point in endpoints:
         accuracies = epochs.pivot(index=RUN, columns="epoch", values=f"{point.measured}_accuracy")
         chosen = point.select(accuracies).rename("epoch")
-        at_point = epochs.merge(chosen.reset_index(), on=[*RUN, "epoch"])
-        metric_of_column = {f"{point.measured}_{name}": name for name in measured}
+        at_point = epochs.merge(chosen, on=[*RUN, "epoch"])
+        metric_of_column = {f"{point.measured}_{name}": name for name in BY_NAME}
         at_point = at_point.rename(columns=metric_of_column)
         gap = at_point.get("train_accuracy_after", math.nan) - at_point["accuracy"]
         parts.append(at_point.assign(point=point.name, split=point.split, gap=gap))
@@ -129,8 +131,8 @@ def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> p
 def _unpack_answers(
     measured: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[dict[Key, Marks], Marks | None]:
-    """`Group.right`, but for answers of another accuracy than the run's, and `Group.guess`."""
-    if runs["seed"].str.partition("resample")[2].nunique() > 1:  # Seeds draw their own texts.
+    """`Group.right`, without answers that do not give the run's accuracy, and `Group.guess`."""
+    if runs["seed"].map(draw_of).nunique() > 1:  # Their test texts differ.
         return {}, None
     num_texts = runs["n_test"].iloc[0]
     right: dict[Key, Marks] = {}

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from attnexp.base.errors import UserError
 from attnexp.runs.manifest import Manifest
 from attnexp.statistics.verdict import MetricSpec
 
@@ -17,7 +18,6 @@ METRICS = (
 
 ACCURACY = METRICS[0]
 BY_NAME = {metric.name: metric for metric in METRICS}
-
 METRIC_OF_COLUMN = {
     f"{prefix}{metric.name}": metric for prefix in ("", "train_", "val_") for metric in METRICS
 }
@@ -27,3 +27,15 @@ METRIC_OF_COLUMN = {
 def planned_metric(study: Manifest) -> MetricSpec:
     """The metric and margin of a study."""
     return replace(BY_NAME[study.metric], margin=study.margin)
+
+
+def with_margin(metric: MetricSpec, margin: float | None) -> MetricSpec:
+    """The metric with a margin in points, or of no share in its own unit. Raises `UserError`."""
+    if metric.is_share and margin is None:
+        return metric
+    lowest = 0.05 if metric.is_share else 0  # Up to this, a share was meant, not points.
+    unit = "points (half a point is 0.5)" if metric.is_share else "its unit"
+    if margin is None or not margin > lowest:  # nor NaN
+        request = f"Give --margin, the smallest difference of {metric.name} that matters"
+        raise UserError(f"{request}, in {unit} and above {lowest}.")
+    return replace(metric, margin=margin / metric.unit)

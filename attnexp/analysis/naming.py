@@ -3,6 +3,7 @@
 import pandas as pd
 
 from attnexp.runs.labels import as_word
+from attnexp.runs.manifest import Manifest, PlannedRun
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
@@ -10,10 +11,10 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
 
     Runs with the same settings, vectors, code and kind of seeds are one variant, but
     1. labels that one study tells apart stay apart: its variants may differ by `seeds.*` alone;
-    2. where two such runs have the same seed, each is a variant: no setting names what differs.
+    2. such runs with the same seed stay apart, each alone: no setting names what differs.
     A variant has the name and the place that its study gives it, also where it has more runs in a
     folder without a study. Variants without a study come last, closest to the defaults first."""
-    # A run takes its label and kind of seeds from the first study that has it.
+    # Studies come first: distance 0. The first one gives a run its label, kind of seeds and place.
     runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
     same = ["key", "seed_kind"]
     num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
@@ -43,9 +44,22 @@ def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
             if any(other.get(key, value) != value for other in namesakes):
                 words.append(as_word(key, value))
         name = " ".join(words) or row.default_label
-        if name in names.values() and row.seed_kind != "seed":
-            name += f" ({row.seed_kind})"
-        if name in names.values():
-            name += f" (run {row.run_id})"
-        names[row.number] = name
+        with_kind = name if row.seed_kind == "seed" else f"{name} ({row.seed_kind})"
+        longer_and_longer = (name, with_kind, f"{with_kind} (run {row.run_id})")
+        names[row.number] = next(each for each in longer_and_longer if each not in names.values())
     return names
+
+
+def name_planned(
+    study: Manifest, own: pd.DataFrame, entries: pd.DataFrame
+) -> list[tuple[str, PlannedRun]]:
+    """The runs of a study, each after its variant. entries: of the group; own: of the study."""
+    variant_of_run = own.set_index("run_id")["variant"].to_dict()
+    # Until a run finishes, the label is the name, beside a namesake with its kind: `seed`, too.
+    namesakes = entries.loc[entries["seed_kind"] != study.seed_kind, "variant"]
+    name_of_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
+    name_of_label |= own.set_index("label")["variant"].to_dict()
+    return [
+        (variant_of_run.get(run.run_id) or name_of_label.get(run.variant, run.variant), run)
+        for run in study.runs
+    ]

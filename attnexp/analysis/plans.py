@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from attnexp.analysis.families import Family, differences_from, family_of_study
+from attnexp.analysis.naming import name_planned
 from attnexp.analysis.rows import Setup
 from attnexp.config.settings import Tree
 from attnexp.runs.manifest import FINGERPRINT, Manifest, PlannedRun
@@ -26,12 +27,13 @@ def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studie
     families = []
     seeds: defaultdict[str, dict[str, None]] = defaultdict(dict)  # in order, each once
     for key, study in studies.items():
-        finished = all_entries[all_entries["study"] == key]
-        begun = finished.drop_duplicates(["key", "fingerprint"])["setup"]
-        for run in study.runs:
-            for data, plan in study.settings[run.variant].items():
-                if not _belongs(plan, begun):
-                    seeds[f"{run.variant} on {data}"][run.seed] = None
+        measured = all_entries.loc[all_entries["study"] == key, "setup"]
+        for label, plans in study.settings.items():
+            own_seeds = [run.seed for run in study.runs if run.variant == label]
+            for data, plan in plans.items():
+                # No group has these data yet, so each group of the study tells of them.
+                if not _belong([plan], measured):
+                    seeds[f"{label} on {data}"] |= dict.fromkeys(own_seeds)
         levels = {}
         for variant, run in _list_planned(key, study, entries, all_entries):
             seeds[variant][run.seed] = None
@@ -41,7 +43,7 @@ def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studie
     for _, variants in entries.groupby("seed_kind", sort=False)["variant"]:
         unplanned = [variant for variant in variants.unique() if variant not in seeds]
         families.append(differences_from(variants.iloc[0], unplanned))
-    return Plans(list(filter(None, families)), dict(seeds))
+    return Plans(list(filter(None, families)), seeds)
 
 
 def _list_planned(
@@ -49,28 +51,23 @@ def _list_planned(
 ) -> list[tuple[str, PlannedRun]]:
     """The runs that a study planned for the group of entries, each after its variant."""
     own = entries[entries["study"] == key]
-    variant_of_run = own.set_index("run_id")["variant"].to_dict()
-    # Without finished runs, the label is the name, with the kind of seeds beside a namesake.
-    namesakes = entries.loc[entries["seed_kind"] != study.seed_kind, "variant"]
-    variant_of_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
-    variant_of_label |= own.set_index("label")["variant"].to_dict()
-    finished_elsewhere = set(all_entries["run_id"]) - variant_of_run.keys()
+    finished_elsewhere = set(all_entries["run_id"]).difference(own["run_id"])
     setups = entries.drop_duplicates("variant")["setup"]
-    planned = []
-    for run in study.runs:
-        of_label = variant_of_label.get(run.variant, run.variant)
-        variant = variant_of_run.get(run.run_id, of_label)
-        for plan in study.settings[run.variant].values():
-            if _belongs(plan, setups) and run.run_id not in finished_elsewhere:
-                planned.append((variant, run))
-    return planned
+    return [
+        (variant, run)
+        for variant, run in name_planned(study, own, entries)
+        if run.run_id not in finished_elsewhere
+        and _belong(study.settings[run.variant].values(), setups)
+    ]
 
 
-def _belongs(plan: Tree, setups: Iterable[Setup]) -> bool:
-    """Whether runs of a plan, from `Manifest.settings`, are of a group that has these setups."""
+def _belong(plans: Iterable[Tree], setups: Iterable[Setup]) -> bool:
+    """Whether runs of plans, from `Manifest.settings`, are of a group that has these setups."""
     return any(
-        plan[FINGERPRINT].startswith(setup.facts["fingerprint"])  # That of vectors may follow.
+        # A plan's fingerprint is that of the data, then that of word vectors.
+        plan[FINGERPRINT].startswith(setup.facts["fingerprint"])
         and plan["train.protocol"] == setup.settings["train.protocol"]
         and plan["data.limit_test"] == setup.settings["data.limit_test"]
+        for plan in plans
         for setup in setups
     )

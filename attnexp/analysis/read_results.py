@@ -11,12 +11,10 @@ import pandas as pd
 from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.families import differences_from
 from attnexp.analysis.group import Group, Key, Marks
-from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
+from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN, with_margin
 from attnexp.base.errors import UserError, did_you_mean, join_names
 from attnexp.data.read import read_table
 from attnexp.statistics.verdict import MetricSpec
-
-LARGEST_SHARE = 0.05  # A margin up to this was meant as a share, not in points.
 
 
 def read_results(
@@ -43,21 +41,19 @@ def read_results(
         dataset_column = "data"
         cells["data"] = cells.get("data", "results")
     column_of = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
-    column_of["value"] = metric
     if metric == ACCURACY.name and "example" in cells:
         column_of |= {"value": "correct", "example": "example"}
+    else:
+        column_of["value"] = metric
     rows = _read_numbers(_choose_columns(cells, column_of), column_of["value"])
     other_cells = cells.drop(columns=list(column_of.values()))
     _refuse_repeated(rows, other_cells)
     rows, spec = _find_unit(rows, metric, lower)
-    spec = replace(spec, margin=_choose_margin(spec, margin))
+    spec = with_margin(spec, margin)
     first = baseline or rows["variant"].iloc[0]
     notes = _note_unused(other_cells, rows, spec)
-    groups = []
-    for data, own in rows.groupby("data", sort=False):
-        group = _group_data(str(data), own, metric, first, sequential)
-        group.notes.extend(notes)
-        groups.append(group)
+    by_data = rows.groupby("data", sort=False)
+    groups = [_group_data(data, own, metric, first, sequential, notes) for data, own in by_data]
     return groups, spec
 
 
@@ -143,9 +139,9 @@ def _note_unused(other_cells: pd.DataFrame, rows: pd.DataFrame, metric: MetricSp
 
 
 def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame, MetricSpec]:
-    """Rows with shares in place of per cent, and their metric. It is a share if more is better and
-    it is known as one, or all values are in 0 to 1. Raises `UserError` for shares and per cent."""
-    known = METRIC_OF_COLUMN.get(name, MetricSpec(name=name, is_share=False))
+    """Rows with shares in place of per cent, and their metric. It is a share if more is better, and
+    it is known as one or all values are in 0 to 1. Raises `UserError` for a mixture."""
+    known = METRIC_OF_COLUMN.get(name, MetricSpec(is_share=False))
     values = rows["value"]
     are_shares = bool(values.between(0, 1).all())
     higher_is_better = known.higher_is_better and not lower
@@ -153,25 +149,13 @@ def _find_unit(rows: pd.DataFrame, name: str, lower: bool) -> tuple[pd.DataFrame
     metric = replace(known, name=name, higher_is_better=higher_is_better, is_share=is_share)
     if are_shares or not is_share:
         return rows, metric
-    is_wrong = ~(values.between(1, 100) | values.eq(0))
-    _refuse_any(rows[is_wrong], "is neither a share nor per cent, as others are")
+    _refuse_any(rows[~values.between(0, 100)], "is neither a share nor per cent")
+    _refuse_any(rows[values.between(0, 1, "neither")], "is a share, where others are per cent")
     return rows.assign(value=values / 100), metric
 
 
-def _choose_margin(metric: MetricSpec, margin: float | None) -> float:
-    """The margin in the metric's own unit, from one in points of a share. Raises `UserError`."""
-    request = f"Give --margin, the smallest difference of {metric.name} that matters"
-    if not metric.is_share and (margin is None or not margin > 0):  # nor NaN
-        raise UserError(f"{request}, in its unit and above 0.")
-    if margin is None:
-        return metric.margin
-    if metric.is_share and not margin > LARGEST_SHARE:
-        raise UserError(f"{request}, in points and above {LARGEST_SHARE} (half a point is 0.5).")
-    return margin / metric.unit
-
-
 def _group_data(
-    data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool
+    data: str, rows: pd.DataFrame, metric: str, baseline: str, sequential: bool, notes: list[str]
 ) -> Group:
     """The group of one data set. Raises `UserError` where variants cannot be compared."""
     means = rows.groupby(["data", "variant", "seed"], sort=False)["value"].mean().reset_index()
@@ -184,6 +168,7 @@ def _group_data(
     alone = [name for name in others if seeds_of[name].isdisjoint(seeds_of[baseline])]
     if alone == others:  # or if there are no others
         raise UserError(f"{data}: {baseline} must share a seed with another of {names}.")
+    unpaired = [f"{name} shares no seed with {baseline}, so no difference." for name in alone]
     right = _read_answers(data, rows) if "example" in rows else {}
     at_endpoints = means.assign(protocol="", point=RESULT.name, epoch=math.nan, metric=metric)
     return Group(
@@ -198,7 +183,7 @@ def _group_data(
             (variant, point): len(answers) for (variant, _, point), answers in right.items()
         },
         sequential=frozenset(variants if sequential else ()),
-        notes=[f"{name} shares no seed with {baseline}, so no difference." for name in alone],
+        notes=[*unpaired, *notes],
     )
 
 

@@ -68,8 +68,7 @@ def _load_published(file: Path, study: str) -> list[RunRows]:
     """The runs of a published file. study: key of its study. Raises `UserError`."""
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
-        metadata = table.schema.metadata or {}
-        tree = json.loads(metadata[METADATA])
+        tree = json.loads(table.schema.metadata[METADATA])
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
         # Keys of the tree that `Manifest` lacks are ignored.
         manifest = TypeAdapter(Manifest).validate_python(tree | {"runs": planned})
@@ -84,7 +83,7 @@ def _split_runs(frame: pd.DataFrame, tree: Tree, study: str, manifest: Manifest)
     for shared in tree["shared"]:
         setup = Setup(
             settings=variant_settings(shared["config"]),
-            facts=shared["data"],
+            facts=shared["data"] | {"parameters": shared["parameters"]},
             code=shared["code"],
             own_code=shared["own_code"],
         )

@@ -10,11 +10,9 @@ import pandas as pd
 
 from attnexp.config.settings import Tree
 from attnexp.runs import predictions
-from attnexp.runs.find import load_run
 from attnexp.runs.labels import replicate, variant_settings
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
-from attnexp.training.metrics import by_class, count_confusions
 
 MADE_BY = "version commit torch python processor device platform".split()  # shown of provenance
 
@@ -24,7 +22,7 @@ class Setup:
     """What the runs of a variant have in common, whatever their seeds."""
 
     settings: Tree  # that make a variant, by key
-    facts: Tree  # of the data (of one draw of its texts), and on disk the number of parameters
+    facts: Tree  # of the data (of one draw of its texts), and the number of parameters
     code: dict[str, str]  # digests of attnexp's files, by name
     own_code: dict[str, str]  # of the user's Python files
 
@@ -58,11 +56,11 @@ class RunRows:
 
     @property
     def entry(self) -> Tree:
-        """Its row in the frame of entries: its fields, and what tells groups and variants apart."""
+        """Its row among the entries, of which make_groups.py lists the columns."""
         facts = self.setup.facts
         return {
             **vars(self),
-            "key": self.setup.key,  # equal in runs of one variant
+            "key": self.setup.key,
             "protocol": self.setup.settings["train.protocol"],
             "source": facts["name"],
             "fingerprint": facts["fingerprint"],
@@ -109,20 +107,3 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
         folder=run.path,
         command=shlex.join(result.provenance.get("argv", ())),
     )
-
-
-def measure_classes(folder: Path, point: str) -> pd.DataFrame:
-    """class, num_texts, metric, value of a run on disk, at an endpoint. metric: precision, recall,
-    F1, and `as NAME`, the share of texts that are taken for class NAME. The mean comes last."""
-    run = load_run(folder)
-    logits, labels = predictions.at_endpoint(run, point)
-    classes = run.result.classes
-    precision, recall, f1, num_texts = by_class(logits, labels)
-    measures = pd.DataFrame({"precision": precision, "recall": recall, "F1": f1}, classes)
-    confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes)
-    shares = confusions.div(num_texts, axis=0).add_prefix("as ")
-    rows = measures.join(shares)
-    rows.loc["(macro)" if "macro" in classes else "macro"] = measures.mean()  # without shares
-    rows["num_texts"] = [*num_texts, len(labels)]
-    rows = rows.rename_axis("class").reset_index()
-    return rows.melt(["class", "num_texts"], var_name="metric").dropna()

@@ -203,7 +203,7 @@ ConfigDir = Annotated[
         help="Folder with options of your own.",
     ),
 ]
-Margin = Annotated[float | None, typer.Option(min=1e-6, help="Smallest gain that matters.")]
+Margin = Annotated[float | None, typer.Option(help="Smallest difference that matters.")]
 TrustCode = Annotated[
     bool, typer.Option("--trust-code", help="Run the code of others that a stored run names.")
 ]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attnexp.cli.app import AsJson, Until, app, stop
+from attnexp.cli.app import AsJson, Margin, Until, app, stop
 from attnexp.cli.report import Format, Html, Table, print_answer
 
 Column = typer.Option(metavar="NAME", help="Name of a column.")
@@ -18,9 +18,7 @@ def judge(
     lower: Annotated[
         bool, typer.Option("--lower", help="Less is better, as it is for loss anyway.")
     ] = False,
-    margin: Annotated[
-        float | None, typer.Option(metavar="NUMBER", help="Smallest difference that matters.")
-    ] = None,
+    margin: Margin = None,
     baseline: Annotated[str | None, typer.Option(metavar="VARIANT", help="Default: first.")] = None,
     variant_column: Annotated[str, Column] = "variant",
     seed_column: Annotated[str, Column] = "seed",

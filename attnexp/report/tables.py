@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pandas as pd
 
@@ -11,12 +12,14 @@ from attnexp.analysis.endpoints import RESULT
 from attnexp.analysis.group import Group
 from attnexp.analysis.kexue import K_METRICS, k_runs_of
 from attnexp.analysis.metrics import ACCURACY, METRIC_OF_COLUMN
-from attnexp.analysis.rows import measure_classes
 from attnexp.base.errors import UserError
 from attnexp.report import TableName, titles
 from attnexp.report.cells import format_difference, format_mean
 from attnexp.report.table import Table
+from attnexp.runs import predictions
+from attnexp.runs.find import load_run
 from attnexp.statistics.verdict import MetricSpec
+from attnexp.training.metrics import by_class, count_confusions
 
 Metrics = dict[str, MetricSpec]  # by name
 UNKNOWN = MetricSpec(is_share=False)  # how a metric of other trainers is shown
@@ -160,7 +163,7 @@ def tabulate_classes(answer: Answer) -> Table:
         point = group.endpoints[0].name
         runs = group.origin.runs.reindex(columns=["variant", "folder"]).dropna()
         for run in runs.itertuples():
-            part = measure_classes(run.folder, point)
+            part = _measure_classes(run.folder, point)
             parts.append(part.assign(data=group.data, protocol=group.protocol, variant=run.variant))
     if not parts:
         raise UserError("--table classes takes runs on disk: other files hold no predictions.")
@@ -176,6 +179,23 @@ def tabulate_classes(answer: Answer) -> Table:
     shown = means.drop(columns="sd").assign(texts=means["num_texts"].map("{:,}".format))
     metrics = dict.fromkeys(means["metric"], ACCURACY)
     return replace(_pivot(title, shown, [*CLASS_KEYS, "texts"], metrics), frame=means)
+
+
+def _measure_classes(folder: Path, point: str) -> pd.DataFrame:
+    """class, num_texts, metric, value of a run on disk, at an endpoint. metric: precision, recall,
+    F1, and `as NAME`, the share of texts that are taken for class NAME. The mean comes last."""
+    run = load_run(folder)
+    logits, labels = predictions.at_endpoint(run, point)
+    classes = run.result.classes
+    precision, recall, f1, num_texts = by_class(logits, labels)
+    measures = pd.DataFrame({"precision": precision, "recall": recall, "F1": f1}, classes)
+    confusions = pd.DataFrame(count_confusions(logits, labels), classes, classes)
+    shares = confusions.div(num_texts, axis=0).add_prefix("as ")
+    rows = measures.join(shares)
+    rows.loc["(macro)" if "macro" in classes else "macro"] = measures.mean()  # without shares
+    rows["num_texts"] = [*num_texts, len(labels)]
+    rows = rows.rename_axis("class").reset_index()
+    return rows.melt(["class", "num_texts"], var_name="metric").dropna()
 
 
 def tabulate_differences(rows: Sequence[Difference], columns: Sequence[str]) -> Table:

@@ -35,6 +35,11 @@ def replicate(config: Tree) -> str:
     return "-".join(parts)
 
 
+def draw_of(seed: str) -> str:
+    """The seed that drew the texts of a run, from its name; empty for the splits as they are."""
+    return seed.partition("resample")[2]  # `SeedsConfig` has it last.
+
+
 def default_label(config: Tree) -> str:
     """Label of a run that belongs to no study, such as `imdb attention none mask=causal`: data,
     model and position, then every other piece, and every setting, that is not the default one."""

@@ -12,7 +12,7 @@ from conftest import PUBLISHED, ROOT, Capture, Command, Patch
 from samples import FEW_TEXTS, NARROW, message_of, write_file
 
 import attnexp
-from attnexp.analysis.kexue import agreements_with_k, k_rows_like
+from attnexp.analysis.kexue import agreements_with_k, k_run_like
 from attnexp.analysis.read_runs import load_groups
 from attnexp.base.errors import UserError
 from attnexp.config.compose import compose
@@ -56,6 +56,8 @@ def test_a_published_study_equals_its_folder(
         pd.testing.assert_frame_equal(by_key, ours.set_index(keys), check_like=True)
     (folder,), (file,) = [load_groups([path]) for path in paths]
     assert (file.variants, file.origin.planned) == (folder.variants, folder.origin.planned)
+    for variant, setup in folder.origin.setups.items():
+        assert file.origin.setups[variant].facts["parameters"] == setup.facts["parameters"] > 0
     assert len(folder.right) >= 4
     np.testing.assert_equal(file.right, folder.right)
     assert str(tmp_path).encode() not in (tmp_path / "p.parquet").read_bytes()
@@ -94,24 +96,24 @@ def test_two_seeds_cannot_say_where_ks_values_would_lie() -> None:
 @pytest.mark.parametrize(
     ("words", "position"),
     [
-        ("experiment=blog_pe", ["sinusoidal"]),
-        ("experiment=blog_no_pe train.epochs=2", ["none"]),
-        ("position=rotary", []),
-        ("model=mean", []),
+        ("experiment=blog_pe", "sinusoidal"),
+        ("experiment=blog_no_pe train.epochs=2", "none"),
+        ("position=rotary", None),
+        ("model=mean", None),
     ],
 )
-def test_only_ks_experiment_is_compared_with_his_table(words: str, position: list[str]) -> None:
+def test_only_ks_experiment_is_compared_with_his_table(words: str, position: str | None) -> None:
     of_run = variant_settings(to_dict(compose(words.split())))
-    rows = k_rows_like(of_run, {"n_train": 25_000, "n_test": 25_000})
-    assert [*rows["position"].unique()] == position
-    assert k_rows_like(of_run, {"n_train": 100, "n_test": 25_000}).empty
+    rows = k_run_like(of_run, {"n_train": 25_000, "n_test": 25_000})
+    assert (None if rows is None else rows["position"].unique().item()) == position
+    assert k_run_like(of_run, {"n_train": 100, "n_test": 25_000}) is None
 
 
 def test_compare_is_the_difference_of_the_document() -> None:
     file = PUBLISHED / "blog.parquet"
     assert [*attnexp.compare(file, margin=3)["verdict"]] == ["equivalent", "equivalent"]
-    messages = [message_of(attnexp.compare, file, margin=margin) for margin in (0, np.nan)]
-    assert all("above 0" in message for message in messages)
+    messages = [message_of(attnexp.compare, file, margin=margin) for margin in (0.05, np.nan)]
+    assert all("in points" in message for message in messages)
     assert {*attnexp.__all__} < {*dir(attnexp)}  # Notebooks complete these names.
 
 
