@@ -1,7 +1,6 @@
 """attnexp: which piece of an attention model matters, and how sure are we?
 
-From Python: `from attnexp import compose, train_run, results, compare, judge, load_model`.
-"""
+From Python: `from attnexp import compose, train_run, results, compare, judge, load_model`."""
 
 from typing import TYPE_CHECKING
 

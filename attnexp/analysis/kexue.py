@@ -2,8 +2,7 @@
 
 Su Jianlin, "Attention is All You Need" 浅读, kexue.fm/archives/4765, January 2018: one seed of each
 variant, with the test set used for validation: `kexue.csv`. K's code of then did not divide scores
-by sqrt(d_head), and Adam's epsilon was 1e-8. Runs with the later settings are compared, too.
-"""
+by sqrt(d_head), and Adam's epsilon was 1e-8. Runs with the later settings are compared, too."""
 
 import json
 from collections import defaultdict

@@ -3,8 +3,7 @@
 entries: a row for each run and each study that has it, in the order of the studies, each with its
 baseline first. Columns: fields of `RunRows` (setup, manifest, epochs, made_by and folder: objects);
 key, equal in runs of one variant; protocol; source (name), fingerprint and n_test of the data; in
-a group also variant (its name) and data. runs: the entries of a group, each run once.
-"""
+a group also variant (its name) and data. runs: the entries of a group, each run once."""
 
 import math
 from collections.abc import Sequence

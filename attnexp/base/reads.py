@@ -3,8 +3,7 @@
 A file has the digest of the moment at which it is first opened (Python's audit event `open`) or
 imported: it is what ran, and not what was edited since. As modules stay from run to run, so do the
 files of imports. In order: `importing` what a config names; then for each run `begin_run`,
-`watching` its user code, and `read_files` at the end.
-"""
+`watching` its user code, and `read_files` at the end."""
 
 import os
 import sys

@@ -1,8 +1,7 @@
 """The claims of the sources, and how they are chosen and checked.
 
 K: kexue.fm/archives/4765, M: mathpretty.com/15218.html; articles on the paper (N), on positional
-encoding in PyTorch (P) and on scaled dot-product attention (D); own: this project.
-"""
+encoding in PyTorch (P) and on scaled dot-product attention (D); own: this project."""
 
 from collections.abc import Sequence
 from pathlib import Path

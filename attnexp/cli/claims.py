@@ -42,4 +42,5 @@ def claims(
         console().print(table)
     failures = [record for record in records if record["verdict"] in ("refuted", MISSING)]
     if failures:
-        stop("; ".join(f"{record['id']} {record['verdict']}" for record in failures), code=1)
+        listed = [f"{record['id']} {record['verdict']}" for record in failures]
+        stop("; ".join(listed), code=1)

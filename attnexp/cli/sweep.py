@@ -72,7 +72,8 @@ def _stop_if_failed(entries: "list[SweepEntry]") -> None:
     """Exit with 1 and the reasons if any run has failed."""
     failures = [f"{entry.job}: {entry.failure}" for entry in entries if entry.failure is not None]
     if failures:
-        stop("\n".join([f"{len(failures)} of {len(entries)} runs failed.", *failures]), code=1)
+        lines = [f"{len(failures)} of {len(entries)} runs failed.", *failures]
+        stop("\n".join(lines), code=1)
 
 
 def _run(sweep: "Sweep", until: Until, any_code: bool) -> "list[SweepEntry]":

@@ -39,7 +39,9 @@ PLACES: dict[str, Allowed] = {
 
 def check_run(tree: Tree) -> RunConfig:
     """The config of a tree without interpolations, whose classes it imports. Raises `UserError`."""
-    chosen: Tree = {key: choose_piece(tree.get(key, {}), key, PLACES[key]) for key in PLACES}
+    chosen: Tree = {}
+    for key, allowed in PLACES.items():
+        chosen[key] = choose_piece(tree.get(key, {}), key, allowed)
     train = tree.get("train")
     if isinstance(train, dict) and "loss" in train:
         chosen["train"] = train | {"loss": _choose_loss(train["loss"])}
@@ -119,7 +121,11 @@ def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
 
 def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
-    if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
+    if key == "experiment":
+        return (
+            "An experiment's file begins with '# @package _global_', so that its keys are a run's."
+        )
+    if OF_SWEEPS.fullmatch(key):  # in an experiment's file
         return f"'{key}' is no key of a run, but a word of the command line."
     if key == "defaults":
         return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."

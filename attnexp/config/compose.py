@@ -3,8 +3,7 @@
 1. Words, over experiments that are given by path, become settings by key, such as `model.heads`.
 2. Hydra composes options of the groups in `conf/config.yaml`, and experiments by name over them.
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
-4. `choose` reads other options: of a piece within a piece, or in a `kind`. It checks everything.
-"""
+4. `choose` reads other options: of a piece within a piece, or in a `kind`. It checks everything."""
 
 import shlex
 from collections.abc import Sequence
@@ -34,17 +33,7 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     all_words: list[str] = []
     for part in words:
         all_words += [part] if isinstance(part, str) else part
-    word_of_sweeps = next(filter(OF_SWEEPS.match, all_words), None)
-    if word_of_sweeps:
-        raise UserError(f"{word_of_sweeps} is for many runs: attnexp sweep {shlex.join(all_words)}")
-    settings: Flat = {}
-    experiments: list[str] = []
-    for key, value in map(setting_of, all_words):
-        if key == "experiment":
-            chosen = value if isinstance(value, list) else [value]
-            experiments += [str(option) for option in chosen if option is not None]
-        else:
-            settings |= by_key([(key, value)])
+    settings, experiments = _read_words(all_words)
     paths = [experiment for experiment in experiments if options.is_file(experiment)]
     names = [experiment for experiment in experiments if not options.is_file(experiment)]
     for path in reversed(paths):  # Each lies below those after it.
@@ -53,6 +42,22 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     if "${" in str(tree):
         tree = _interpolate(tree)
     return check_run(tree)
+
+
+def _read_words(words: Sequence[str]) -> tuple[Flat, list[str]]:
+    """Settings by whole key, and the experiments that are chosen. Raises `UserError`."""
+    settings: Flat = {}
+    experiments: list[str] = []
+    for word in words:
+        if OF_SWEEPS.match(word):
+            raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(words)}")
+        key, value = setting_of(word)
+        if key != "experiment":
+            settings |= by_key([(key, value)])
+            continue
+        options_chosen = value if isinstance(value, list) else [value]
+        experiments += [str(option) for option in options_chosen if option is not None]
+    return settings, experiments
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:
@@ -124,24 +129,10 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
         raise UserError(f"Hydra cannot compose this: {on_one_line(error)}") from error
     tree: Any = OmegaConf.to_container(config)
-    _check_experiment(tree)
     return dict(tree)
 
 
 _call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
-
-
-def _check_experiment(tree: Tree) -> None:
-    """Raise `UserError` where an experiment's file has put keys into a tree that no run has."""
-    if "experiment" in tree:
-        raise UserError(
-            "An experiment's file begins with '# @package _global_', so that its keys are a run's."
-        )
-    for group in CHOICES:
-        if not isinstance(tree[group], dict):
-            raise UserError(
-                f"An experiment's file has defaults: [override /{group}: {tree[group]}]."
-            )
 
 
 def _interpolate(tree: Tree) -> Tree:

@@ -1,7 +1,6 @@
 """Options of each group: the YAML files of `conf/`, ours and the user's, found, listed and named.
 
-The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`.
-"""
+The user's lie in `conf/` of the current folder, or in the folders of `--config-dir`."""
 
 import json
 import re
@@ -112,6 +111,11 @@ def describe() -> dict[str, dict[str, str]]:
     return descriptions
 
 
+def _complexity(option: tuple[str, Tree]) -> tuple[int, int, str]:
+    name, settings = option
+    return len(settings), len(name), name
+
+
 @cache
 def names_of_kinds() -> dict[str, str]:
     """Name of each class of ours: its option with the fewest settings, of several the shortest, so
@@ -120,7 +124,7 @@ def names_of_kinds() -> dict[str, str]:
     for group, names in _groups_with(()).items():  # ours alone
         for name in names:
             options.append((name, read(group, name)))
-    options.sort(key=lambda option: (len(option[1]), len(option[0]), option[0]))  # plainest first
+    options.sort(key=_complexity)
     name_by_kind: dict[str, str] = {}
     for name, tree in options:
         kind = str(tree.get("kind"))

@@ -5,8 +5,7 @@ a `base_spec`, and its own, which are the keyword-only arguments of its construc
 
     rate: Annotated[float, Gt(0), Le(1), Doc("How fast scores fall, per token.")] = 0.5
 
-Types are what pydantic can check and a word can give; `type[Seam]` is a piece within the piece.
-"""
+Types are what pydantic can check and a word can give; `type[Seam]` is a piece within the piece."""
 
 import importlib
 import inspect

@@ -1,8 +1,7 @@
 """The typed configuration of one run.
 
 Every key has its type, bounds, default and meaning here, but for settings of one class alone, which
-stand in its signature. `conf/config.yaml` chooses the default model, and says how far it is K's.
-"""
+stand in its signature. `conf/config.yaml` chooses the default model, and says how far it is K's."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields, is_dataclass, replace

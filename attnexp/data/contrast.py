@@ -4,8 +4,7 @@
 exchanged, positive: the clause after *but* decides. A review and its mirror have one bag of words,
 opposite labels and the same split, so a model that takes no account of order gets exactly one of
 the two right. Other reviews praise or blame twice, and a bag of words tells them apart. This is the
-positive control: a tool that finds no effect of position here is not to be trusted elsewhere.
-"""
+positive control: a tool that finds no effect of position here is not to be trusted elsewhere."""
 
 from random import Random
 

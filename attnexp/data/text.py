@@ -1,8 +1,7 @@
 """From a text to tokens, from tokens to ranks, from ranks to the ids that a model takes.
 
 A token's rank counts from 1 for the most frequent one of train; 0 is a token never seen there.
-Keras's ids follow: 0 pads, 1 starts a text, 2 is out of vocabulary, and rank r becomes r + 3.
-"""
+Keras's ids follow: 0 pads, 1 starts a text, 2 is out of vocabulary, and rank r becomes r + 3."""
 
 import re
 import reprlib

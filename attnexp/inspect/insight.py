@@ -1,7 +1,6 @@
 """What a trained model makes of a text: its prediction and its attention.
 
-Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width.
-"""
+Only the run's folder is read, not the data set. Shapes: B batch, H heads, T tokens, D width."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

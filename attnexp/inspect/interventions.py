@@ -3,8 +3,7 @@
 Each is a function of ids (n texts, T tokens) and a model; `name=NUMBER` gives a third argument. It
 returns changed ids, or a context manager within which the model computes otherwise, and raises
 `NotApplicable` where the model lacks what it acts on. Words are all tokens but padding and the
-start of a text. Random draws are the same for every model.
-"""
+start of a text. Random draws are the same for every model."""
 
 import math
 import re

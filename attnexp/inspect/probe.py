@@ -2,8 +2,7 @@
 
 An intervention is a word, such as `no_head=2`; the empty one, `UNTOUCHED`, changes nothing. A model
 under an intervention is a variant, such as `pe, shuffle`, and is compared with the untouched model.
-Each of its heads, `pe, head 1`, is a variant too, which is shown and not compared.
-"""
+Each of its heads, `pe, head 1`, is a variant too, which is shown and not compared."""
 
 import json
 import math

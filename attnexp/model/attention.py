@@ -1,8 +1,7 @@
 """Layers of attention: the heads, which are all of K's layer, and as options the residual sums,
 LayerNorm and feed-forward of Vaswani et al. 2017, section 3.
 
-Shapes: B batch, T tokens, D input width, H heads, Dh head width; Dq, Dk, Dv that of q, k and v.
-"""
+Shapes: B batch, T tokens, D input width, H heads, Dh head width; Dq, Dk, Dv that of q, k and v."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,6 @@
 """Embeddings before attention, mixers in its place, poolings after it.
 
-Shapes: B batch, T tokens, V vocabulary, D width. `key_padding_mask` is (B, T), True at padding.
-"""
+Shapes: B batch, T tokens, V vocabulary, D width. `key_padding_mask` is (B, T), True at padding."""
 
 import math
 from typing import Annotated

@@ -1,8 +1,7 @@
 """Positions: joined to embeddings, turning queries and keys, added to scores; and their control.
 
 Shapes: B batch, H heads, T tokens, D model width, Dh head width. `positions` are whole numbers:
-(T,), shared by the batch, or (B, T), each text's own.
-"""
+(T,), shared by the batch, or (B, T), each text's own."""
 
 from typing import Annotated, Any, Literal
 

@@ -2,8 +2,7 @@
 
 A mask that depends on positions makes attention sensitive to order without any position encoding.
 
-Shapes: B batch, H heads, T tokens; Dq, Dk width of a head's queries and keys.
-"""
+Shapes: B batch, H heads, T tokens; Dq, Dk width of a head's queries and keys."""
 
 import math
 from typing import Annotated

@@ -10,8 +10,7 @@ below lists; the piece's own settings are keyword-only arguments of its construc
 weights are those that its constructor makes, or its `init_parameters(stream)`: see `init_weights`.
 
 Shapes: B batch, H heads, T tokens, D model width, Dh head width. `key_padding_mask` is (B, T), True
-at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T).
-"""
+at padding, as in `torch.nn`. `positions` are whole numbers, (T,) or (B, T)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Attention restricted to a window, at a cost proportional to the window (C23).
 
 Shapes: B batch, H heads, T tokens, Dh width of queries and keys, Dv of values; N blocks of C
-queries, which together see S = C + 2 radius keys.
-"""
+queries, which together see S = C + 2 radius keys."""
 
 import math
 

@@ -1,7 +1,6 @@
 """The classifier of K: embedding, position, self-attention, pooling, logits.
 
-Shapes: B batch, T tokens, D model width, C classes. Pieces receive plain arguments, no config.
-"""
+Shapes: B batch, T tokens, D model width, C classes. Pieces receive plain arguments, no config."""
 
 import math
 from enum import StrEnum

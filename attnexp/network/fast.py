@@ -1,7 +1,6 @@
 """The fast path of a network, which computes the same with less work.
 
-A path is two attributes, set here: `Classifier.fast_path` and `fast_attention` of its heads.
-"""
+A path is two attributes, set here: `Classifier.fast_path` and `fast_attention` of its heads."""
 
 from functools import partial
 from typing import Any

@@ -17,8 +17,7 @@ So values are never made (`pool_layer`). By hand, `pool_words` saves three thing
 
 Sums run in another order, so results agree to some 1e-7 of the largest, in float64 to 1e-14.
 Shapes: B batch, T tokens, U different words of the batch, D model width, H heads; Dh width of a
-head's queries and keys, Dv of its values.
-"""
+head's queries and keys, Dv of its values."""
 
 from typing import Any
 

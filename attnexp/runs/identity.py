@@ -3,8 +3,7 @@
 An id counts the settings that affect the result, the seeds, the data's fingerprint, and the syntax
 tree, as this Python has it, of all files of model/, network/, training/ and data/. The user's code
 is among the files that a run has read: see `base.reads`. `ADAM_BETAS` and `most_probable` lie
-elsewhere: who changes them raises `SCHEMA`.
-"""
+elsewhere: who changes them raises `SCHEMA`."""
 
 import functools
 import hashlib

@@ -1,8 +1,7 @@
 """Manifest of a study: `OUT/STUDY/study.json` holds its plan and the runs of each variant.
 
 The runs are in `OUT/runs/`, where studies share them. A study is one plan: more seeds of its
-`seed_kind` may join it; other settings, data or kinds of seeds may not.
-"""
+`seed_kind` may join it; other settings, data or kinds of seeds may not."""
 
 import json
 import shlex
@@ -75,9 +74,11 @@ def describe_other_plan(folder: Path, planned: Manifest) -> str:
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
     else:
-        differing = set(shlex.split(stored.commands[-1])) ^ set(shlex.split(planned.commands[-1]))
+        stored_words = set(shlex.split(stored.commands[-1]))
+        planned_words = set(shlex.split(planned.commands[-1]))
+        differing = sorted(stored_words ^ planned_words)
         of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
-        words = [word for word in sorted(differing) if word.partition("=")[0] not in of_no_plan]
+        words = [word for word in differing if word.partition("=")[0] not in of_no_plan]
         difference = shlex.join(words) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {difference})."
 

@@ -2,8 +2,7 @@
 
 A folder holds `config.json`, `code/` (the Python files that it read), `metrics.jsonl` (a line an
 epoch), `model.safetensors`, `predictions.safetensors`, `vocabulary.txt`, `run.log`, while it is
-under way a checkpoint, and `result.json`, which is written last: with it the run has finished.
-"""
+under way a checkpoint, and `result.json`, which is written last: with it the run has finished."""
 
 import json
 import re

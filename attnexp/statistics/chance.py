@@ -1,8 +1,7 @@
 """Whether a classifier does better than a guess, which always answers the largest class.
 
 Both answer the same texts, so their difference is judged, paired by text. (At `final` of protocol
-holdout the guess answers those of the test set.) Bounds are one-sided, at 95 %.
-"""
+holdout the guess answers those of the test set.) Bounds are one-sided, at 95 %."""
 
 import math
 

@@ -3,8 +3,7 @@
 Every seed of two variants answers the same texts. D[seed, text] is 1 where only the variant is
 right, -1 where only the baseline is, else 0: a mean, plus random effects of the seed, of the text
 and of both together. With S seeds and E texts the mean of D has the variance σ²_seed / S +
-σ²_text / E + σ²_rest / (S E). An interval over seeds alone speaks of this test set.
-"""
+σ²_text / E + σ²_rest / (S E). An interval over seeds alone speaks of this test set."""
 
 import math
 from typing import NamedTuple

@@ -1,8 +1,7 @@
 """The verdict on a difference: what its interval allows to say, and nothing else.
 
 It is about one metric at one endpoint that was declared before any run (say, final test accuracy).
-No correction here allows for looking at several metrics and quoting the best.
-"""
+No correction here allows for looking at several metrics and quoting the best."""
 
 import math
 from dataclasses import dataclass

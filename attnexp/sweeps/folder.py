@@ -28,9 +28,10 @@ def assign_folder(sweep: Sweep) -> Sweep:
     if reason and sweep.is_named:
         raise UserError(f"{reason} Give another name=NAME.")
     if reason:
-        names = (f"{sweep.directory.name}-{number}" for number in itertools.count(2))
-        others = map(sweep.directory.with_name, names)
-        folder = next(path for path in others if not manifest.describe_other_plan(path, planned))
+        for number in itertools.count(2):
+            folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
+            if not manifest.describe_other_plan(folder, planned):
+                break
         progress.note(f"{reason} This one is in {folder}.")
     stored = manifest.load_manifest(folder)
     if stored:

@@ -178,7 +178,8 @@ def _take_outcome(entry: SweepEntry, future: Future[Outcome]) -> None:
             entry.epochs_at_last_kill = num_epochs
             progress.note(f"{entry.job}: {error}. It goes on from epoch {num_epochs}.")
     except Exception as error:  # A cluster may do anything to a job.
-        entry.outcome = str(error).strip().partition("\n")[0] or type(error).__name__
+        first_line, _, _ = str(error).strip().partition("\n")
+        entry.outcome = first_line or type(error).__name__
 
 
 def _refuse_other_files(entry: SweepEntry, outcome: Outcome) -> Outcome:

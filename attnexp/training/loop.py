@@ -1,8 +1,7 @@
 """The training loop: K's training (the blog post of 2018) in PyTorch, an epoch in one function.
 
 Cross-entropy, Adam with Keras's epsilon, shuffled batches with the short last one kept.
-Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,), of more (n, C).
-"""
+Shapes: B batch, T tokens, n examples, C classes. Logits of two classes are (n,), of more (n, C)."""
 
 import math
 import time

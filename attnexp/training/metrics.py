@@ -1,8 +1,7 @@
 """Metrics of logits: accuracy, loss, and the calibration of their probabilities.
 
 Shapes: n examples, C classes. Logits of two classes are (n,), the log-odds of the second: softmax
-over (0, x) is sigmoid of x. Those of more are (n, C).
-"""
+over (0, x) is sigmoid of x. Those of more are (n, C)."""
 
 from typing import Any
 

@@ -1,8 +1,7 @@
 """One run: `train_run(config)` trains a model, tests it and writes its folder.
 
 Everything random has a stream of its own, named by the seed (weights, order, split, dropout), so
-variants that share a seed see the same batches, in the same order, split the same way.
-"""
+variants that share a seed see the same batches, in the same order, split the same way."""
 
 import time
 from pathlib import Path

@@ -1,8 +1,7 @@
 """The baseline to beat: TF-IDF and logistic regression, which ignore the order of words.
 
 It reads the same ids as the models, so the same words and the same `max_len` tokens of a text. It
-has one optimum, and no seed. Shapes: n texts, B batch, T tokens, V vocabulary, C classes.
-"""
+has one optimum, and no seed. Shapes: n texts, B batch, T tokens, V vocabulary, C classes."""
 
 import numpy as np
 import torch

@@ -12,8 +12,7 @@ series therefore gives the sum over the steps that a row has missed as
 
 where A, B, C depend on the step alone to which the row has come: one table holds them for all rows.
 The next term is at most 1e-6 of the sum, or 3e-6 in a warm-up (β1 = 0.9, β2 = 0.999).
-Shapes: V rows of the embedding, U different words of a batch, D width.
-"""
+Shapes: V rows of the embedding, U different words of a batch, D width."""
 
 import math
 from typing import NamedTuple
