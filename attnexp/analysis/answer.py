@@ -160,7 +160,7 @@ def _subject(row: Difference) -> tuple[str, ...]:
 
 
 def _average_over_data(comparisons: Iterable[Comparison]) -> list[Difference]:
-    """Means of differences that have a verdict, over data sets, each by its first cut alone."""
+    """Means of differences that have a verdict, over data sets, each by its first cut with one."""
     by_contrast: defaultdict[tuple[str, ...], dict[str, Difference]] = defaultdict(dict)
     for comparison in comparisons:
         for row in comparison.differences:

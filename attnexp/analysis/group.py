@@ -37,7 +37,7 @@ class Group:
 
     # Who is compared.
     data: str
-    source: str  # data set of which this may be a cut; a mean takes the first group of a name
+    source: str  # data set of which this may be a cut; a mean takes one group of each name
     protocol: str = ""  # blog or holdout; empty where not our trainer measured
     variants: list[str]  # with finished runs; the baseline comes first
     families: list[Family]  # of each study, of variants with or without finished runs

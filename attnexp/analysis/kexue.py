@@ -60,13 +60,13 @@ def k_run_like(settings: Tree, data: Tree) -> pd.DataFrame | None:
     table, k_settings = _read_k_runs()
     for position, k_own in k_settings.items():
         accepted = [*k_own.items(), *OUR_DEFAULTS.items()]  # K's value, or ours in its place
-        if all(item in accepted or item[0] in FREE for item in settings.items()):
+        if all(key in FREE or (key, value) in accepted for key, value in settings.items()):
             return table[table["position"] == position]
     return None
 
 
-def settings_unlike_k(setup: Setup) -> tuple[str, ...]:
-    """Our defaults that a run like K's has in place of K's settings, as `key=value`."""
+def our_defaults_in(setup: Setup) -> tuple[str, ...]:
+    """Those of `OUR_DEFAULTS` that a run like K's has, as `key=value`."""
     return tuple(as_word(*item) for item in OUR_DEFAULTS.items() if item in setup.settings.items())
 
 
@@ -75,28 +75,29 @@ def k_runs_of(group: Group, *, as_k_ran: bool = False) -> dict[str, pd.DataFrame
     k_runs = {}
     for variant, setup in group.origin.setups.items():
         k_run = k_run_like(setup.settings, setup.facts)
-        if k_run is not None and not (as_k_ran and settings_unlike_k(setup)):
+        if k_run is not None and not (as_k_ran and our_defaults_in(setup)):
             k_runs[variant] = k_run
     return k_runs
 
 
 def agreements_with_k(group: Group) -> list[Agreement]:
     """K's values beside at least three of our seeds, for each set of settings unlike K's."""
-    k_by_unlike: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
+    k_by_defaults: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
     for variant, k_run in k_runs_of(group).items():
-        unlike = settings_unlike_k(group.origin.setups[variant])
-        k_by_unlike[unlike][variant] = k_run.set_index("epoch")[K_METRICS].unstack()
+        ours = our_defaults_in(group.origin.setups[variant])
+        by_metric_and_epoch = k_run.set_index("epoch")[K_METRICS].unstack()
+        k_by_defaults[ours][variant] = by_metric_and_epoch
     keys = ["variant", "metric", "epoch"]
     values = group.epochs.pivot(index="seed", columns=keys, values="value")
     agreements = []
-    for unlike, by_variant in k_by_unlike.items():
-        k_values = pd.concat(by_variant)  # by variant, metric and epoch, as the columns of values
+    for unlike, k_by_variant in k_by_defaults.items():
+        k_values = pd.concat(k_by_variant)  # by variant, metric and epoch, as the columns of values
         in_both = values.columns.intersection(k_values.index)
         ours = values[in_both].dropna().to_numpy()  # (seeds, values)
         n = len(ours)
         if n < FEWEST_SEEDS:
             continue
-        left_out = range(n) if n > FEWEST_SEEDS else []  # each seed once, if three others are left
+        left_out = range(n) if n > FEWEST_SEEDS else []  # Each seed is judged by three others.
         agreement = Agreement(
             n=n,
             unlike=unlike,

@@ -1,9 +1,7 @@
-"""Groups of runs that may be compared, by way of two frames.
+"""Groups of runs that may be compared: one data set, test texts and protocol.
 
-entries: a row for each run and each study that has it, in the order of the studies, each with its
-baseline first. Columns: fields of `RunRows` (setup, manifest, epochs, made_by and folder: objects);
-key, equal in runs of one variant; protocol; source (name), fingerprint and n_test of the data; in
-a group also variant (its name) and data. runs: the entries of a group, each run once."""
+Two frames lead to them: entries, in which a run has a row for each study that has it (see
+`RunRows.entry`), and runs, in which it has one."""
 
 import math
 from collections.abc import Sequence
@@ -43,17 +41,16 @@ def make_groups(runs: Sequence[RunRows]) -> list[Group]:
 
 
 def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
-    """The data set of a group, with what tells it from a namesake, and the sizes of its cut.
-    num_contents: data sets of each name."""
+    """The data set of a group, by name, content if `num_contents` have it, and sizes of its cut."""
     facts = entries["setup"].iloc[0].facts
     name = str(facts["name"])
     if num_contents[name] > 1:
         name += f" ({facts['fingerprint'][:8]})"
     keys = ("data.limit_train", "data.limit_test")
-    limits = {tuple(map(setup.settings.get, keys)) for setup in entries["setup"]}
-    if len(limits) == 1 and limits != {(None, None)}:  # All read one cut.
+    cuts = {tuple(map(setup.settings.get, keys)) for setup in entries["setup"]}
+    if len(cuts) == 1 and cuts != {(None, None)}:  # All were cut alike.
         name += f" ({facts['n_train']:,} + {facts['n_test']:,} texts)"
-    elif all(limit_test is not None for _, limit_test in limits):  # Cuts of train differ.
+    elif all(limit_test is not None for _, limit_test in cuts):  # They share the test texts alone.
         name += f" ({facts['n_test']:,} test texts)"
     return name
 
@@ -106,7 +103,7 @@ def _melt(rows: pd.DataFrame, keys: list[str], metrics: list[str]) -> pd.DataFra
 
 
 def _melt_epochs(epochs: pd.DataFrame) -> pd.DataFrame:
-    """A row for each metric; variant by variant, because means over seeds keep their order."""
+    """A row for each metric. Rows of a variant stand together, for `mean_over_seeds` keeps this."""
     metrics = [name for name in epochs if name.startswith(("train_", "val_"))]
     by_variant = epochs.groupby("variant", sort=False)
     return pd.concat(_melt(own, ["epoch"], metrics) for _, own in by_variant)
@@ -130,7 +127,7 @@ def _measure_endpoints(epochs: pd.DataFrame, endpoints: Sequence[Endpoint]) -> p
 def _unpack_answers(
     measured: pd.DataFrame, runs: pd.DataFrame
 ) -> tuple[dict[Key, Marks], Marks | None]:
-    """`Group.right`, without answers that do not give the run's accuracy, and `Group.guess`."""
+    """`Group.right` and `Group.guess`. Answers of another accuracy than the run's are left out."""
     if runs["seed"].map(draw_of).nunique() > 1:  # Their test texts differ.
         return {}, None
     num_texts = runs["n_test"].iloc[0]

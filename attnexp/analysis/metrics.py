@@ -1,4 +1,4 @@
-"""The metrics of a run: name, unit and direction of each, in this list alone."""
+"""The metrics of our runs: name, unit and direction of each, in this list alone."""
 
 from dataclasses import replace
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import pandas as pd
 
 from attnexp.analysis.families import Family, differences_from, family_of_study
-from attnexp.analysis.naming import name_planned
 from attnexp.analysis.rows import Setup
 from attnexp.config.settings import Tree
 from attnexp.runs.manifest import FINGERPRINT, Manifest, PlannedRun
@@ -16,10 +15,11 @@ Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
 
 
 class Plans(NamedTuple):
-    """What studies planned for a group; and for data that have no group yet, as `pe on imdb`."""
+    """What studies planned for a group."""
 
-    families: list[Family]  # of each study; for each kind of seeds one of what none planned
-    seeds: Mapping[str, Collection[str]]  # by variant, whether or not their runs have finished
+    families: list[Family]  # of each study; then, by kind of seeds, of variants that are in none
+    seeds: Mapping[str, Collection[str]]
+    """By variant, finished or not; by `pe on imdb` where no run of pe on imdb has finished."""
 
 
 def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studies) -> Plans:
@@ -28,11 +28,11 @@ def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studie
     seeds: defaultdict[str, dict[str, None]] = defaultdict(dict)  # in order, each once
     for key, study in studies.items():
         measured = all_entries.loc[all_entries["study"] == key, "setup"]
-        for label, plans in study.settings.items():
+        for label, settings_by_data in study.settings.items():
             own_seeds = [run.seed for run in study.runs if run.variant == label]
-            for data, plan in plans.items():
+            for data, settings in settings_by_data.items():
                 # No group has these data yet, so each group of the study tells of them.
-                if not _belong([plan], measured):
+                if not _belong([settings], measured):
                     seeds[f"{label} on {data}"] |= dict.fromkeys(own_seeds)
         levels = {}
         for variant, run in _list_planned(key, study, entries, all_entries):
@@ -51,23 +51,30 @@ def _list_planned(
 ) -> list[tuple[str, PlannedRun]]:
     """The runs that a study planned for the group of entries, each after its variant."""
     own = entries[entries["study"] == key]
+    variant_of_run = own.set_index("run_id")["variant"].to_dict()
+    # Until a run of it has finished, a variant has its label, or beside a namesake its kind, too.
+    namesakes = entries.loc[entries["seed_kind"] != study.seed_kind, "variant"]
+    name_of_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
+    name_of_label |= own.set_index("label")["variant"].to_dict()
     finished_elsewhere = set(all_entries["run_id"]).difference(own["run_id"])
     setups = entries.drop_duplicates("variant")["setup"]
-    return [
-        (variant, run)
-        for variant, run in name_planned(study, own, entries)
-        if run.run_id not in finished_elsewhere
-        and _belong(study.settings[run.variant].values(), setups)
-    ]
+    planned = []
+    for run in study.runs:
+        label = run.variant
+        settings = study.settings[label].values()
+        if run.run_id not in finished_elsewhere and _belong(settings, setups):
+            variant = variant_of_run.get(run.run_id) or name_of_label.get(label, label)
+            planned.append((variant, run))
+    return planned
 
 
-def _belong(plans: Iterable[Tree], setups: Iterable[Setup]) -> bool:
-    """Whether runs of plans, from `Manifest.settings`, are of a group that has these setups."""
+def _belong(planned_settings: Iterable[Tree], setups: Iterable[Setup]) -> bool:
+    """Whether runs of settings, as `Manifest.settings` has, are of a group with these setups."""
     return any(
         # A plan's fingerprint is that of the data, then that of word vectors.
-        plan[FINGERPRINT].startswith(setup.facts["fingerprint"])
-        and plan["train.protocol"] == setup.settings["train.protocol"]
-        and plan["data.limit_test"] == setup.settings["data.limit_test"]
-        for plan in plans
+        planned[FINGERPRINT].startswith(setup.facts["fingerprint"])
+        and planned["train.protocol"] == setup.settings["train.protocol"]
+        and planned["data.limit_test"] == setup.settings["data.limit_test"]
+        for planned in planned_settings
         for setup in setups
     )

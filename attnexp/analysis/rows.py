@@ -28,7 +28,7 @@ class Setup:
 
     @cached_property
     def key(self) -> str:
-        """What the runs of a variant share: settings, code and word vectors."""
+        """What all runs of a variant share, and mostly no other: settings, code, word vectors."""
         shared = [self.settings, self.code, self.own_code, self.facts.get("vectors")]
         return json.dumps(shared, sort_keys=True)
 
@@ -56,7 +56,9 @@ class RunRows:
 
     @property
     def entry(self) -> Tree:
-        """Its row among the entries, of which make_groups.py lists the columns."""
+        """Its row among the entries of all runs, which stand in the order of the studies, in each
+        the baseline first. The fields setup, manifest, epochs, made_by and folder are objects in
+        cells; `naming` and `make_groups` add the columns variant and data."""
         facts = self.setup.facts
         return {
             **vars(self),

@@ -5,6 +5,7 @@
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
 4. `choose` reads other options: of a piece within a piece, or in a `kind`. It checks everything."""
 
+import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -33,31 +34,24 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
     all_words: list[str] = []
     for part in words:
         all_words += [part] if isinstance(part, str) else part
-    settings, experiments = _read_words(all_words)
-    paths = [experiment for experiment in experiments if options.is_file(experiment)]
-    names = [experiment for experiment in experiments if not options.is_file(experiment)]
-    for path in reversed(paths):  # Each lies below those after it.
+    settings: Flat = {}
+    chosen: list[Any] = []
+    for word in all_words:
+        if OF_SWEEPS.match(word):
+            raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(all_words)}")
+        key, value = setting_of(word)
+        if key == "experiment":
+            chosen += value if isinstance(value, list) else [value]
+        else:
+            settings |= by_key([(key, value)])
+    experiments = [str(option) for option in chosen if option is not None]
+    names = list(itertools.filterfalse(options.is_file, experiments))
+    for path in filter(options.is_file, reversed(experiments)):  # Each lies below those after it.
         settings = _override(by_key(options.read("experiment", path).items()), settings)
     tree = _compose_tree(settings, names)
     if "${" in str(tree):
         tree = _interpolate(tree)
     return check_run(tree)
-
-
-def _read_words(words: Sequence[str]) -> tuple[Flat, list[str]]:
-    """Settings by whole key, and the experiments that are chosen. Raises `UserError`."""
-    settings: Flat = {}
-    experiments: list[str] = []
-    for word in words:
-        if OF_SWEEPS.match(word):
-            raise UserError(f"{word} is for many runs: attnexp sweep {shlex.join(words)}")
-        key, value = setting_of(word)
-        if key != "experiment":
-            settings |= by_key([(key, value)])
-            continue
-        options_chosen = value if isinstance(value, list) else [value]
-        experiments += [str(option) for option in options_chosen if option is not None]
-    return settings, experiments
 
 
 def compose_executor(words: Sequence[str]) -> ExecutorConfig:

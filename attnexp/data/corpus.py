@@ -200,13 +200,13 @@ def label_rows(
             parts.append(part.assign(split=split, place=places))
     rows = pd.concat(parts, ignore_index=True)
     is_text = rows.text.map(lambda cell: isinstance(cell, str))
-    is_int_or_str = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
     cells = rows.label.map(str).str.strip()
     labels = cells.str.replace(WHOLE_FLOAT, r"\1", regex=True)  # 1 for 1.0
-    is_whole_float = labels != cells
+    is_name_or_int = rows.label.map(lambda cell: isinstance(cell, int | str))  # no list, no None
+    is_name_or_whole = is_name_or_int | (labels != cells)
     is_fraction_or_blank = labels.str.fullmatch(FRACTION_OR_BLANK)
-    is_label = (is_int_or_str | is_whole_float) & ~is_fraction_or_blank
-    wrong = rows[~(is_text & is_label)]
+    labels = labels.where(is_name_or_whole & ~is_fraction_or_blank)
+    wrong = rows[~is_text | labels.isna()]
     if len(wrong):
         first = wrong.iloc[0]
         raise UserError(

@@ -66,19 +66,21 @@ class TokenizedCorpus(Corpus):
 
     def draw_test(self, candidates: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
         """The corpus with train and test drawn anew, the same for one seed. Texts of the same
-        tokens are one group, which has the label of its first text. Of each class test gets the
-        first groups in shuffled order, as many as come nearest to its share of the class's rows.
-        candidates: the rows of train and test to shuffle, the first of each group among them."""
+        tokens are one group, which has the label of its first text. Of each class test gets as many
+        groups as come nearest to its share of the rows. candidates: the rows of train and test that
+        are shuffled, the first of each group among them."""
         is_val = self.rows.split == "val"
         groups = self.rows[~is_val].groupby("group").label.agg(label="first", num_rows="size")
         random = np.random.default_rng(seed)
         drawn: list[int] = []
         for label in np.unique(groups.label):
             shuffled = random.permutation(candidates.group[candidates.label == label])
-            queue = groups.loc[pd.unique(shuffled)].query("label == @label")
-            sizes = np.cumsum([0, *queue.num_rows])  # of test with the first 0, 1, 2, ... groups
-            errors = np.abs(sizes - shares[label] * sizes[-1])
-            drawn.extend(queue.index[: errors[:-1].argmin()])  # The last group stays in train.
+            own = groups.loc[pd.unique(shuffled)]
+            own = own[own.label == label]  # not those whose first text has another label
+            # Sizes of test with the first 0, 1, 2, ... groups; the last one stays in train.
+            sizes = np.cumsum([0, *own.num_rows[:-1]])
+            errors = np.abs(sizes - shares[label] * own.num_rows.sum())
+            drawn.extend(own.index[: errors.argmin()])
         is_drawn = self.rows.group.isin(drawn)
         rows = self.rows.assign(split=np.select([is_val, is_drawn], ["val", "test"], "train"))
         by_split = pd.Categorical(rows.split, SPLITS).argsort(kind="stable")

@@ -118,13 +118,14 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # A guess: where all lines have equally many separators, each is a row; if there are fewer, a
-    # stray quote has joined some. Texts may hold line breaks if the file begins with a quote.
+    # A guess: where all lines have equally many separators, each is a row; if there are fewer, two
+    # stray quotes have joined the lines between them. Not where the file begins with a quote.
     full_lines = [line for line in lines if line.strip()]
     num_separators = {line.count(separator) for line in full_lines}
     lines_are_rows = len(num_separators) == 1 and not full_lines[0].startswith('"')
     if lines_are_rows and len(rows) < len(full_lines):
-        raise ValueError(f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some")
+        joined = f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some"
+        raise ValueError(f"{joined}; if they should, put the names of the columns into quotes, too")
     return rows
 
 
@@ -159,7 +160,7 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     elif path.is_file():
-        splits = {data.train_split: {path.name: partial(read_table, path, data)}}
+        splits = {"train": {path.name: partial(read_table, path, data)}}
     else:
         splits = _list_folder(path, data)
     tables = {}
@@ -197,7 +198,8 @@ def _load_datasets(path: Path, data: DataConfig, *, is_saved: bool) -> Splits:
 
 def _list_folder(path: Path, data: DataConfig) -> Splits:
     """Files by every name that a user may give a split: new/train-0-of-2.csv by that path, by train
-    and by new; train/pos/1.txt by train. A single table that has no texts beside it is train."""
+    and by new; train/pos/1.txt by train. A single table that has no texts beside it is train. Two
+    files of one name, such as train.csv and train/a.csv, are listed; `_find_split` refuses them."""
     top = [*path.glob("[!._]*")]  # none hidden, no __MACOSX
     splits: Splits = defaultdict(dict)
     for folder in [*top, *path.glob("aclImdb/[!._]*")]:
@@ -208,8 +210,8 @@ def _list_folder(path: Path, data: DataConfig) -> Splits:
     for file in sorted([*top, *path.glob("[!._]*/[!._]*")]):
         if TABLE.fullmatch(file.name):
             tables[file.relative_to(path).as_posix()] = partial(read_table, file, data)
-    if len(tables) == 1 and not splits and not data.test_split:
-        return {data.train_split: tables}
+    if len(tables) == 1 and not splits and data.train_split == "train" and not data.test_split:
+        return {"train": tables}
     for name, read in tables.items():
         *folders, file_name = name.split("/")
         stem = SHARD.sub("", file_name).split(".")[0]
@@ -242,9 +244,11 @@ def _find_split(path: Path, splits: Splits, key: str, name: str) -> Readers:
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    # A file that is no shard counts as shard 0 of 1.
-    shards = pd.Series([*files]).str.extract(SHARD).fillna({"number": "0", "total": "1"})
-    has_all_shards = shards.number.is_unique and {*shards.total} == {str(len(files))}
+    matches = [SHARD.search(file) for file in files]
+    # Number and total of each shard; a whole file is shard 0 of 1.
+    shards = {match.groups() if match else ("0", "1") for match in matches}
+    _, totals = zip(*shards, strict=True)
+    has_all_shards = len(shards) == len(files) and {*totals} == {str(len(files))}
     if name not in files and not has_all_shards:
         raise UserError(
             f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "

@@ -32,8 +32,7 @@ class WordEmbedding(nn.Embedding, Embedding):
 
 class NgramEmbedding(Embedding):
     """A word's vector plus that of the n-gram it ends (fastText: Joulin et al. 2016, section 2.1).
-    Pooled by a mean this is a bag of n-grams. They are too many for a table, so they share
-    `buckets` rows by their hash."""
+    Pooled by a mean this is a bag of n-grams. There are many: they share `buckets` rows by hash."""
 
     def __init__(
         self,

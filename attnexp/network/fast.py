@@ -18,8 +18,7 @@ from attnexp.network.classifier import Classifier, FastPath
 
 
 def take_fast_path(model: nn.Module, precision: Precision = Precision.fp32) -> FastPath:
-    """Set the path with the least work, of those that compute the same; return it. It skips only
-    pieces of our own, and no subclasses of them."""
+    """Set the path with the least work and return it. It skips our own pieces, not subclasses."""
     if not isinstance(model, Classifier) or type(model.layers) is not Attention:
         return FastPath.reference
     classifier: Any = model  # since mypy takes whatever a module holds for a Tensor or a Module

@@ -39,8 +39,7 @@ def guard(kinds: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def kept_streams() -> Iterator[None]:
-    """Set the random streams of torch, numpy and `random` back to where they were at the end; on a
-    GPU only where it was in use before."""
+    """Set the random streams back at the end; that of a GPU only where it was in use before."""
     gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(gpus))

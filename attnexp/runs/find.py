@@ -93,8 +93,8 @@ def find_run(path: Path) -> Path:
 
 
 def resolve_folder(path: Path) -> Path:
-    """A folder of the user, or that of the run in `outputs` whose id this is. `.` and `..` become
-    absolute, since callers use its name. Raises `UserError` if there is none."""
+    """A folder of the user, or of the run in `outputs` with this id. `.` and `..` become absolute,
+    since callers use its name. Raises `UserError` if there is none."""
     folder = path if path.is_dir() else store.run_dir("outputs", str(path))
     if not folder.is_dir():
         raise UserError(

@@ -61,8 +61,7 @@ def train_job(job: Job, folder: str = ".") -> Outcome:
 
 
 def num_slots(config: ExecutorConfig, jobs: Jobs) -> int:
-    """Runs at a time: `executor.workers`, or as many as get the cores or GPU share that each needs;
-    on a cluster, all."""
+    """Runs at a time: `executor.workers`; else on a cluster all, here as cores or GPUs allow."""
     num_gpus = torch.cuda.device_count() if want_gpu(jobs) else 0
     if config.workers is not None:
         fitting = config.workers

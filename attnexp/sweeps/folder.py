@@ -74,8 +74,7 @@ def manifest_of(sweep: Sweep, runs: Sequence[PlannedRun] = ()) -> Manifest:
 
 
 def _varied_seeds(jobs: Jobs) -> list[str]:
-    """Keys of the seeds that differ between jobs; else those of `seeds.*` with a value; else
-    `seed`."""
+    """Keys of the seeds that differ between jobs; else those of `seeds.*` given; else `seed`."""
     first, *others = [flatten(job.seeds) for job in jobs]
     varied = [key for key in first if any(other[key] != first[key] for other in others)]
     given = [key for key in first if key != "seed" and first[key] is not None]

@@ -114,8 +114,7 @@ class SideBySide(Executor):
 
 
 def _work(job: bytes, pipe: Connection, environment: dict[str, str], last_read: Any) -> None:
-    """Train a pickled job in a process of its own. last_read: data that the parent has read, which
-    are not read again."""
+    """Train a pickled job in a process of its own. last_read: data that need no second reading."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ.update(environment)  # The server that was forked has older ones.
     encode.last_read.update(last_read)

@@ -189,8 +189,7 @@ def _expand_axes(
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs, each once, since a word may give one value twice. Raises `UserError` for two labels of
-    one run, or two runs of one name."""
+    """Jobs, each once. Raises `UserError` for two labels of one run, or two runs of one name."""
     label_by_run: dict[str, str] = {}
     job_by_name: dict[str, Job] = {}
     for job in jobs:

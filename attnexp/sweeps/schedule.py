@@ -142,8 +142,7 @@ def _load(entry: SweepEntry) -> None:
 
 
 def _load_or_choose(entries: Entries, running: Running, num_free: int) -> tuple[Entries, Entries]:
-    """Load runs that other sweeps have finished. Return the entries to start in the free slots, and
-    those whose runs other sweeps do now."""
+    """Load what other sweeps have finished. Return entries to start, and those that others do."""
     starting: Entries = []
     locked: Entries = []
     idle = [entry for entry in entries if entry.outcome is None and entry not in running.values()]

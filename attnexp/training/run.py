@@ -115,8 +115,7 @@ def _train(
 def _predict_test(
     model: nn.Module, config: RunConfig, splits: Splits, history: History
 ) -> NDArray[np.float32]:
-    """Logits for the test set, (n,) or (n, C), at the epoch that held-out data chose, which the
-    model then has; or at the last."""
+    """Logits for the test set, (n,) or (n, C). The model then has the chosen epoch, or the last."""
     if config.train.protocol is Protocol.blog:  # The test set validates.
         return history.predicted[predictions.FINAL].numpy()
     model.load_state_dict(history.best_weights)
