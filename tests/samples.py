@@ -131,8 +131,7 @@ def redrawn(module: nn.Module, std: float = 0.7) -> Any:
 
 
 def each_once(*places: str) -> list[str]:
-    """Combinations that have every option of these groups; every other group goes from its last
-    option to its first, so that no two clash."""
+    """Combinations with every option of these groups, every other from its last to its first."""
     chosen = [[f"{place}={option}" for option in groups()[place]] for place in places]
     columns = [itertools.cycle(options[:: (-1) ** i]) for i, options in enumerate(chosen)]
     return [" ".join(map(next, columns)) for _ in range(max(map(len, chosen)))]

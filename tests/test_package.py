@@ -31,8 +31,7 @@ def test_a_plain_install_finds_its_conf_from_anywhere(tmp_path: Path) -> None:
 from attnexp.config import compose, options
 from attnexp.runs.identity import identify
 print(options.conf_dir())
-print(identify(compose.compose(["experiment=blog_pe"]), "").run_id)
-"""
+print(identify(compose.compose(["experiment=blog_pe"]), "").run_id)"""
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path, env={"PYTHONPATH": str(site)}, capture_output=True, text=True,

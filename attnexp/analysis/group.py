@@ -25,7 +25,7 @@ class Origin:
     """How the runs of a group came about, as far as our trainer made them."""
 
     setups: dict[str, Setup] = field(default_factory=dict)  # by variant
-    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # described in make_groups.py
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)  # see make_groups.py
     made_by: list[Tree] = field(default_factory=list)  # `rows.MADE_BY`
     studies: list[Manifest] = field(default_factory=list)  # that planned these runs
     planned: Mapping[str, Collection[str]] = field(default_factory=dict)  # `Plans.seeds`

@@ -22,7 +22,7 @@ from attnexp.statistics.intervals import count_inside
 
 K_METRICS = ["train_loss", "train_accuracy", "val_loss", "val_accuracy"]
 OUR_DEFAULTS = {"model.score.scale": True, "train.eps": 1e-7}
-"""Our defaults where K's settings differ: they are those of K's later code, and of later Keras."""
+"""Our defaults that K's run did not have. K's later code and later Keras do."""
 FREE = {"train.epochs", "train.measure_train", "train.precision"}  # may differ from K's
 
 
@@ -84,9 +84,9 @@ def agreements_with_k(group: Group) -> list[Agreement]:
     """K's values beside at least three of our seeds, for each set of settings unlike K's."""
     k_by_defaults: defaultdict[tuple[str, ...], dict[str, pd.Series[float]]] = defaultdict(dict)
     for variant, k_run in k_runs_of(group).items():
-        ours = our_defaults_in(group.origin.setups[variant])
         by_metric_and_epoch = k_run.set_index("epoch")[K_METRICS].unstack()
-        k_by_defaults[ours][variant] = by_metric_and_epoch
+        defaults = our_defaults_in(group.origin.setups[variant])
+        k_by_defaults[defaults][variant] = by_metric_and_epoch
     keys = ["variant", "metric", "epoch"]
     values = group.epochs.pivot(index="seed", columns=keys, values="value")
     agreements = []

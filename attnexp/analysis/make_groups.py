@@ -1,7 +1,7 @@
 """Groups of runs that may be compared: one data set, test texts and protocol.
 
-Two frames lead to them: entries, in which a run has a row for each study that has it (see
-`RunRows.entry`), and runs, in which it has one."""
+Two frames lead to them: entries, in which a run has a row for each study that has it, and runs, in
+which it has one. Columns: those of `RunRows.entry`, and in a group variant and data."""
 
 import math
 from collections.abc import Sequence

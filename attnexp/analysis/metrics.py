@@ -1,5 +1,6 @@
 """The metrics of our runs: name, unit and direction of each, in this list alone."""
 
+import math
 from dataclasses import replace
 
 from attnexp.base.errors import UserError
@@ -35,7 +36,7 @@ def with_margin(metric: MetricSpec, margin: float | None) -> MetricSpec:
         return metric
     lowest = 0.05 if metric.is_share else 0  # Up to this, a share was meant, not points.
     unit = "points (half a point is 0.5)" if metric.is_share else "its unit"
-    if margin is None or not margin > lowest:  # nor NaN
+    if margin is None or not lowest < margin < math.inf:  # nor NaN
         request = f"Give --margin, the smallest difference of {metric.name} that matters"
         raise UserError(f"{request}, in {unit} and above {lowest}.")
     return replace(metric, margin=margin / metric.unit)

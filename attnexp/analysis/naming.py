@@ -6,10 +6,10 @@ from attnexp.runs.labels import as_word
 
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
-    """The entries of a group, see `RunRows.entry`, with their variants: mostly the runs with the
-    same settings, vectors, code and kind of seeds. A variant has the name and the place that its
-    study gives it, also where it has more runs in a folder without a study. Variants without a
-    study come last, closest to the defaults first."""
+    """The entries of a group with a column variant. Runs are one variant if settings, vectors, code
+    and kind of seeds are the same, but for two exceptions below. A variant has the name and the
+    place that its study gives it, also where it has more runs in a folder without a study. Variants
+    without a study come last, closest to the defaults first."""
     # Studies come first: distance 0. The first one gives a run its label, kind of seeds and place.
     runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
     same = ["key", "seed_kind"]
@@ -44,6 +44,5 @@ def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
         name = " ".join(words) or row.default_label
         kind = "" if row.seed_kind == "seed" else f" ({row.seed_kind})"
         candidates = (name, name + kind, f"{name}{kind} (run {row.run_id})")
-        taken = names.values()
-        names[row.number] = next(candidate for candidate in candidates if candidate not in taken)
+        names[row.number] = next(each for each in candidates if each not in names.values())
     return names

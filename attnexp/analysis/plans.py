@@ -19,7 +19,7 @@ class Plans(NamedTuple):
 
     families: list[Family]  # of each study; then, by kind of seeds, of variants that are in none
     seeds: Mapping[str, Collection[str]]
-    """By variant, finished or not; by `pe on imdb` where no run of pe on imdb has finished."""
+    """By variant, finished or not; by `pe on imdb` where the study has no finished run on imdb."""
 
 
 def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studies) -> Plans:
@@ -34,10 +34,10 @@ def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studie
                 # No group has these data yet, so each group of the study tells of them.
                 if not _belong([settings], measured):
                     seeds[f"{label} on {data}"] |= dict.fromkeys(own_seeds)
-        levels = {}
-        for variant, run in _list_planned(key, study, entries, all_entries):
+        planned = _list_planned(key, study, entries, all_entries)
+        for variant, run in planned:
             seeds[variant][run.seed] = None
-            levels[variant] = study.variants[run.variant]
+        levels = {variant: study.variants[run.variant] for variant, run in planned}
         if levels:
             families.append(family_of_study(levels))
     for _, variants in entries.groupby("seed_kind", sort=False)["variant"]:
@@ -50,20 +50,21 @@ def _list_planned(
     key: str, study: Manifest, entries: pd.DataFrame, all_entries: pd.DataFrame
 ) -> list[tuple[str, PlannedRun]]:
     """The runs that a study planned for the group of entries, each after its variant."""
-    own = entries[entries["study"] == key]
-    variant_of_run = own.set_index("run_id")["variant"].to_dict()
-    # Until a run of it has finished, a variant has its label, or beside a namesake its kind, too.
+    # A finished run has its own variant, another that of its label. A label of which nothing has
+    # finished is itself the variant, or `label (kind)` beside a namesake with other seeds.
+    of_study = entries[entries["study"] == key]
+    variant_of_run = of_study.set_index("run_id")["variant"].to_dict()
     namesakes = entries.loc[entries["seed_kind"] != study.seed_kind, "variant"]
-    name_of_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
-    name_of_label |= own.set_index("label")["variant"].to_dict()
-    finished_elsewhere = set(all_entries["run_id"]).difference(own["run_id"])
+    variant_of_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
+    variant_of_label |= of_study.set_index("label")["variant"].to_dict()
+    finished_elsewhere = set(all_entries["run_id"]).difference(of_study["run_id"])
     setups = entries.drop_duplicates("variant")["setup"]
     planned = []
     for run in study.runs:
         label = run.variant
         settings = study.settings[label].values()
         if run.run_id not in finished_elsewhere and _belong(settings, setups):
-            variant = variant_of_run.get(run.run_id) or name_of_label.get(label, label)
+            variant = variant_of_run.get(run.run_id) or variant_of_label.get(label, label)
             planned.append((variant, run))
     return planned
 

@@ -30,7 +30,8 @@ made_by: provenances; largest_class: by data set, bits (`numpy.packbits`) in bas
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: gets a message on each that cannot be read. Raises `UserError` if none can."""
+    left_out: gets a message on each that cannot be read. Raises `UserError` if none
+    can, and for a path that is no folder."""
     runs = []
     messages: list[str] = []
     for path in dict.fromkeys(paths):

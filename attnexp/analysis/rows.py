@@ -10,7 +10,7 @@ import pandas as pd
 
 from attnexp.config.settings import Tree
 from attnexp.runs import predictions
-from attnexp.runs.labels import replicate, variant_settings
+from attnexp.runs.labels import seed_name, variant_settings
 from attnexp.runs.manifest import Manifest
 from attnexp.runs.result import Run
 
@@ -28,7 +28,7 @@ class Setup:
 
     @cached_property
     def key(self) -> str:
-        """What all runs of a variant share, and mostly no other: settings, code, word vectors."""
+        """Equal for all runs of a variant; `naming` tells apart variants that share it."""
         shared = [self.settings, self.code, self.own_code, self.facts.get("vectors")]
         return json.dumps(shared, sort_keys=True)
 
@@ -57,8 +57,7 @@ class RunRows:
     @property
     def entry(self) -> Tree:
         """Its row among the entries of all runs, which stand in the order of the studies, in each
-        the baseline first. The fields setup, manifest, epochs, made_by and folder are objects in
-        cells; `naming` and `make_groups` add the columns variant and data."""
+        the baseline first: the fields above, as they are, and these."""
         facts = self.setup.facts
         return {
             **vars(self),
@@ -80,7 +79,7 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
     """A finished run on disk. study, manifest: as in `RunRows`. Raises `UserError`."""
     result = run.result
     epochs = pd.DataFrame(map(asdict, result.epochs)).astype(float).astype({"epoch": int})
-    if result.config["train"]["protocol"] == "holdout":  # Its test set was touched once.
+    if result.config["train"]["protocol"] == "holdout":  # It was tested at one epoch alone.
         is_chosen = epochs["epoch"] == result.own_best.epoch
         for name, value in asdict(result.test).items():
             epochs.loc[is_chosen, f"test_{name}"] = value
@@ -98,7 +97,7 @@ def as_rows(run: Run, study: str = "", manifest: Manifest | None = None) -> RunR
             code=result.code,
             own_code=own_code,
         ),
-        seed=replicate(result.config),
+        seed=seed_name(result.config),
         seed_kind=manifest.seed_kind if manifest else _name_seed_kind(result.config["seeds"]),
         epochs=epochs,
         largest_class=largest_class,

@@ -94,12 +94,12 @@ def _load_readings(folders: list[Path] | None, text: str, **trust: bool) -> "Rea
         return []
     from attnexp.inspect.insight import load_model  # imports torch
     from attnexp.runs.find import load_run
-    from attnexp.runs.labels import default_label, replicate
+    from attnexp.runs.labels import default_label, seed_name
 
     readings = []
     for folder in folders:
         config = load_run(folder).result.config
-        name = f"{default_label(config)}, seed {replicate(config)}"
+        name = f"{default_label(config)}, seed {seed_name(config)}"
         readings.append((name, load_model(folder, **trust).read(text)))
     return readings
 

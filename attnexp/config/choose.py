@@ -13,7 +13,7 @@ from attnexp.config import schema
 from attnexp.config.options import groups, name_of, read
 from attnexp.config.pieces import CLASS, Piece, load, spec
 from attnexp.config.schema import TOKENIZERS, RunConfig, meanings, refuse_idle
-from attnexp.config.settings import OF_SWEEPS, Tree, flatten, set_keys
+from attnexp.config.settings import OF_SWEEPS, PIECES, Tree, flatten, set_keys
 from attnexp.model import seams
 
 Allowed = dict[type[Any], Any]
@@ -69,7 +69,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     if kind is not None and not CLASS.fullmatch(str(kind)):  # the name of an option
         content = read(key, str(kind))
         kind = content.get("kind")
-        settings = set_keys(content, flatten(settings) | {"kind": kind})
+        settings = set_keys(content, flatten(settings))
     piece_spec = _spec_in_place(kind, key, allowed)
     within: dict[str, Piece] = {}
     for f in fields(piece_spec):
@@ -84,7 +84,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
 
 
 def _choose_loss(choice: Any) -> Piece | None:
-    """The loss of a choice: a function, or a class with settings. Settings alone are an error."""
+    """The loss of a choice: a function, or a class with settings; it has no seam, no options."""
     settings = choice if isinstance(choice, dict) else {"kind": choice}
     loss: Piece = validate(spec(load(settings.get("kind"))), settings, "train.loss.")
     return loss if loss.kind else None
@@ -121,22 +121,17 @@ def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
 
 def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
-    if key == "experiment":
-        return (
-            "An experiment's file begins with '# @package _global_', so that its keys are a run's."
-        )
-    if OF_SWEEPS.fullmatch(key):  # in an experiment's file
-        return f"'{key}' is no key of a run, but a word of the command line."
+    if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
+        message = f"'{key}' is no key of a run, but a word of the command line"
+        return f"{message}. An experiment by name begins with '# @package _global_'."
     if key == "defaults":
         return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."
     if prefix:
         names = [f.name for f in fields(section_type)]
-        lacking = f"{prefix[:-1]}={name_of(values.get('kind'))} has"
-        there = f"It has {', '.join(names)}."
-    else:
-        pieces = {section: values[section] for section in PLACES}  # They have been checked.
-        names = list(groups() | meanings(RunConfig(**pieces)))
-        lacking = "There is"
-        there = "`attnexp config` lists the keys, `attnexp config --groups` all that may be chosen."
-    hint = did_you_mean(key.removeprefix(prefix), names, prefix)
-    return f"{lacking} no key '{key}'.{hint} {there}"
+        owner = f"{prefix[:-1]}={name_of(values.get('kind'))}"
+        hint = did_you_mean(key.removeprefix(prefix), names, prefix)
+        return f"{owner} has no key '{key}'.{hint} It has {', '.join(names)}."
+    pieces = {section: values[section] for section in PIECES}  # They have been checked.
+    hint = did_you_mean(key, groups() | meanings(RunConfig(**pieces)))
+    listing = "`attnexp config` lists the keys, `attnexp config --groups` all that may be chosen"
+    return f"There is no key '{key}'.{hint} {listing}."

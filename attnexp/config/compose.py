@@ -23,10 +23,17 @@ from attnexp.base.errors import UserError, on_one_line
 from attnexp.config import options
 from attnexp.config.choose import check_run, validate
 from attnexp.config.pieces import trusting
-from attnexp.config.schema import PIECES, ExecutorConfig, RunConfig, refuse_idle
-from attnexp.config.settings import CHOICES, OF_SWEEPS, Flat, Tree, by_key, set_keys, setting_of
-
-GROUPS_OF_HYDRA = (*CHOICES, *PIECES)  # those of `conf/config.yaml`; `choose` reads other options
+from attnexp.config.schema import ExecutorConfig, RunConfig, refuse_idle
+from attnexp.config.settings import (
+    CHOSEN_BY,
+    OF_SWEEPS,
+    PIECES,
+    Flat,
+    Tree,
+    by_key,
+    set_keys,
+    setting_of,
+)
 
 
 def compose(*words: str | Sequence[str]) -> RunConfig:
@@ -93,18 +100,17 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)
         if key not in groups:
             values[key] = value
-        elif key in GROUPS_OF_HYDRA and option in groups[key]:
-            hydra_words.append(f"{key}={option}")
-            name = CHOICES.get(key, "kind")
-            content = options.read(key, option)
-            if name in content:
-                values[f"{key}.{name}"] = content[name]
-        elif key in CHOICES:
-            raise options.no_such(key, option)
-        else:  # a class, or a piece within a piece
+        elif key not in CHOSEN_BY:  # a piece within a piece
             values[f"{key}.kind"] = option
-            if key in GROUPS_OF_HYDRA:
-                hydra_words.append(f"~{key}")  # Settings of its default must not stay.
+        elif option in groups[key]:
+            hydra_words.append(f"{key}={option}")
+            content = options.read(key, option)
+            values[f"{key}.{CHOSEN_BY[key]}"] = content.get(CHOSEN_BY[key])
+        elif key in PIECES:  # a class; settings of Hydra's default must not stay
+            hydra_words.append(f"~{key}")
+            values[f"{key}.kind"] = option
+        else:
+            raise options.no_such(key, option)
     users_folders = tuple(options.folders()[1:])
     call = _call_hydra if users_folders else _call_hydra_once
     return set_keys(call(tuple(hydra_words), users_folders), values)

@@ -63,10 +63,6 @@ class Piece:
         def __getattr__(self, name: str) -> Any: ...
 
 
-def _restore(base_spec: Any, values: Tree) -> Any:
-    return spec(load(values["kind"]), base_spec)(**values)
-
-
 @cache
 def spec(cls: Any, base_spec: Any = Piece) -> Any:
     """`base_spec` with the settings of a class. Raises `UserError` if its constructor is unfit."""
@@ -91,6 +87,11 @@ def spec(cls: Any, base_spec: Any = Piece) -> Any:
         message = str(error).splitlines()[0]  # Pydantic's goes on for lines.
         name = f"{cls.__module__}:{cls.__name__}"
         raise UserError(f"{name}: its constructor does not fit: {message}.") from error
+
+
+def _restore(base_spec: Any, values: Tree) -> Any:
+    """A piece made anew: its class is loaded, and its dataclass extends `base_spec` as before."""
+    return spec(load(values["kind"]), base_spec)(**values)
 
 
 def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:

@@ -50,7 +50,6 @@ ExecutorKind = StrEnum("ExecutorKind", "local slurm ray")
 
 PRESETS = [name for name in DataName if name not in ("imdb", "contrast", "files", "hub")]
 """Data sets whose files say where they lie on the hub."""
-PIECES = ("model", "position", "mask")  # sections that hold a piece of the model
 CODE = (".kind", "data.tokenizer")  # ends of keys that may name a class or function
 TOKENIZERS = ["keras", "basic_english", "characters", "whitespace"]  # functions of `data.text`
 Tokenizer = Annotated[str, StringConstraints(pattern=f"^({'|'.join(TOKENIZERS)}|{CLASS.pattern})$")]

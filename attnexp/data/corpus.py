@@ -74,7 +74,7 @@ def stamp_files(data: DataConfig) -> tuple[tuple[str, int], ...]:
         return ()
     path = Path(place).expanduser()
     files = [path]
-    for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read` opens
+    for pattern in ("*", "*/*", "*/*/*.txt", "aclImdb/*/*/*.txt"):  # all that `read_splits` opens
         files += path.glob(pattern)
     return tuple((str(file), file.stat().st_mtime_ns) for file in files if file.exists())
 

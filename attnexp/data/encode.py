@@ -47,12 +47,12 @@ class TokenizedCorpus(Corpus):
         return self.renumber(by_frequency[: np.count_nonzero(counts)])
 
     def add_test(self, share: float) -> Self:
-        """The corpus with a share of train drawn as test, and words numbered as they now appear."""
+        """The corpus with a share of train drawn as test. Words are numbered by first appearance
+        again, which is how `by_rank` breaks ties."""
         train = self.rows[self.rows.split == "train"]
         shares = dict.fromkeys(train.label, share)
         # Earlier versions shuffled texts, not groups, and the splits stay what they were.
         drawn = self.draw_test(train.drop_duplicates("text"), shares, seed=0)
-        # Of equally frequent words the lower number ranks first: the first to appear in train.
         numbers = np.concatenate(list(drawn.rows.numbers))
         renumbered = drawn.renumber(pd.unique(numbers))
         return replace(renumbered, source=f"{self.source}, {share:.0%} drawn as test")
@@ -73,14 +73,14 @@ class TokenizedCorpus(Corpus):
         groups = self.rows[~is_val].groupby("group").label.agg(label="first", num_rows="size")
         random = np.random.default_rng(seed)
         drawn: list[int] = []
-        for label in np.unique(groups.label):
+        for label, own in groups.groupby("label"):  # those whose first text has this label
             shuffled = random.permutation(candidates.group[candidates.label == label])
-            own = groups.loc[pd.unique(shuffled)]
-            own = own[own.label == label]  # not those whose first text has another label
+            order = [group for group in pd.unique(shuffled) if group in own.index]
+            num_rows = own.num_rows[order]
             # Sizes of test with the first 0, 1, 2, ... groups; the last one stays in train.
-            sizes = np.cumsum([0, *own.num_rows[:-1]])
-            errors = np.abs(sizes - shares[label] * own.num_rows.sum())
-            drawn.extend(own.index[: errors.argmin()])
+            sizes = np.cumsum([0, *num_rows[:-1]])
+            errors = np.abs(sizes - shares[label] * num_rows.sum())
+            drawn.extend(order[: errors.argmin()])
         is_drawn = self.rows.group.isin(drawn)
         rows = self.rows.assign(split=np.select([is_val, is_drawn], ["val", "test"], "train"))
         by_split = pd.Categorical(rows.split, SPLITS).argsort(kind="stable")

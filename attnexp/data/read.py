@@ -118,13 +118,13 @@ def _split_cells(lines: list[str], separator: str, has_quotes: bool) -> list[lis
         ) from None
     if not rows:
         raise ValueError("it is empty")
-    # A guess: where all lines have equally many separators, each is a row; if there are fewer, two
-    # stray quotes have joined the lines between them. Not where the file begins with a quote.
-    full_lines = [line for line in lines if line.strip()]
-    num_separators = {line.count(separator) for line in full_lines}
-    lines_are_rows = len(num_separators) == 1 and not full_lines[0].startswith('"')
-    if lines_are_rows and len(rows) < len(full_lines):
-        joined = f"{len(full_lines)} lines are {len(rows)} rows, since quotes join some"
+    # Two stray quotes join the lines between them. They are found by a guess: if all lines have
+    # equally many separators, each is a row. A file that begins with a quote quotes on purpose.
+    filled_lines = [line for line in lines if line.strip()]
+    num_separators = {line.count(separator) for line in filled_lines}
+    lines_are_rows = len(num_separators) == 1 and not filled_lines[0].startswith('"')
+    if lines_are_rows and len(rows) < len(filled_lines):
+        joined = f"{len(filled_lines)} lines are {len(rows)} rows, since quotes join some"
         raise ValueError(f"{joined}; if they should, put the names of the columns into quotes, too")
     return rows
 
@@ -160,7 +160,8 @@ def read_splits(path: Path, data: DataConfig, *, is_hub: bool) -> Tables:
     if is_hub or is_saved:
         splits = _load_datasets(path, data, is_saved=is_saved)
     elif path.is_file():
-        splits = {"train": {path.name: partial(read_table, path, data)}}
+        files: Readers = {path.name: partial(read_table, path, data)}
+        splits = {"train": files, path.name: files}
     else:
         splits = _list_folder(path, data)
     tables = {}
@@ -244,12 +245,11 @@ def _find_split(path: Path, splits: Splits, key: str, name: str) -> Readers:
             f"split, data.{key}_split=NAME, or another data.path. What can be read is {FORMATS}."
         )
     files = splits[name]
-    matches = [SHARD.search(file) for file in files]
-    # Number and total of each shard; a whole file is shard 0 of 1.
-    shards = {match.groups() if match else ("0", "1") for match in matches}
-    _, totals = zip(*shards, strict=True)
-    has_all_shards = len(shards) == len(files) and {*totals} == {str(len(files))}
-    if name not in files and not has_all_shards:
+    stems = {SHARD.sub("", file) for file in files}
+    totals = [match["total"] for match in map(SHARD.search, files) if match]
+    all_shards = [str(len(files))] * len(files)
+    is_whole = len(stems) == 1 and totals in ([], all_shards)
+    if name not in files and not is_whole:
         raise UserError(
             f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "
             f"them, or all shards of one (train-00000-of-00002.csv, train-00001-of-00002.csv), or "

@@ -13,7 +13,7 @@ from attnexp.report.cells import format_number
 from attnexp.report.table import Table
 from attnexp.report.titles import only
 from attnexp.runs import find, store
-from attnexp.runs.labels import as_word, data_of, departures, replicate, variant_settings
+from attnexp.runs.labels import as_word, data_of, departures, seed_name, variant_settings
 
 SHOWN_COLUMNS = ["run", "state", "data", "seed", "accuracy", "bytes", "settings"]
 
@@ -47,7 +47,7 @@ def _describe_run(folder: Path) -> Record:
         values = variant_settings(config)
         row["settings"] = " ".join(as_word(key, values[key]) for key in departing)
         row["data"] = data_of(config).title
-        row["seed"] = replicate(config)
+        row["seed"] = seed_name(config)
     if reasons:
         row |= {"state": "broken", "reason": reasons[0]}
     return row

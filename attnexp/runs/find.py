@@ -19,27 +19,29 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     where there is no folder, and for a damaged study."""
     folder = resolve_folder(folder)
     if manifest := load_manifest(folder):
-        sequential_by_run = {run.run_id: manifest.sequential for run in manifest.runs}
-        found = [(store.run_dir(folder.parent, run.run_id), run.variant) for run in manifest.runs]
+        sequential = manifest.sequential
+        found = [
+            (store.run_dir(folder.parent, run.run_id), run.variant, sequential)
+            for run in manifest.runs
+        ]
     else:
-        sequential_by_run = _list_planned(folder, left_out)
+        sequential_by_run = _sequential_by_run(folder, left_out)
         # Runs of studies come first, in the order of the studies.
         order = {run_id: index for index, run_id in enumerate(sequential_by_run)}
         paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
-        found = [(path, "") for path in paths]
+        found = [(path, "", sequential_by_run.get(path.name, False)) for path in paths]
     runs = []
-    for path, variant in found:
+    for path, variant, sequential in found:
         with store.leaving_out(path, left_out):
             if store.has_finished(path):
                 result = store.load_result(path)
-                sequential = sequential_by_run.get(path.name, False)
                 runs.append(Run(path=path, result=result, variant=variant, sequential=sequential))
     return runs
 
 
-def _list_planned(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Runs that the studies in OUT planned, by id, in the order of the studies; whether any study
-    of a run is sequential. folder: OUT or OUT/runs."""
+def _sequential_by_run(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Whether any study in OUT that planned a run is sequential, by the run's id, in the order of
+    the studies. folder: OUT or OUT/runs."""
     sequential_by_run = defaultdict[str, bool](bool)
     folder = folder.absolute()
     # A folder called runs may be OUT itself.

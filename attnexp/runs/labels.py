@@ -23,7 +23,7 @@ def variant_settings(config: Tree) -> Tree:
     return {key: flat[key] for key in flat if key not in left_out and not is_seed(key)}
 
 
-def replicate(config: Tree) -> str:
+def seed_name(config: Tree) -> str:
     """Name of a run among those of its variant: its seed, and the seeds of sources that do not
     follow it, as in `0`, `0-init3` or `0-resample0`."""
     seed = config["seed"]
@@ -83,7 +83,7 @@ def data_of(config: Tree) -> DataConfig:
 @functools.cache
 def default_settings(*words: str) -> Tree:
     """Settings that make the variant of the run with these words."""
-    from attnexp.config.compose import compose
+    from attnexp.config.compose import compose  # Readers of results need not wait for Hydra.
 
     return variant_settings(to_dict(compose(words)))
 

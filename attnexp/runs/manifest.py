@@ -29,7 +29,7 @@ class PlannedRun:
     """A run that a study planned."""
 
     variant: str
-    seed: str  # its name, as `labels.replicate` gives it
+    seed: str  # its name, as `labels.seed_name` gives it
     run_id: str  # name of its folder: the id, or ID-2 and so on
 
     @property
@@ -47,8 +47,7 @@ class Manifest:
     settings: dict[str, dict[str, Tree]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
-    commands: Annotated[list[str], MinLen(1)]
-    """In the order in which they ended; that which began the study is there from its start."""
+    commands: Annotated[list[str], MinLen(1)]  # as they ended; first, at once, what began it
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -91,9 +90,10 @@ def _plan_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> None:
-    """Add the runs of one command, with its manifest, to the study of a folder. When another than
-    the last command ends, unfinished runs of others are dropped, unless one of these is running.
-    Raises `Busy`, and `UserError` for another plan and where no study can be read or written."""
+    """Add the runs of one command, with its manifest, to the study of a folder. A command that has
+    ended, and was not the last already, becomes the last, and unfinished runs of other commands are
+    dropped, unless any of these is under way. Raises `Busy`, and `UserError` for another plan and
+    where no study can be read or written."""
     with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
         if reason := describe_other_plan(folder, manifest):
@@ -106,15 +106,19 @@ def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> 
 
 def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> Manifest:
     """The stored study with the runs of a command of the same plan, as `record_runs` adds them."""
+
+    def path_of(run: PlannedRun) -> Path:
+        return store.run_dir(folder.absolute().parent, run.run_id)
+
     new_keys = {run.key for run in added.runs}
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
     (command,) = added.commands
-    if has_ended and command != commands[-1]:  # The last one may have begun the study.
+    if has_ended and command != commands[-1]:  # It may have begun the study, or end a round.
         commands = [*(other for other in commands if other != command), command]
-        paths = {run: store.run_dir(folder.absolute().parent, run.run_id) for run in others}
-        if not any(map(store.is_locked, paths.values())):
-            others = [run for run in others if store.has_finished(paths[run])]
+        unfinished = [run for run in others if not store.has_finished(path_of(run))]
+        if not any(store.is_locked(path_of(run)) for run in unfinished):
+            others = [run for run in others if run not in unfinished]
     order = list(added.variants)
     return replace(
         added,

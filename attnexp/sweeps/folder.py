@@ -27,11 +27,10 @@ def assign_folder(sweep: Sweep) -> Sweep:
     reason = manifest.describe_other_plan(folder, planned)
     if reason and sweep.is_named:
         raise UserError(f"{reason} Give another name=NAME.")
+    numbers = itertools.count(2)
+    while manifest.describe_other_plan(folder, planned):
+        folder = sweep.directory.with_name(f"{sweep.directory.name}-{next(numbers)}")
     if reason:
-        for number in itertools.count(2):
-            folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
-            if not manifest.describe_other_plan(folder, planned):
-                break
         progress.note(f"{reason} This one is in {folder}.")
     stored = manifest.load_manifest(folder)
     if stored:
@@ -47,7 +46,7 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     added_seeds = list(stored.added_seeds)  # If there are any, it has been complete before.
     if is_complete or added_seeds:
         stored_seeds = {run.seed for run in stored.runs}
-        seeds = [job.replicate for job in sweep.jobs]
+        seeds = [job.seed_name for job in sweep.jobs]
         added_seeds += [seed for seed in seeds if seed not in stored_seeds]
     sequential = sweep.sequential or stored.sequential
     return replace(sweep, sequential=sequential, added_seeds=tuple(dict.fromkeys(added_seeds)))
@@ -90,7 +89,7 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tr
         if data not in by_data:  # The next jobs differ in seed alone.
             fingerprint = sweep.fingerprints[job.inputs_key]
             if "seeds.resample" in varied_seeds:
-                # Of DATA-VECTORS the first: each draw ranks words anew, so it has other vectors.
+                # `read_inputs` gives DATA-VECTORS. Each draw ranks words anew: its vectors differ.
                 fingerprint = fingerprint.partition("-")[0]
             by_data[data] = _common_settings(job.config, varied_seeds)
             by_data[data][manifest.FINGERPRINT] = fingerprint

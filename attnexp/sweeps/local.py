@@ -77,7 +77,7 @@ class SideBySide(Executor):
         return [self._start(job) for job in jobs]
 
     def _start(self, job: Job) -> Future[Outcome]:
-        """Start a process, on the GPU with the fewest."""
+        """Start a process, on the GPU with the fewest workers."""
         num_workers = Counter(worker.gpu for worker in self.workers.values())
         gpu = min(self.gpus, key=num_workers.__getitem__)
         environment = dict(os.environ, CUDA_VISIBLE_DEVICES=gpu)

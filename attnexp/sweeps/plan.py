@@ -15,7 +15,7 @@ from attnexp.config.schema import ExecutorConfig, RunConfig, is_seed, to_dict
 from attnexp.config.settings import Tree, expand, key_of
 from attnexp.config.study import Study, Words, load_study
 from attnexp.network.build import try_to_build
-from attnexp.runs.labels import default_label, replicate, variant_settings
+from attnexp.runs.labels import default_label, seed_name, variant_settings
 from attnexp.runs.store import RUNS
 from attnexp.statistics.verdict import MetricSpec
 
@@ -33,20 +33,20 @@ class Job:
         return {"seed": self.config.seed, "seeds": asdict(self.config.seeds)}
 
     @property
-    def replicate(self) -> str:
+    def seed_name(self) -> str:
         """Name among the jobs of its variant: its seed, with those of `seeds.*` that are others."""
-        return replicate(self.seeds)
+        return seed_name(self.seeds)
 
     @property
     def inputs_key(self) -> str:
-        """All that says what its run reads. Jobs of one key share the fingerprint of it."""
+        """Equal for jobs that read the same, and so share its fingerprint."""
         # Texts that are drawn anew rank their words anew, so their vectors are others.
         draw = self.config.seeds.resample if self.config.vectors else None
         return repr((self.config.data, self.config.vectors, draw))
 
     @property
     def run_key(self) -> str:
-        """All that makes its run. Jobs that differ in `out` or device alone do the same run."""
+        """Equal for jobs that do the same run, which may differ in `out` or device."""
         return repr((variant_settings(to_dict(self.config)), self.seeds, self.config.data))
 
     @property
@@ -55,7 +55,7 @@ class Job:
         return f"{self.label} on {self.config.data.title}"
 
     def __str__(self) -> str:
-        return f"{self.title}, seed {self.replicate}"
+        return f"{self.title}, seed {self.seed_name}"
 
 
 Jobs = Sequence[Job]
@@ -99,7 +99,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
         axes = "_x_".join(key for key in varied_keys(run_words) if not is_seed(key))
         title = f"sweep_{axes}".rstrip("_")
         variants = list(_expand_axes(run_words))
-    default_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]  # Names of files end at 255 bytes.
+    default_name = re.sub(r"^\.|[^\w.-]", "-", title)[:100]
     name = named.get("name", default_name)
     if not re.fullmatch(r"[\w-][\w.-]*", name) or name == RUNS:
         raise UserError(
@@ -119,7 +119,7 @@ def plan(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
 
 def by_seed(jobs: Iterable[Job]) -> list[Job]:
     """Jobs ordered by seed, so that an interrupted sweep leaves complete pairs."""
-    return sorted(jobs, key=lambda job: (job.config.seed, job.replicate))
+    return sorted(jobs, key=lambda job: (job.config.seed, job.seed_name))
 
 
 def command_of(words: Words, metric: MetricSpec) -> str:
@@ -167,8 +167,8 @@ def _expand_axes(
     words: Words, own_words: Sequence[str] = (), name: str = ""
 ) -> Iterator[VariantOnData]:
     """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
-    a variant of a study, which may vary a seed of its own. Raises `UserError` if `words` vary
-    several, since runs that share one are not independent."""
+    a variant of a study. Raises `UserError` if `words` vary two seeds, since runs that share one
+    are not independent; a study may still vary another, to compare sources of chance."""
     varied_seeds = list(filter(is_seed, varied_keys(words)))
     if len(varied_seeds) > 1:
         crossed = " and ".join(varied_seeds)
@@ -185,7 +185,7 @@ def _expand_axes(
         if not label:
             label = default_label(to_dict(configs[0]))
         jobs = [Job(config=config, label=label) for config in configs]
-        yield VariantOnData(label, levels, jobs)
+        yield VariantOnData(label=label, levels=levels, jobs=jobs)
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:

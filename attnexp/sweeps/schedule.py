@@ -98,8 +98,8 @@ def run_sweep(
     missing = [entry.job for entry in entries if not entry.finished_before]
     with redirect_stdout(sys.stderr):  # What a cluster's library prints is not the answer.
         executor = open_executor(sweep.executor, missing, sweep.jobs)
+        record_runs(sweep.directory, manifest_of_entries(sweep, entries), has_ended=False)
         try:
-            record_runs(sweep.directory, manifest_of_entries(sweep, entries), has_ended=False)
             _run_entries(entries, executor, observe)
         finally:
             executor.close()  # Before the record, which may wait for the study's lock.
@@ -112,7 +112,7 @@ def manifest_of_entries(sweep: Sweep, entries: Entries) -> Manifest:
     runs = []
     for entry in entries:
         job = entry.job
-        run = PlannedRun(variant=job.label, seed=job.replicate, run_id=entry.path.name)
+        run = PlannedRun(variant=job.label, seed=job.seed_name, run_id=entry.path.name)
         runs.append(run)
     return manifest_of(sweep, runs)
 

@@ -111,12 +111,12 @@ def _sort_words(words: Words) -> tuple[Words, Words, Words]:
     """Words of the main sweep, of the grid, and of the search, whose seeds are its own."""
     run_words = [word for word in words if not word.startswith(("tune=", "tune.seeds="))]
     grid_words = [word.removeprefix("tune=") for word in words if word.startswith("tune=")]
-    seeds = [word.removeprefix("tune.") for word in words if word.startswith("tune.seeds=")]
+    seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
     if not grid_words or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
     without_seeds = [word for word in run_words if not is_seed(key_of(word))]
-    seed_words = [word.replace("seeds=", "seed=", 1) for word in seeds]
-    # Of words with one key the last counts.
+    # The user's seeds come last: of words with one key the last counts.
+    seed_words = [f"seed={values}" for values in seeds]
     search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
     return run_words, grid_words, [*without_seeds, *search_words]
 

@@ -14,8 +14,8 @@ from torch import nn
 from attnexp.base import progress, reads
 from attnexp.base.errors import UserError
 from attnexp.base.files import writing
-from attnexp.config.schema import PIECES, Protocol, RunConfig, to_dict
-from attnexp.config.settings import flatten
+from attnexp.config.schema import Protocol, RunConfig, to_dict
+from attnexp.config.settings import PIECES, flatten
 from attnexp.model.init import named_seed
 from attnexp.model.seams import Baseline
 from attnexp.network.build import build_model, try_to_build

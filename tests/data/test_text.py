@@ -33,8 +33,7 @@ OWN = r"""
 def halves(text): return [text[:len(text) // 2], text[len(text) // 2:]]
 def joined(text): return " ".join(text)
 def lines(text): return ["a\nb", text]
-def leaving(text): raise SystemExit(3)
-"""
+def leaving(text): raise SystemExit(3)"""
 
 
 @pytest.mark.parametrize(

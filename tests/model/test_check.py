@@ -69,8 +69,7 @@ WRONG = [
     (*JOIN, "x", "torch.manual_seed(23)", ":Own seeds torch: it would start alike with every"),
     (*JOIN, "x + self.t", "pass", "self.register_buffer('t', torch.ones(1))", "Unexpected key(s)"),
 ]  # fmt: skip
-"""What a piece may not do: its option, its seam, what its forward returns, a line of its
-constructor and of its forward; and the message."""
+"""What a piece may not do: option, seam, what forward returns, lines of both; and the message."""
 FIT = [
     (*MASK, "x + others[0] >= 0", "Own.__setattr__ = lambda *_: 1 / 0"),  # as frozen dataclasses
     (*JOIN, "x + self.w",

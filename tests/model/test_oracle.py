@@ -1,7 +1,6 @@
 """The papers as Python loops, over combinations that pair every choice with every other, and what
 else holds by construction (`attnexp claims`; C02, C06, C17, C24 and C28 are in the loops): outputs
-and gradients in float64, of the reference path and of the fast one, by a text at a time.
-"""
+and gradients in float64, of the reference path and of the fast one, by a text at a time."""
 
 import copy
 import math

@@ -166,7 +166,7 @@ def test_settings_that_act_seeds_and_data_are_in_the_id() -> None:
 def test_runs_of_a_variant_are_told_apart_by_their_seeds(words: str, name: str) -> None:
     """`seeds.resample` does not follow `seed`: 0 with seed 0 is not the same as none."""
     config = to_dict(compose(words.split()))
-    assert labels.replicate(config) == name
+    assert labels.seed_name(config) == name
     assert labels.variant_settings(config) == labels.variant_settings(to_dict(compose()))
 
 

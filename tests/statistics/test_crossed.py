@@ -57,8 +57,7 @@ def test_texts_only_widen_the_interval_of_seeds() -> None:
     st.integers(1, 12),
 )
 def test_data_sets_are_weighed_by_precision(rows: list[list[int]], m: int) -> None:
-    """Where they differ by more than their errors, squares about their mean are as many as
-    expected: the equation of Paule and Mandel."""
+    """Where they differ by more than their errors, the equation of Paule and Mandel holds."""
     d, errors = np.array(rows).T
     interval, next_bounds = random_effects(d, errors, m)
     df = len(d) - 1

@@ -31,7 +31,7 @@ def test_axes_multiply_and_name_the_variants_unless_of_data_or_seeds() -> None:
     jobs = plan(["study=blog", "data=trec,cr", "seed=0", "seeds.init=0,1,1,0"]).jobs
     assert [job.label for job in jobs] == ["no_pe", "no_pe", "pe", "pe"] * 2
     assert [job.config.data.name for job in jobs] == ["trec", "cr"] * 4
-    assert [job.replicate for job in jobs] == ["0"] * 4 + ["0-init1"] * 4
+    assert [job.seed_name for job in jobs] == ["0"] * 4 + ["0-init1"] * 4
 
 
 def test_a_study_of_the_users_own_is_a_file(tmp_path: Path) -> None:

@@ -18,16 +18,14 @@ from attnexp.sweeps.tuning import Tuning, choose_settings, plan_tuning
 STUDY = """
 baseline: slow
 variants: {slow: [train.lr=1e-9], fast: [train.lr=3e-2], noisy: [train.lr=1e-9, model.heads=2]}
-overrides: [data=contrast, train.epochs=2]
-"""
+overrides: [data=contrast, train.epochs=2]"""
 """What learns is far better than what does not; the noisy variant is as bad as the baseline."""
 
 CROSSED = """
 factors:
   heads: {a: [model.heads=1], b: [model.heads=2], c: [model.heads=4]}
   lr: {x: [train.lr=1e-9], y: [train.lr=1e-8]}
-overrides: [data=contrast]
-"""
+overrides: [data=contrast]"""
 """Six contrasts, so that the first round takes ten seeds, and all models are bad."""
 
 

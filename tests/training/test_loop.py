@@ -121,8 +121,7 @@ def test_training_is_torch_written_out(schedule: str, shares: list[float]) -> No
 @pytest.mark.parametrize("scale", [1e-8, 1.0])
 @pytest.mark.parametrize("eps", [1e-7, 1e-8])
 def test_adam_is_kerass_written_in_numpy(eps: float, scale: float) -> None:
-    """Epsilon joins before the bias correction, and every row moves. At 1e-8, what W_Q and W_K get
-    at first, epsilon decides the length of a step."""
+    """Epsilon joins before the bias correction, and every row moves: at 1e-8 epsilon decides."""
     weight = nn.Parameter(torch.zeros(5))
     optimizer = make_optimizer(nn.ParameterList([weight]), TrainConfig(lr=1.0, eps=eps))
     m = v = expected = np.zeros(5)

@@ -37,8 +37,7 @@ def test_every_figure_is_scikit_learns(num_classes: int) -> None:
 
 @pytest.mark.parametrize("low", range(8, 15))
 def test_calibration_is_judged_in_each_of_15_bins_alone(low: int) -> None:
-    """Errors of two bins add up, however they point; those within one may cancel out. The first
-    text is right, the second wrong."""
+    """Errors of bins add up; within one they may cancel. The first text is right, the other not."""
     labels = np.array([1, 0])
     apart = np.array([low - 0.4, low + 0.5]) / 15
     assert measure(logit(apart), labels).ece == pytest.approx((1 - apart[0] + apart[1]) / 2)

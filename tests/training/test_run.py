@@ -143,8 +143,7 @@ def test_a_finished_run_is_repeated_only_when_asked(finished: Run, monkeypatch: 
 
 
 def test_pretrained_vectors_are_where_training_starts(tmp_path: Path) -> None:
-    """Words of the file have its vectors, the others their own start; coverage is reported. As many
-    threads as the run asks for are set back after it."""
+    """Words of the file have its vectors, the others their own start. Threads are set back."""
     words = load_once(config_in(tmp_path).data).words
     known = words[::2]
     file = tmp_path / "vectors.txt"
