@@ -97,7 +97,7 @@ def agreements_with_k(group: Group) -> list[Agreement]:
         n = len(ours)
         if n < FEWEST_SEEDS:
             continue
-        left_out = range(n) if n > FEWEST_SEEDS else []  # Each seed is judged by three others.
+        left_out = range(n) if n > FEWEST_SEEDS else []  # At least three others judge each seed.
         agreement = Agreement(
             n=n,
             unlike=unlike,

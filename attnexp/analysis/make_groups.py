@@ -25,7 +25,7 @@ ABOUT = ["data", "protocol", *RUN, "run_id"]
 
 
 def make_groups(runs: Sequence[RunRows]) -> list[Group]:
-    """Groups of one data set and one protocol. runs: that of several studies once for each."""
+    """Groups of one data set and one protocol. runs: one of two studies stands once for each."""
     if not runs:  # All that a sweep began may have failed.
         return []
     all_entries = pd.DataFrame([run.entry for run in runs])
@@ -41,7 +41,7 @@ def make_groups(runs: Sequence[RunRows]) -> list[Group]:
 
 
 def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
-    """The data set of a group, by name, content if `num_contents` have it, and sizes of its cut."""
+    """The data of a group: name, digits of the fingerprint if others have it, and sizes if cut."""
     facts = entries["setup"].iloc[0].facts
     name = str(facts["name"])
     if num_contents[name] > 1:

@@ -23,14 +23,15 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     runs["number"] = runs.groupby(identity, sort=False).ngroup()
     names = _names_by_number(runs.drop_duplicates("number"))
     runs["variant"] = runs["number"].map(names)
-    named = runs[["run_id", "seed_kind", "variant"]]
+    variant_of_run = runs[["run_id", "seed_kind", "variant"]]
     # This drops the entries of a run for studies with another kind of seeds than its first one.
-    return named.merge(entries, on=["run_id", "seed_kind"])
+    return variant_of_run.merge(entries, on=["run_id", "seed_kind"])
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
     """Names by number, such as `pe`; where variants have equal names `pe model.heads=4`, or
-    `pe (seeds.init)`, or `pe (run ID)`. variants: the first run of each."""
+    `pe (seeds.init)`, or `pe (run ID)`; where they have no label, their settings that differ, or
+    the default label. variants: the first run of each."""
     names: dict[int, str] = {}
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")

@@ -31,7 +31,7 @@ def read_plans(entries: pd.DataFrame, all_entries: pd.DataFrame, studies: Studie
         for label, settings_by_data in study.settings.items():
             own_seeds = [run.seed for run in study.runs if run.variant == label]
             for data, settings in settings_by_data.items():
-                # No group has these data yet, so each group of the study tells of them.
+                # The study has no finished run on these data, so each of its groups tells of them.
                 if not _belong([settings], measured):
                     seeds[f"{label} on {data}"] |= dict.fromkeys(own_seeds)
         planned = _list_planned(key, study, entries, all_entries)
@@ -50,13 +50,10 @@ def _list_planned(
     key: str, study: Manifest, entries: pd.DataFrame, all_entries: pd.DataFrame
 ) -> list[tuple[str, PlannedRun]]:
     """The runs that a study planned for the group of entries, each after its variant."""
-    # A finished run has its own variant, another that of its label. A label of which nothing has
-    # finished is itself the variant, or `label (kind)` beside a namesake with other seeds.
     of_study = entries[entries["study"] == key]
     variant_of_run = of_study.set_index("run_id")["variant"].to_dict()
-    namesakes = entries.loc[entries["seed_kind"] != study.seed_kind, "variant"]
-    variant_of_label = {name: f"{name} ({study.seed_kind})" for name in namesakes}
-    variant_of_label |= of_study.set_index("label")["variant"].to_dict()
+    variant_of_label = of_study.set_index("label")["variant"].to_dict()
+    of_other_seeds = set(entries.loc[entries["seed_kind"] != study.seed_kind, "variant"])
     finished_elsewhere = set(all_entries["run_id"]).difference(of_study["run_id"])
     setups = entries.drop_duplicates("variant")["setup"]
     planned = []
@@ -64,7 +61,8 @@ def _list_planned(
         label = run.variant
         settings = study.settings[label].values()
         if run.run_id not in finished_elsewhere and _belong(settings, setups):
-            variant = variant_of_run.get(run.run_id) or variant_of_label.get(label, label)
+            unfinished = f"{label} ({study.seed_kind})" if label in of_other_seeds else label
+            variant = variant_of_run.get(run.run_id) or variant_of_label.get(label) or unfinished
             planned.append((variant, run))
     return planned
 

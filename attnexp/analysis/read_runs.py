@@ -68,7 +68,8 @@ def _load_published(file: Path, study: str) -> list[RunRows]:
     """The runs of a published file. study: key of its study. Raises `UserError`."""
     with reading(file, "For results of your own: attnexp judge."):
         table = pq.read_table(file)
-        tree = json.loads(table.schema.metadata[METADATA])
+        metadata = table.schema.metadata or {}
+        tree = json.loads(metadata[METADATA])
         planned = [PlannedRun(variant=name, seed=seed, run_id="") for name, seed in tree["planned"]]
         # Keys of the tree that `Manifest` lacks are ignored.
         manifest = TypeAdapter(Manifest).validate_python(tree | {"runs": planned})

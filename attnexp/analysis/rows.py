@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from attnexp.config.settings import Tree
+from attnexp.config.settings import Flat, Tree
 from attnexp.runs import predictions
 from attnexp.runs.labels import seed_name, variant_settings
 from attnexp.runs.manifest import Manifest
@@ -21,7 +21,7 @@ MADE_BY = "version commit torch python processor device platform".split()  # sho
 class Setup:
     """What the runs of a variant have in common, whatever their seeds."""
 
-    settings: Tree  # that make a variant, by key
+    settings: Flat  # that make a variant
     facts: Tree  # of the data (of one draw of its texts), and the number of parameters
     code: dict[str, str]  # digests of attnexp's files, by name
     own_code: dict[str, str]  # of the user's Python files
@@ -49,15 +49,15 @@ class RunRows:
     made_by: list[Tree]  # its provenance; in a published file that of all runs of its study
     sequential: bool = False  # whether its study adds seeds because of results
     # What follows only runs on disk have.
-    default_label: str = ""
+    default_label: str = ""  # its name where no study gives it one
     distance: int = 0  # from the defaults; 0 if a study names the run
     folder: Path | None = None
     command: str = ""
 
     @property
     def entry(self) -> Tree:
-        """Its row among the entries of all runs, which stand in the order of the studies, in each
-        the baseline first: the fields above, as they are, and these."""
+        """Its row in the frame of entries: the fields above, and these, by which runs are grouped.
+        Entries stand in the order of the studies, in each the baseline first."""
         facts = self.setup.facts
         return {
             **vars(self),

@@ -67,9 +67,10 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
     settings: Tree = choice if isinstance(choice, dict) else {"kind": choice}
     kind = settings.get("kind", default)
     if kind is not None and not CLASS.fullmatch(str(kind)):  # the name of an option
-        content = read(key, str(kind))
-        kind = content.get("kind")
-        settings = set_keys(content, flatten(settings))
+        option = read(key, str(kind))
+        kind = option.get("kind")
+        settings = set_keys(option, flatten(settings))
+    settings = settings | {"kind": kind}  # the class, where the option's name may have stood
     piece_spec = _spec_in_place(kind, key, allowed)
     within: dict[str, Piece] = {}
     for f in fields(piece_spec):
@@ -79,7 +80,7 @@ def choose_piece(choice: Any, key: str, allowed: Allowed, default: str | None = 
                 fitting[NoneType] = Piece
             inner = settings.get(f.name, {})
             within[f.name] = choose_piece(inner, f"{key}.{f.name}", fitting, place.default_kind)
-    piece: Piece = validate(piece_spec, settings | within | {"kind": kind}, f"{key}.")
+    piece: Piece = validate(piece_spec, settings | within, f"{key}.")
     return piece
 
 

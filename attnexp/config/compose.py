@@ -5,7 +5,6 @@
 3. All other settings are laid over this tree by their keys, and interpolations are resolved.
 4. `choose` reads other options: of a piece within a piece, or in a `kind`. It checks everything."""
 
-import itertools
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -25,7 +24,7 @@ from attnexp.config.choose import check_run, validate
 from attnexp.config.pieces import trusting
 from attnexp.config.schema import ExecutorConfig, RunConfig, refuse_idle
 from attnexp.config.settings import (
-    CHOSEN_BY,
+    CHOICE_IN,
     OF_SWEEPS,
     PIECES,
     Flat,
@@ -52,8 +51,9 @@ def compose(*words: str | Sequence[str]) -> RunConfig:
         else:
             settings |= by_key([(key, value)])
     experiments = [str(option) for option in chosen if option is not None]
-    names = list(itertools.filterfalse(options.is_file, experiments))
-    for path in filter(options.is_file, reversed(experiments)):  # Each lies below those after it.
+    names = [experiment for experiment in experiments if not options.is_file(experiment)]
+    paths = filter(options.is_file, experiments)
+    for path in reversed(list(paths)):  # Each lies below those after it.
         settings = _override(by_key(options.read("experiment", path).items()), settings)
     tree = _compose_tree(settings, names)
     if "${" in str(tree):
@@ -95,25 +95,25 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
     experiment by name would replace, are laid over its tree."""
     groups = options.groups()
     hydra_words = [f"experiment=[{','.join(experiments)}]"]
-    values: Flat = {}
+    laid_over: Flat = {}
     for key, value in settings.items():
-        option = "none" if value is None else str(value)
+        option = "none" if value is None else str(value)  # position=null is position=none
         if key not in groups:
-            values[key] = value
-        elif key not in CHOSEN_BY:  # a piece within a piece
-            values[f"{key}.kind"] = option
+            laid_over[key] = value
+        elif key not in CHOICE_IN:  # a piece within a piece
+            laid_over[f"{key}.kind"] = option
         elif option in groups[key]:
             hydra_words.append(f"{key}={option}")
             content = options.read(key, option)
-            values[f"{key}.{CHOSEN_BY[key]}"] = content.get(CHOSEN_BY[key])
+            laid_over[f"{key}.{CHOICE_IN[key]}"] = content.get(CHOICE_IN[key])
         elif key in PIECES:  # a class; settings of Hydra's default must not stay
             hydra_words.append(f"~{key}")
-            values[f"{key}.kind"] = option
+            laid_over[f"{key}.kind"] = option
         else:
             raise options.no_such(key, option)
     users_folders = tuple(options.folders()[1:])
-    call = _call_hydra if users_folders else _call_hydra_once
-    return set_keys(call(tuple(hydra_words), users_folders), values)
+    call = _call_hydra if users_folders else _call_hydra_cached
+    return set_keys(call(tuple(hydra_words), users_folders), laid_over)
 
 
 def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree:
@@ -129,10 +129,14 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
     except (HydraException, OmegaConfBaseException, ValueError, TypeError, KeyError) as error:
         raise UserError(f"Hydra cannot compose this: {on_one_line(error)}") from error
     tree: Any = OmegaConf.to_container(config)
+    for group in ("data", "train"):
+        if not isinstance(tree[group], dict):
+            choice = f"[override /{group}: {tree[group]}]"
+            raise UserError(f"An experiment's file has defaults: {choice}.")
     return dict(tree)
 
 
-_call_hydra_once = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
+_call_hydra_cached = lru_cache(maxsize=1000)(_call_hydra)  # Our own files do not change.
 
 
 def _interpolate(tree: Tree) -> Tree:

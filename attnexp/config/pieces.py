@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import MISSING, field
 from functools import cache
 from pathlib import Path
-from types import NoneType, UnionType
+from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError
@@ -100,13 +100,13 @@ def _type_and_field(argument: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
     notes = getattr(hint, "__metadata__", ())  # of `Annotated`
     plain_type = get_args(hint)[0] if notes else hint
     meaning = "".join(note.documentation for note in notes if isinstance(note, Doc))
-    if isinstance(plain_type, UnionType) and default is None:  # such as `type[Seam] | None`
-        plain_type = get_args(plain_type)[0]
-    if get_origin(plain_type) is not type:
+    # The type may also be `type[Seam] | None`.
+    types_of_seams = [t for t in (plain_type, *get_args(plain_type)) if get_origin(t) is type]
+    if not types_of_seams:
         return hint, field(default=default, metadata={"meaning": meaning})
     if default is MISSING:
         raise TypeError(f"'{argument.name}', a piece within it, needs a default: a class, or None")
-    (seam,) = get_args(plain_type)
+    (seam,) = get_args(types_of_seams[0])
     default_kind = f"{default.__module__}:{default.__name__}" if default else None
     return Piece, inner_piece(default_kind, meaning, lambda: seam)
 

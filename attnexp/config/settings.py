@@ -20,7 +20,7 @@ Axis = tuple[str, list[str]]  # of a sweep: a key, and a word `key=value` for ea
 MAX_VALUES = 10_000  # of one axis of a sweep
 OF_SWEEPS = re.compile(r"\+*(study|name|executor|tune)\b")  # begins a word that no single run takes
 PIECES = ("model", "position", "mask")  # groups of pieces of the model
-CHOSEN_BY = {"data": "name", "train": "protocol"} | dict.fromkeys(PIECES, "kind")
+CHOICE_IN = {"data": "name", "train": "protocol"} | dict.fromkeys(PIECES, "kind")
 """Groups of `conf/config.yaml`, with the setting of each that holds its choice."""
 
 
@@ -47,7 +47,7 @@ def parse(word: str) -> tuple[str, "Override"]:
 def _group_of(key: str) -> str:
     """The group whose choice a key holds: `position` for `position.kind`; else the key itself."""
     section, _, name = key.rpartition(".")
-    return section if CHOSEN_BY.get(section) == name else key.removesuffix(".kind")
+    return section if CHOICE_IN.get(section) == name else key.removesuffix(".kind")
 
 
 def key_of(word: str) -> str:

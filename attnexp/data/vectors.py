@@ -18,12 +18,7 @@ class Vectors(NamedTuple):
 
     rows: Tensor  # (V, D) float32; 0 for a word that the file does not have
     in_file: Tensor  # (V,) bool
-
-    @property
-    def fingerprint(self) -> str:
-        """Sixteen hex digits that change with any of these numbers, whatever file they are from."""
-        content = self.rows.numpy().tobytes() + self.in_file.numpy().tobytes()
-        return hashlib.sha256(content).hexdigest()[:16]
+    fingerprint: str  # sixteen hex digits of the whole file, whichever of its words are taken
 
     @property
     def coverage(self) -> float:
@@ -41,8 +36,10 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
     in_file = torch.zeros(len(words), dtype=torch.bool)
     try:
         with open_file(file, "rb") as lines:
+            digest = hashlib.sha256()
             width = -1  # No limit, until the first vector shows how many numbers a line has.
             for line_number, line in enumerate(lines, start=1):
+                digest.update(line)
                 word, *numbers = line.rstrip().rsplit(b" ", width)
                 if line_number == 1 and len(numbers) == 1 and word.isdigit():
                     continue  # This header gives V and D.
@@ -63,4 +60,4 @@ def load_vectors(path: str, words: Sequence[str], d_model: int) -> Vectors:
             f"fastText's .vec; also as .gz) of model.d_model={d_model} numbers each, for words of "
             f"this language in lower case."
         ) from error
-    return Vectors(rows, in_file)
+    return Vectors(rows, in_file, digest.hexdigest()[:16])

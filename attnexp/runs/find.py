@@ -3,7 +3,7 @@
 import glob
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from attnexp.base import progress
@@ -25,10 +25,11 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
             for run in manifest.runs
         ]
     else:
-        sequential_by_run = _sequential_by_run(folder, left_out)
+        paths = run_folders(folder)
+        sequential_by_run = _sequential_by_run(paths, left_out)
         # Runs of studies come first, in the order of the studies.
         order = {run_id: index for index, run_id in enumerate(sequential_by_run)}
-        paths = sorted(run_folders(folder), key=lambda path: order.get(path.name, len(order)))
+        paths.sort(key=lambda path: order.get(path.name, len(order)))
         found = [(path, "", sequential_by_run.get(path.name, False)) for path in paths]
     runs = []
     for path, variant, sequential in found:
@@ -39,15 +40,12 @@ def load_runs(folder: Path, left_out: Callable[[str], object] = progress.note) -
     return runs
 
 
-def _sequential_by_run(folder: Path, left_out: Callable[[str], object]) -> dict[str, bool]:
-    """Whether any study in OUT that planned a run is sequential, by the run's id, in the order of
-    the studies. folder: OUT or OUT/runs."""
+def _sequential_by_run(paths: Iterable[Path], left_out: Callable[[str], object]) -> dict[str, bool]:
+    """Whether any study that planned a run is sequential, by the run's id, in the order of the
+    studies. paths: folders of runs, OUT/runs/ID; studies are OUT/NAME."""
     sequential_by_run = defaultdict[str, bool](bool)
-    folder = folder.absolute()
-    # A folder called runs may be OUT itself.
-    outs = [folder.parent, folder] if folder.name == store.RUNS else [folder]
-    files = [file for out in outs for file in sorted(out.glob(f"*/{FILE}"))]
-    for file in files:
+    outs = {path.absolute().parent.parent for path in paths}
+    for file in sorted(file for out in outs for file in out.glob(f"*/{FILE}")):
         with store.leaving_out(file, left_out):
             if manifest := load_manifest(file.parent):
                 for run in manifest.runs:
@@ -60,11 +58,10 @@ def run_folders(folder: Path) -> list[Path]:
     Raises `UserError` for a damaged study."""
     if manifest := load_manifest(folder):
         return [store.run_dir(folder.parent, run.run_id) for run in manifest.runs]
-    folders = _folders_with(store.RESULT, folder)
-    for path in _folders_with(store.CONFIG, folder):
-        if store.RUN_ID.fullmatch(path.name):  # Other programs have a config.json, too.
-            folders.add(path)  # This run may have begun and have no result yet.
-    return sorted(folders)
+    with_config = _folders_with(store.CONFIG, folder)
+    # A run that has begun may have no result yet; other programs have a config.json, too.
+    begun = {path for path in with_config if store.RUN_ID.fullmatch(path.name)}
+    return sorted(_folders_with(store.RESULT, folder) | begun)
 
 
 def _folders_with(name: str, folder: Path) -> set[Path]:

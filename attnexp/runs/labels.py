@@ -7,7 +7,7 @@ from typing import Any
 from attnexp.config.options import name_of
 from attnexp.config.pieces import is_ours
 from attnexp.config.schema import DataConfig, DataName, foreign_code, is_seed, to_dict
-from attnexp.config.settings import Tree, flatten
+from attnexp.config.settings import Flat, Tree, flatten
 
 NOT_COMPARED = "out train.device train.threads train.fast".split()
 """Settings that change no result beyond rounding, so variants and plans are without them."""
@@ -16,7 +16,7 @@ data.train_split data.test_split data.val_split data.test_share""".split()
 """Settings of no variant, either: the fingerprint of the data says what they have led to."""
 
 
-def variant_settings(config: Tree) -> Tree:
+def variant_settings(config: Tree) -> Flat:
     """Settings that make a variant, by key, of a config as `to_dict` gives it."""
     left_out = NOT_COMPARED + SOURCE_OF_DATA
     flat = flatten(config)
@@ -81,7 +81,7 @@ def data_of(config: Tree) -> DataConfig:
 
 
 @functools.cache
-def default_settings(*words: str) -> Tree:
+def default_settings(*words: str) -> Flat:
     """Settings that make the variant of the run with these words."""
     from attnexp.config.compose import compose  # Readers of results need not wait for Hydra.
 

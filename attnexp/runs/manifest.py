@@ -47,7 +47,7 @@ class Manifest:
     settings: dict[str, dict[str, Tree]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
-    commands: Annotated[list[str], MinLen(1)]  # as they ended; first, at once, what began it
+    commands: Annotated[list[str], MinLen(1)]  # as they ended; what began it is there at once
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -73,13 +73,22 @@ def describe_other_plan(folder: Path, planned: Manifest) -> str:
     if stored.seed_kind != planned.seed_kind:
         difference = f"the kind of seeds: {stored.seed_kind}, here {planned.seed_kind}"
     else:
-        stored_words = set(shlex.split(stored.commands[-1]))
-        planned_words = set(shlex.split(planned.commands[-1]))
-        differing = sorted(stored_words ^ planned_words)
-        of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
-        words = [word for word in differing if word.partition("=")[0] not in of_no_plan]
+        words = _differing_words(stored, planned)
         difference = shlex.join(words) or "data, files or default settings"
     return f"{folder} holds another plan (it differs in {difference})."
+
+
+def _differing_words(stored: Manifest, planned: Manifest) -> list[str]:
+    """Words in which the last commands differ, but for those that are no part of a plan."""
+    stored_words = set(shlex.split(stored.commands[-1]))
+    planned_words = set(shlex.split(planned.commands[-1]))
+    of_no_plan = {"--until", "decided", "name", *NOT_COMPARED, *stored.seed_kind.split(" x ")}
+    differing = []
+    for word in sorted(stored_words ^ planned_words):
+        key, _, _ = word.partition("=")
+        if key not in of_no_plan and not key.startswith("executor"):
+            differing.append(word)
+    return differing
 
 
 def _plan_of(manifest: Manifest) -> tuple[object, ...]:
@@ -114,8 +123,9 @@ def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> 
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
     (command,) = added.commands
-    if has_ended and command != commands[-1]:  # It may have begun the study, or end a round.
-        commands = [*(other for other in commands if other != command), command]
+    if has_ended and command != commands[-1]:
+        commands = [other for other in commands if other != command]
+        commands.append(command)
         unfinished = [run for run in others if not store.has_finished(path_of(run))]
         if not any(store.is_locked(path_of(run)) for run in unfinished):
             others = [run for run in others if run not in unfinished]

@@ -1,6 +1,5 @@
 """Folder of a sweep, which holds one plan, so that seeds join only those that they compare with."""
 
-import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,9 +26,10 @@ def assign_folder(sweep: Sweep) -> Sweep:
     reason = manifest.describe_other_plan(folder, planned)
     if reason and sweep.is_named:
         raise UserError(f"{reason} Give another name=NAME.")
-    numbers = itertools.count(2)
+    number = 1
     while manifest.describe_other_plan(folder, planned):
-        folder = sweep.directory.with_name(f"{sweep.directory.name}-{next(numbers)}")
+        number += 1
+        folder = sweep.directory.with_name(f"{sweep.directory.name}-{number}")
     if reason:
         progress.note(f"{reason} This one is in {folder}.")
     stored = manifest.load_manifest(folder)
@@ -87,12 +87,8 @@ def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tr
         by_data = by_variant[job.label]
         data = job.config.data.title
         if data not in by_data:  # The next jobs differ in seed alone.
-            fingerprint = sweep.fingerprints[job.inputs_key]
-            if "seeds.resample" in varied_seeds:
-                # `read_inputs` gives DATA-VECTORS. Each draw ranks words anew: its vectors differ.
-                fingerprint = fingerprint.partition("-")[0]
             by_data[data] = _common_settings(job.config, varied_seeds)
-            by_data[data][manifest.FINGERPRINT] = fingerprint
+            by_data[data][manifest.FINGERPRINT] = sweep.fingerprints[job.inputs_key]
     return by_variant
 
 

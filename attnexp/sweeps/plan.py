@@ -39,10 +39,8 @@ class Job:
 
     @property
     def inputs_key(self) -> str:
-        """Equal for jobs that read the same, and so share its fingerprint."""
-        # Texts that are drawn anew rank their words anew, so their vectors are others.
-        draw = self.config.seeds.resample if self.config.vectors else None
-        return repr((self.config.data, self.config.vectors, draw))
+        """Equal for jobs that read the same files, and so share their fingerprint."""
+        return repr((self.config.data, self.config.vectors))
 
     @property
     def run_key(self) -> str:

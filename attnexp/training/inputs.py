@@ -19,7 +19,7 @@ class Inputs(NamedTuple):
 
     dataset: encode.Dataset
     vectors: Vectors | None
-    fingerprint: str  # of the content of all of it: DATA or DATA-VECTORS
+    fingerprint: str  # of all files: DATA or DATA-VECTORS
 
 
 class Splits(NamedTuple):

@@ -180,16 +180,17 @@ def test_a_cut_of_a_data_set_has_plans_of_its_own() -> None:
 
 
 def test_runs_of_a_study_that_adds_seeds_are_sequential(tmp_path: Path) -> None:
-    save_study(tmp_path, [run("a")], "usual")
-    save_study(tmp_path, [run("b", "model.heads=4")], "until")
-    plan = stored_study(tmp_path / "until")
-    record_runs(tmp_path / "until", replace(plan, sequential=True))
+    out = tmp_path / "out"
+    save_study(out, [run("a")], "usual")
+    save_study(out, [run("b", "model.heads=4")], "until")
+    plan = stored_study(out / "until")
+    record_runs(out / "until", replace(plan, sequential=True))
     found = {}
-    for folder in ("usual", "until", "runs", "."):
-        (group,) = load_groups([tmp_path / folder])
+    for folder in ("usual", "until", "runs", ".", ".."):
+        (group,) = load_groups([out / folder])
         found[folder] = " ".join(group.sequential)
     bare = "model.heads=4"  # Without a study, variants are named by their settings.
-    assert found == {"usual": "", "until": "b", "runs": bare, ".": bare}
+    assert found == {"usual": "", "until": "b", "runs": bare, ".": bare, "..": bare}
 
 
 @pytest.mark.parametrize(

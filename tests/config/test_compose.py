@@ -200,7 +200,7 @@ WRONG_FILES = [
     ("mine", "# @package _global_\n1: 2", "no key '1'"),
     ("mine", "# @package _global_\ndefaults: [override /model: nosuch]", "no such model"),
     ("mine", "# @package _global_\ndefaults: [override /modle: lstm]", "not override 'modle'"),
-    ("mine", "# @package _global_\ndata: contrast", "data must be a dictionary"),
+    ("mine", "# @package _global_\ndata: contrast", "override /data: contrast"),
     ("mine", "train: {epochs: 8}", "begins with '# @package _global_'"),
 ]
 

@@ -61,8 +61,7 @@ class Wrong(seams.ScoreBias):
     def __init__(self, num_heads: int, *, rate: float = "fast"): ...
 class Nothing(nn.Module): ...
 def words(text: str, *, limit: int = 9) -> list[str]:
-    return text.split()
-"""
+    return text.split()"""
 
 
 @pytest.fixture

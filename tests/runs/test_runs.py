@@ -81,7 +81,8 @@ def test_another_plan_is_refused_with_the_words_that_differ(
     other = replace(PLAN, **change, commands=["attnexp sweep a=1 c=4"])
     message = message_of(manifest.record_runs, study, other)
     assert "another plan (it differs in 'b=2 3' c=4)" in message
-    other = replace(PLAN, **change, commands=[f"{PLAN.commands[0]} seed=5 --until decided"])
+    also = f"{PLAN.commands[0]} seed=5 executor=ray --until decided"
+    other = replace(PLAN, **change, commands=[also])
     message = message_of(manifest.record_runs, study, other)
     assert "(it differs in data, files or default settings)" in message
     assert stored_study(study) == PLAN

@@ -32,12 +32,14 @@ def finish(sweep: Sweep) -> Sweep:
     return sweep
 
 
-def test_each_draw_of_texts_has_its_word_vectors_in_one_study(tmp_path: Path) -> None:
+def test_draws_of_texts_share_a_study_and_word_vectors_do_not(tmp_path: Path) -> None:
     vectors = write_file(tmp_path / "v", "the 1 2\ncast 3 4\nfilm 5 6")
     words = [f"model.vectors={vectors}", "model.d_model=2", "data.limit_train=null"]
-    redrawn = finish(small(tmp_path, *words, "seeds.resample=0,1", "name=same"))
-    assert len({*redrawn.fingerprints.values()}) == 2
+    run(tmp_path, *words, "seeds.resample=0,1", "name=same")
     assert len(run(tmp_path, *words, "seeds.resample=2,3", "name=same").runs) == 4
+    vectors.write_text("the 1 2\ncast 3 4\nfilm 5 7")
+    with pytest.raises(UserError, match="same holds another plan"):
+        small(tmp_path, *words, "seeds.resample=2,3", "name=same")
 
 
 def test_a_sweep_without_a_name_gets_a_folder_a_plan(tmp_path: Path, capsys: Capture) -> None:
