@@ -29,9 +29,8 @@ def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:
-    """Names by number, such as `pe`; where variants have equal names `pe model.heads=4`, or
-    `pe (seeds.init)`, or `pe (run ID)`; where they have no label, their settings that differ, or
-    the default label. variants: the first run of each."""
+    """Names by number: `pe`; of namesakes `pe model.heads=4`, `pe (seeds.init)` or `pe (run ID)`;
+    without a label settings that differ, or the default one. variants: the first run of each."""
     names: dict[int, str] = {}
     # Of variants with the same name those that vary `seed` keep it, so they come first.
     rows = sorted(variants.itertuples(), key=lambda row: row.seed_kind != "seed")

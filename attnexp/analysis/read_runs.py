@@ -49,7 +49,7 @@ def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> lis
         runs += found
     if not runs:
         raise UserError("\n".join(messages))
-    for message in messages:
+    for message in dict.fromkeys(messages):
         left_out(message)
     return make_groups(runs)
 

@@ -1,7 +1,6 @@
 """Claims that numbers settle at once, mostly on random inputs and modules in float64.
 
-Shapes: B batch, T tokens, D model width, H heads, Dh head width. K's layer: 8 heads of 16 on 128.
-"""
+Shapes: B batch, T tokens, D model width, H heads, Dh head width. K: 8 heads of 16 on 128."""
 
 from typing import Any
 

@@ -1,7 +1,6 @@
 """Claims that many runs decide. Each check takes the path of a study, published or one's own.
 
-Accuracies are on the test set; docs/reproduction.md says at which endpoint each is judged, and why.
-"""
+Accuracies are on the test set; docs/reproduction.md says at which endpoint each is judged."""
 
 from collections.abc import Sequence
 from dataclasses import replace

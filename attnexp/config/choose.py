@@ -123,8 +123,8 @@ def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
 def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
     if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
-        message = f"'{key}' is no key of a run, but a word of the command line"
-        return f"{message}. An experiment by name begins with '# @package _global_'."
+        hint = " Its file by name begins with '# @package _global_'." if key == "experiment" else ""
+        return f"'{key}' is no key of a run, but a word of the command line.{hint}"
     if key == "defaults":
         return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."
     if prefix:

@@ -105,7 +105,9 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
         elif option in groups[key]:
             hydra_words.append(f"{key}={option}")
             content = options.read(key, option)
-            laid_over[f"{key}.{CHOICE_IN[key]}"] = content.get(CHOICE_IN[key])
+            name = CHOICE_IN[key]
+            if name in content or (key in PIECES and "defaults" not in content):
+                laid_over[f"{key}.{name}"] = content.get(name)
         elif key in PIECES:  # a class; settings of Hydra's default must not stay
             hydra_words.append(f"~{key}")
             laid_over[f"{key}.kind"] = option

@@ -246,9 +246,9 @@ def _find_split(path: Path, splits: Splits, key: str, name: str) -> Readers:
         )
     files = splits[name]
     stems = {SHARD.sub("", file) for file in files}
-    totals = [match["total"] for match in map(SHARD.search, files) if match]
-    all_shards = [str(len(files))] * len(files)
-    is_whole = len(stems) == 1 and totals in ([], all_shards)
+    shards = {match.groups() for match in map(SHARD.search, files) if match}
+    totals = [total for _, total in shards]
+    is_whole = len(stems) == 1 and totals in ([], [str(len(files))] * len(files))
     if name not in files and not is_whole:
         raise UserError(
             f"{path}: {join_names(files)}: {len(files)} files are no whole split. Keep one of "

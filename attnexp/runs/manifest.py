@@ -6,6 +6,7 @@ The runs are in `OUT/runs/`, where studies share them. A study is one plan: more
 import json
 import shlex
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -61,7 +62,10 @@ def load_manifest(folder: Path) -> Manifest | None:
     if not file.exists():
         return None
     with reading(file, "Delete it and sweep again: finished runs are kept."):
-        return TypeAdapter(Manifest).validate_json(file.read_bytes())
+        return _parse(file.read_bytes())
+
+
+_parse = lru_cache(TypeAdapter(Manifest).validate_json)  # Many runs ask for the same studies.
 
 
 def describe_other_plan(folder: Path, planned: Manifest) -> str:
@@ -99,10 +103,9 @@ def _plan_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> None:
-    """Add the runs of one command, with its manifest, to the study of a folder. A command that has
-    ended, and was not the last already, becomes the last, and unfinished runs of other commands are
-    dropped, unless any of these is under way. Raises `Busy`, and `UserError` for another plan and
-    where no study can be read or written."""
+    """Add the runs of a command, with its manifest, to the study of a folder. Once another command
+    than the last has ended, it is the last, and unfinished runs of others go, unless any of theirs
+    is under way. Raises `Busy`, and `UserError` for another plan and where no study can be read."""
     with store.lock(folder, wait=LOCK_SECONDS), writing(folder):  # Two sweeps may begin at once.
         folder.mkdir(parents=True, exist_ok=True)
         if reason := describe_other_plan(folder, manifest):
@@ -126,9 +129,8 @@ def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> 
     if has_ended and command != commands[-1]:
         commands = [other for other in commands if other != command]
         commands.append(command)
-        unfinished = [run for run in others if not store.has_finished(path_of(run))]
-        if not any(store.is_locked(path_of(run)) for run in unfinished):
-            others = [run for run in others if run not in unfinished]
+        if not any(store.is_locked(path_of(run)) for run in others):
+            others = [run for run in others if store.has_finished(path_of(run))]
     order = list(added.variants)
     return replace(
         added,

@@ -1,7 +1,6 @@
 """Search for every variant's best settings before a sweep: `attnexp sweep tune=train.lr=1e-4,1e-3`.
 
-Each variant gets the same grid. Held-out train data and seeds that are not judged choose from it.
-"""
+Each variant gets the same grid, from which held-out train data and seeds of their own choose."""
 
 import itertools
 from collections import defaultdict

@@ -119,7 +119,7 @@ def test_a_program_that_knows_only_hydra_gets_the_same(words: str) -> None:
 
 SINE = "kind: attnexp.model.positions:SinusoidalPosition"
 FILES = {
-    "conf/position/four.yaml": f"# Four times as large.\n{SINE}\nscale: 4",
+    "conf/position/four.yaml": "defaults: [sinusoidal, _self_]\nscale: 4",
     "conf/model/deep.yaml": "kind: attnexp.model.attention:Attention\nbefore: cnn",
     "conf/experiment/mine.yaml": "# @package _global_\n"
     "defaults: [override /position: four]\nseed: ${train.epochs}4",
