@@ -120,12 +120,12 @@ def judge_all(group: Group, metric: MetricSpec) -> list[Difference]:
     rows = []
     for endpoint in group.endpoints:
         values = group.values(endpoint.name, metric.name)
-        above_chance = _list_above_chance(group, values, endpoint, metric)
+        above_chance = _find_above_chance(group, values, endpoint, metric)
         for contrast, m in contrasts:
             d = _weigh_values(values, contrast.weights)
             if len(d):
-                row = _judge_contrast(group, endpoint, metric, contrast, d, m, above_chance)
-                rows.append(row)
+                is_above = not above_chance.isdisjoint(contrast.weights)
+                rows.append(_judge_contrast(group, endpoint, metric, contrast, d, m, is_above))
     return rows
 
 
@@ -136,7 +136,7 @@ def _judge_contrast(
     contrast: Contrast,
     d: "pd.Series[float]",
     m: int,
-    above_chance: set[str],
+    is_above_chance: bool,  # whether any of its variants is
 ) -> Difference:
     """The difference of a contrast, judged with m - 1 others. d: its values by seed."""
     step = group.step(contrast, endpoint.name, metric)
@@ -149,10 +149,10 @@ def _judge_contrast(
     if not sequential and len(answers) >= FEWEST_SEEDS:
         crossing = crossed(answers, m=m)
     texts = widen(crossing, interval) if crossing else None
-    reason = _why_no_verdict(group, contrast, interval.n, answers, above_chance)
+    reason = _why_no_verdict(group, contrast, interval.n, answers, is_above_chance)
     verdict = Verdict(WITHHELD, "", reason) if reason else judge_interval(interval, metric, texts)
     if_as_measured = at_most = None
-    if reason != NOT_ABOVE_CHANCE:  # More seeds would show nothing there.
+    if is_above_chance:  # Else more seeds would show nothing.
         if_as_measured = seeds_if_as_measured(interval.mean, sd, m, sequential=sequential)
         at_most = seeds_at_most(sd, metric.margin, m, sequential=sequential)
     return Difference(
@@ -174,10 +174,10 @@ def _judge_contrast(
     )
 
 
-def _list_above_chance(
+def _find_above_chance(
     group: Group, values: pd.DataFrame, endpoint: Endpoint, metric: MetricSpec
 ) -> set[str]:
-    """Variants shown to do better than always guessing the largest class; all if none is known."""
+    """Variants shown to do better than a guess of the largest class; all if no guess is known."""
     guess = group.chance.get(metric.name)
     if guess is None:
         return set(group.variants)
@@ -238,14 +238,14 @@ def _weigh_answers(
 
 
 def _why_no_verdict(
-    group: Group, contrast: Contrast, n: int, answers: Floats, above_chance: set[str]
+    group: Group, contrast: Contrast, n: int, answers: Floats, is_above_chance: bool
 ) -> str:
     """Why there is no verdict after n seeds, whatever the interval is; else empty."""
     planned = [set(group.origin.planned.get(variant, ())) for variant in contrast.weights]
     num_planned = len(set.intersection(*planned))
     if 2 * n < num_planned:
         return f"{n} of {num_planned} seeds finished"
-    if above_chance.isdisjoint(contrast.weights):
+    if not is_above_chance:
         return NOT_ABOVE_CHANCE
     # Of four variants the answers may differ, and their sums yet be 0.
     if len(contrast.weights) == 2 and len(answers) == n and not answers.any():

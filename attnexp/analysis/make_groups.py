@@ -25,7 +25,7 @@ ABOUT = ["data", "protocol", *RUN, "run_id"]
 
 
 def make_groups(runs: Sequence[RunRows]) -> list[Group]:
-    """Groups of one data set and one protocol. runs: one of two studies stands once for each."""
+    """Groups of one data set and one protocol. runs: one that two studies planned comes twice."""
     if not runs:  # All that a sweep began may have failed.
         return []
     all_entries = pd.DataFrame([run.entry for run in runs])

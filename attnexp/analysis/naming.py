@@ -7,25 +7,27 @@ from attnexp.runs.labels import as_word
 
 def name_variants(entries: pd.DataFrame) -> pd.DataFrame:
     """The entries of a group with a column variant. Runs are one variant if settings, vectors, code
-    and kind of seeds are the same, but for two exceptions below. A variant has the name and the
-    place that its study gives it, also where it has more runs in a folder without a study. Variants
-    without a study come last, closest to the defaults first."""
+    and kind of seeds are the same, but for two exceptions below. A variant has the name and place
+    that its study gives it; those without a study come last, closest to the defaults first."""
     # Studies come first: distance 0. The first one gives a run its label, kind of seeds and place.
     runs = entries.sort_values("distance", kind="stable").drop_duplicates("run_id")
     same = ["key", "seed_kind"]
     # Labels that one study gives stay apart, for its variants may differ by `seeds.*` alone.
-    num_labels = runs.groupby([*same, "study"])["label"].transform("nunique")
-    runs["separating_label"] = runs["label"].where(num_labels > 1, "")
+    runs["own_label"] = _where_several(runs, "label", [*same, "study"])
     # Runs that then still share a seed stay apart, each alone: no setting names what differs.
-    num_runs = runs.groupby([*same, "separating_label", "seed"])["run_id"].transform("size")
-    runs["separating_id"] = runs["run_id"].where(num_runs > 1, "")
-    identity = [*same, "separating_label", "separating_id"]
-    runs["number"] = runs.groupby(identity, sort=False).ngroup()
+    runs["own_id"] = _where_several(runs, "run_id", [*same, "own_label", "seed"])
+    runs["number"] = runs.groupby([*same, "own_label", "own_id"], sort=False).ngroup()
     names = _names_by_number(runs.drop_duplicates("number"))
     runs["variant"] = runs["number"].map(names)
     variant_of_run = runs[["run_id", "seed_kind", "variant"]]
-    # This drops the entries of a run for studies with another kind of seeds than its first one.
+    # A run counts for studies that vary the seeds which its first study varies: others drop out.
     return variant_of_run.merge(entries, on=["run_id", "seed_kind"])
+
+
+def _where_several(runs: pd.DataFrame, column: str, keys: list[str]) -> "pd.Series[str]":
+    """A column where runs with equal keys have several values of it; else empty."""
+    num_values = runs.groupby(keys)[column].transform("nunique")
+    return runs[column].where(num_values > 1, "")
 
 
 def _names_by_number(variants: pd.DataFrame) -> dict[int, str]:

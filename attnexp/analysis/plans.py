@@ -59,11 +59,12 @@ def _list_planned(
     planned = []
     for run in study.runs:
         label = run.variant
-        settings = study.settings[label].values()
-        if run.run_id not in finished_elsewhere and _belong(settings, setups):
-            unfinished = f"{label} ({study.seed_kind})" if label in of_other_seeds else label
-            variant = variant_of_run.get(run.run_id) or variant_of_label.get(label) or unfinished
-            planned.append((variant, run))
+        if run.run_id in finished_elsewhere or not _belong(study.settings[label].values(), setups):
+            continue
+        variant = variant_of_run.get(run.run_id) or variant_of_label.get(label)
+        if variant is None:  # None of its runs has finished.
+            variant = f"{label} ({study.seed_kind})" if label in of_other_seeds else label
+        planned.append((variant, run))
     return planned
 
 

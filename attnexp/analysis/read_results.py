@@ -38,8 +38,8 @@ def read_results(
     because of results. Raises `UserError`."""
     cells = _read_cells(results)
     if dataset_column == "dataset" and "dataset" not in cells:
-        is_used = "data" in (variant_column, seed_column)
-        cells["dataset"] = "results" if is_used else cells.get("data", "results")
+        has_data = "data" in cells and "data" not in (variant_column, seed_column)
+        cells["dataset"] = cells["data"] if has_data else "results"
     column_of = {"data": dataset_column, "variant": variant_column, "seed": seed_column}
     if metric == ACCURACY.name and "example" in cells:
         column_of |= {"value": "correct", "example": "example"}

@@ -30,14 +30,13 @@ made_by: provenances; largest_class: by data set, bits (`numpy.packbits`) in bas
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: gets a message on each that cannot be read. Raises `UserError` if none
-    can, and for a path that is no folder."""
+    left_out: told of each that cannot be read. Raises `UserError` if none can, or for no path."""
     runs = []
     messages: list[str] = []
     for path in dict.fromkeys(paths):
         file = Path(f"{str(path).removesuffix('.parquet')}.parquet")
         if not file.is_file():
-            find.resolve_folder(path)
+            find.resolve_folder(path)  # This raises, outside of `leaving_out`.
         found: list[RunRows] = []
         with store.leaving_out(path, messages.append):
             if file.is_file():

@@ -44,7 +44,7 @@ def sweep_command(
         main = sequential.plan_until_decided(words, spec)
     elif any(map(tuning.is_tuning, words)):
         tuned = tuning.plan_tuning(words, spec)
-        main = tuned.main
+        main = tuned.untuned
     else:
         main = plan(words, spec)
     if not dry_run:  # Processes import torch while this one reads the data, in `assign_folder`.

@@ -100,7 +100,7 @@ def _compose_tree(settings: Flat, experiments: Sequence[str]) -> Tree:
         option = "none" if value is None else str(value)  # position=null is position=none
         if key not in groups:
             laid_over[key] = value
-        elif key not in CHOICE_IN:  # a piece within a piece
+        elif key not in CHOICE_IN:  # a piece within a piece, or a file's executor, refused later
             laid_over[f"{key}.kind"] = option
         elif option in groups[key]:
             hydra_words.append(f"{key}={option}")
@@ -134,7 +134,7 @@ def _call_hydra(words: tuple[str, ...], users_folders: tuple[Path, ...]) -> Tree
     for group in ("data", "train"):
         if not isinstance(tree[group], dict):
             choice = f"[override /{group}: {tree[group]}]"
-            raise UserError(f"An experiment's file has defaults: {choice}.")
+            raise UserError(f"An experiment's file chooses it by defaults: {choice}.")
     return dict(tree)
 
 

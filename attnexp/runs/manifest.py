@@ -15,13 +15,13 @@ from pydantic import TypeAdapter
 
 from attnexp.base.errors import UserError
 from attnexp.base.files import atomic_write, reading, writing
-from attnexp.config.settings import Tree
+from attnexp.config.settings import Flat
 from attnexp.runs import store
 from attnexp.runs.labels import NOT_COMPARED
 from attnexp.statistics.defaults import MARGIN
 
 FILE = "study.json"
-FINGERPRINT = "data.fingerprint"  # of what runs read, among the settings of a plan
+FINGERPRINT = "data.fingerprint"  # key of the digest of what runs read, beside their settings
 LOCK_SECONDS = 60
 
 
@@ -45,7 +45,7 @@ class Manifest:
 
     variants: Annotated[dict[str, dict[str, str]], MinLen(1)]
     """By label, the baseline first: `{factor: level}` of two crossed factors, or empty."""
-    settings: dict[str, dict[str, Tree]]
+    settings: dict[str, dict[str, Flat]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
     commands: Annotated[list[str], MinLen(1)]  # as they ended; what began it is there at once
@@ -118,10 +118,7 @@ def record_runs(folder: Path, manifest: Manifest, *, has_ended: bool = True) -> 
 
 def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> Manifest:
     """The stored study with the runs of a command of the same plan, as `record_runs` adds them."""
-
-    def path_of(run: PlannedRun) -> Path:
-        return store.run_dir(folder.absolute().parent, run.run_id)
-
+    out = folder.absolute().parent
     new_keys = {run.key for run in added.runs}
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
@@ -129,8 +126,8 @@ def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> 
     if has_ended and command != commands[-1]:
         commands = [other for other in commands if other != command]
         commands.append(command)
-        if not any(store.is_locked(path_of(run)) for run in others):
-            others = [run for run in others if store.has_finished(path_of(run))]
+        if not any(store.is_locked(store.run_dir(out, run.run_id)) for run in others):
+            others = [run for run in others if store.has_finished(store.run_dir(out, run.run_id))]
     order = list(added.variants)
     return replace(
         added,

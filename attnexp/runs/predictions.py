@@ -53,8 +53,8 @@ def unpack_bits(packed: bytes, num_texts: int) -> NDArray[np.bool_]:
 
 
 def at_endpoint(run: Run, point: str) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Logits, (n,) or (n, C), and true labels, (n,), at `final` or `chosen`; at `best`, one epoch
-    for all seeds, none are stored. Raises `UserError` if they cannot be read."""
+    """Logits, (n,) or (n, C), and true labels, (n,), at `final` or `chosen`. None are stored at
+    `best`, one epoch for all seeds: KeyError. Raises `UserError` if they cannot be read."""
     logits, labels = {"final": (FINAL, VAL_LABELS), "chosen": (TEST, TEST_LABELS)}[point]
     with reading(run.path / FILE, "Train again."):  # An array may be missing.
         arrays = load_arrays(run, FILE)

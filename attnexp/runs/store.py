@@ -96,8 +96,10 @@ def is_locked(path: Path) -> bool:
     try:
         with lock(path):
             return False
-    except (Busy, UserError) as error:
-        return isinstance(error, Busy)
+    except Busy:
+        return True
+    except UserError:
+        return False
 
 
 def create(path: Path, config: RunConfig) -> None:

@@ -60,7 +60,7 @@ class SweepDisplay:
         num_to_do = sum(not entry.finished_before for entry in entries)
         num_done = num_to_do - num_left  # since this sweep began, by whomever
         line = f"{len(ended) - num_failed} done, {num_failed} failed, {num_left} left"
-        if num_done > 0:
+        if 0 < num_done < num_to_do:
             seconds = time.monotonic() - self.began
             seconds_left = seconds / num_done * num_left
             line += f", about {progress.duration(seconds_left)}"

@@ -43,8 +43,9 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     has given an answer, so reports name all seeds that are added from then on."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
     is_complete = not stored.sequential and all(map(store.has_finished, paths))
-    added_seeds = list(stored.added_seeds)  # If there are any, it has been complete before.
-    if is_complete or added_seeds:
+    was_complete = bool(stored.added_seeds)
+    added_seeds = list(stored.added_seeds)
+    if is_complete or was_complete:
         stored_seeds = {run.seed for run in stored.runs}
         seeds = [job.seed_name for job in sweep.jobs]
         added_seeds += [seed for seed in seeds if seed not in stored_seeds]
@@ -77,7 +78,7 @@ def _varied_seeds(jobs: Jobs) -> list[str]:
     first, *others = [flatten(job.seeds) for job in jobs]
     varied = [key for key in first if any(other[key] != first[key] for other in others)]
     given = [key for key in first if key != "seed" and first[key] is not None]
-    return sorted(varied) or given or ["seed"]
+    return sorted(varied or given) or ["seed"]
 
 
 def _settings_of_plan(sweep: Sweep, varied_seeds: Sequence[str]) -> dict[str, Tree]:

@@ -53,15 +53,14 @@ def run_until_decided(
         observe(entries + of_this_round, status)
 
     while seeds:
+        of_round, seeds = seeds[:num_seeds], seeds[num_seeds:]
         planned = [job for job in sweep.jobs if job.label in open_variants]
-        jobs = [job for job in planned if job.config.seed in seeds[:num_seeds]]
+        jobs = [job for job in planned if job.config.seed in of_round]
         entries += run_sweep(sweep, jobs, any_code=any_code, observe=observe_all)
         open_variants = _note_verdicts(sweep, entries)
         if not open_variants:
             return entries
-        seeds = seeds[num_seeds:]
-        # As many as run at once, but no more than `fewest`: verdicts come in between.
-        num_seeds = min(fewest, max(1, slots // len(open_variants)))
+        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # as many as run at once
     progress.note("All seeds are used, and not every contrast is decided. Raise seed=range(N).")
     return entries
 

@@ -23,15 +23,15 @@ class Candidate(NamedTuple):
     """A variant at one setting of the grid."""
 
     search_label: str  # of its runs in the search
-    jobs: list[Job]  # its runs in the main sweep
+    jobs: list[Job]  # its runs in the sweep that follows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
-    """A search, and the main sweep that follows it."""
+    """A search, and the sweep that follows it."""
 
     search: Sweep  # every variant at every setting of the grid, on held-out data
-    main: Sweep  # every variant without a setting of the grid, until `choose_settings`
+    untuned: Sweep  # every variant without a setting of the grid
     candidates: dict[str, list[Candidate]]  # by variant, one for each setting of the grid
 
 
@@ -51,36 +51,35 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
     for chosen in grid:
         in_words = " ".join(chosen)
         chosen_levels = {key_of(word): word for word in chosen}
-        jobs_of_search = _jobs_by_variant([*search_words, *chosen], untuned)
-        jobs_of_main = _jobs_by_variant([*run_words, *chosen], untuned)
-        for variant, levels in untuned.levels_by_label.items():
-            search_label = f"{variant} {in_words}"
-            main_label = f"{variant}, {in_words} (best of {len(grid)})"
-            search_levels[search_label] = levels | chosen_levels
-            search_jobs += [replace(job, label=search_label) for job in jobs_of_search[variant]]
-            jobs = [replace(job, label=main_label) for job in jobs_of_main[variant]]
-            candidates[variant].append(Candidate(search_label, jobs))
+        labels = {variant: f"{variant} {in_words}" for variant in untuned.levels_by_label}
+        final_labels = {name: f"{name}, {in_words} (best of {len(grid)})" for name in labels}
+        jobs_of_search = _plan_as(labels, [*search_words, *chosen])
+        final_jobs = _plan_as(final_labels, [*run_words, *chosen])
+        for variant, label in labels.items():
+            search_levels[label] = untuned.levels_by_label[variant] | chosen_levels
+            search_jobs += jobs_of_search[variant]
+            candidates[variant].append(Candidate(label, final_jobs[variant]))
     _refuse_seeds(untuned.jobs, search_jobs)
     command = command_of(words, metric)  # It resumes both sweeps.
     folder = untuned.directory
-    main = replace(untuned, command=command, directory=folder.with_name(f"{folder.name}_tuned"))
+    untuned = replace(untuned, command=command, directory=folder.with_name(f"{folder.name}_tuned"))
     search = replace(
-        main,
+        untuned,
         directory=folder.with_name(f"{folder.name}_tuning"),
         levels_by_label=search_levels,
         jobs=by_seed(each_once(search_jobs)),
         metric=ACCURACY,  # which chooses settings, whatever is judged
     )
-    return Tuning(search=search, main=main, candidates=candidates)
+    return Tuning(search=search, untuned=untuned, candidates=candidates)
 
 
-def _jobs_by_variant(words: Words, untuned: Sweep) -> dict[str, list[Job]]:
-    """Jobs that words plan, by the labels of `untuned`: both have one order of variants."""
+def _plan_as(labels: dict[str, str], words: Words) -> dict[str, list[Job]]:
+    """Jobs that words plan, by variant, under new labels. The order of variants is always one."""
     planned = plan(words)
-    jobs_by_variant = {}
-    for variant, label in zip(untuned.levels_by_label, planned.levels_by_label, strict=True):
-        jobs_by_variant[variant] = [job for job in planned.jobs if job.label == label]
-    return jobs_by_variant
+    jobs = {}
+    for (variant, new), label in zip(labels.items(), planned.levels_by_label, strict=True):
+        jobs[variant] = [replace(job, label=new) for job in planned.jobs if job.label == label]
+    return jobs
 
 
 def _refuse_seeds(main_jobs: Jobs, search_jobs: Jobs) -> None:
@@ -121,20 +120,20 @@ def _sort_words(words: Words) -> tuple[Words, Words, Words]:
 
 
 def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]:
-    """The main sweep, each variant at the setting of highest mean accuracy on held-out data, or the
+    """The sweep of each variant at the setting of highest mean accuracy on held-out data, or the
     first such; and a line on each setting. Raises `RunFailed` if a variant has no such mean."""
-    main = tuning.main
+    untuned = tuning.untuned
     # Under holdout a run is judged at an epoch that held-out data choose, under blog at its last.
-    judges_last = main.jobs[0].config.train.protocol is Protocol.blog
+    judges_last = untuned.jobs[0].config.train.protocol is Protocol.blog
     means = _held_out_accuracies(entries, judges_last=judges_last)
     lines = []
     levels_by_label = {}
     jobs: list[Job] = []
     for variant, candidates in tuning.candidates.items():
-        for label, _ in candidates:
-            is_finished = label in means
-            outcome = f"held-out accuracy {means[label]:.2f} %" if is_finished else "a run failed"
-            lines.append(f"{label}: {outcome}")
+        for candidate in candidates:
+            mean = means.get(candidate.search_label)
+            outcome = "a run failed" if mean is None else f"held-out accuracy {mean:.2f} %"
+            lines.append(f"{candidate.search_label}: {outcome}")
         finished = [candidate for candidate in candidates if candidate.search_label in means]
         if not finished:
             message = f"{variant}: every setting of the search has a failed run."
@@ -143,9 +142,9 @@ def choose_settings(tuning: Tuning, entries: Entries) -> tuple[Sweep, list[str]]
             failures = [f"{entry.job}: {entry.failure}" for entry in failed]
             raise RunFailed("\n".join([message, *failures]))
         best = max(finished, key=lambda candidate: means[candidate.search_label])
-        levels_by_label[best.jobs[0].label] = main.levels_by_label[variant]
+        levels_by_label[best.jobs[0].label] = untuned.levels_by_label[variant]
         jobs += best.jobs
-    return replace(main, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines
+    return replace(untuned, levels_by_label=levels_by_label, jobs=by_seed(jobs)), lines
 
 
 def _held_out_accuracies(entries: Entries, *, judges_last: bool) -> dict[str, float]:
