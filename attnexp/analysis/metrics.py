@@ -22,7 +22,7 @@ BY_NAME = {metric.name: metric for metric in METRICS}
 METRIC_OF_COLUMN = {
     f"{prefix}{metric.name}": metric for prefix in ("", "train_", "val_") for metric in METRICS
 }
-"""The metric of each column that tables show, such as loss of `val_loss`."""
+"""Metrics by the columns of runs, such as loss of `val_loss`."""
 
 
 def planned_metric(study: Manifest) -> MetricSpec:

@@ -1,14 +1,14 @@
 """What studies planned for a group: contrasts that are judged together, and seeds."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import pandas as pd
 
 from attnexp.analysis.families import Family, differences_from, family_of_study
 from attnexp.analysis.rows import Setup
-from attnexp.config.settings import Tree
+from attnexp.config.settings import Flat
 from attnexp.runs.manifest import FINGERPRINT, Manifest, PlannedRun
 
 Studies = Mapping[str, Manifest]  # by key, which is the `study` of runs
@@ -61,6 +61,7 @@ def _list_planned(
         label = run.variant
         if run.run_id in finished_elsewhere or not _belong(study.settings[label].values(), setups):
             continue
+        # One label may have become several variants, so the run itself is asked first.
         variant = variant_of_run.get(run.run_id) or variant_of_label.get(label)
         if variant is None:  # None of its runs has finished.
             variant = f"{label} ({study.seed_kind})" if label in of_other_seeds else label
@@ -68,7 +69,7 @@ def _list_planned(
     return planned
 
 
-def _belong(planned_settings: Iterable[Tree], setups: Iterable[Setup]) -> bool:
+def _belong(planned_settings: Collection[Flat], setups: Collection[Setup]) -> bool:
     """Whether runs of settings, as `Manifest.settings` has, are of a group with these setups."""
     return any(
         # A plan's fingerprint is that of the data, then that of word vectors.

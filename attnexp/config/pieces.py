@@ -146,7 +146,7 @@ def load(kind: str | None) -> Any:
     kind = str(kind)  # `kind: 1` is YAML.
     if not (_trusts_all.get() or is_ours(kind)):
         raise UserError(
-            f"This run's model is not attnexp's alone: loading it would run {kind}. If you trust "
+            f"This run is not of attnexp's code alone: loading it would run {kind}. If you trust "
             f"this code, add --trust-code. Tables and verdicts need no model."
         )
     if not CLASS.fullmatch(kind):

@@ -67,8 +67,7 @@ class TokenizedCorpus(Corpus):
     def draw_test(self, candidates: pd.DataFrame, shares: dict[int, float], seed: int) -> Self:
         """The corpus with train and test drawn anew, the same for one seed. Texts of the same
         tokens are one group, which has the label of its first text. Of each class test gets as many
-        groups as come nearest to its share of the rows. candidates: the rows of train and test that
-        are shuffled, the first of each group among them."""
+        groups as come nearest to its share. candidates: rows with the first of each group."""
         is_val = self.rows.split == "val"
         groups = self.rows[~is_val].groupby("group").label.agg(label="first", num_rows="size")
         random = np.random.default_rng(seed)

@@ -115,8 +115,7 @@ def load_config(
     run: Run, overrides: Sequence[str] = (), *, trust_code: bool, any_code: bool
 ) -> RunConfig:
     """The config of a finished run, with the size of its vocabulary and some settings set anew.
-    Raises `UserError` where its model is not attnexp's, without `trust_code`, and where a file that
-    it read has changed since, without `any_code`."""
+    Raises `UserError` for foreign code without `trust_code`, and changed without `any_code`."""
     tree = dict(run.result.config)
     if _has_other_texts(overrides):  # Of its data only what turns texts into ids stays.
         tree["data"] = {key: tree["data"][key] for key in AS_IDS} | {"name": "files"}

@@ -68,8 +68,7 @@ def probe_studies(
 ) -> list[Group]:
     """Groups of the models under interventions, with notes on what cannot be done. paths: of runs,
     studies and published studies. words: as `choose_interventions` reads them, or the defaults.
-    limit: texts of the test set. trust: options of `load_trained`. Raises `UserError` for a wrong
-    word, a function that fails, and a run that cannot be evaluated."""
+    limit: texts of the test set. trust: options of `load_trained`. Raises `UserError`."""
     words = words or DEFAULT
     by_texts: ByTexts = defaultdict(Probed)
     folders = []

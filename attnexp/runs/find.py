@@ -54,8 +54,7 @@ def _sequential_by_run(paths: Iterable[Path], left_out: Callable[[str], object])
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """Folders of the runs that a study planned, or of those below another folder, finished or not.
-    Raises `UserError` for a damaged study."""
+    """Folders of the runs, finished or not, that a study planned, or else below a folder."""
     if manifest := load_manifest(folder):
         return [store.run_dir(folder.parent, run.run_id) for run in manifest.runs]
     with_config = _folders_with(store.CONFIG, folder)

@@ -44,7 +44,7 @@ class Job:
 
     @property
     def run_key(self) -> str:
-        """Equal for jobs that do the same run, which may differ in `out` or device."""
+        """Equal for jobs of the same settings and seeds as given; `out` and device may differ."""
         return repr((variant_settings(to_dict(self.config)), self.seeds, self.config.data))
 
     @property
@@ -164,19 +164,16 @@ def _expand_study(study: Study, title: str, words: Words) -> Iterator[VariantOnD
 def _expand_axes(
     words: Words, own_words: Sequence[str] = (), name: str = ""
 ) -> Iterator[VariantOnData]:
-    """Every combination of the axes as a variant, with its runs of all seeds. own_words, name: of
-    a variant of a study. Raises `UserError` if `words` vary two seeds, since runs that share one
-    are not independent; a study may still vary another, to compare sources of chance."""
-    varied_seeds = list(filter(is_seed, varied_keys(words)))
-    if len(varied_seeds) > 1:
-        crossed = " and ".join(varied_seeds)
-        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
+    """Every combination of the axes as a variant. own_words, name: of a variant of a study."""
+    _refuse_crossed_seeds(words)
     axes = expand([*own_words, *words])
     seed_axes = [axis for key, axis in axes if is_seed(key)]
-    other_axes = [axis for key, axis in axes if not is_seed(key)]
-    compared_keys = {key for key, axis in axes if len(axis) > 1 and key != "data"}
-    for chosen in itertools.product(*other_axes):
-        levels = {key_of(word): word for word in chosen if key_of(word) in compared_keys}
+    other_axes = [(key, axis) for key, axis in axes if not is_seed(key)]
+    for chosen in itertools.product(*(axis for _, axis in other_axes)):
+        levels = {}
+        for (key, axis), word in zip(other_axes, chosen, strict=True):
+            if len(axis) > 1 and key != "data":
+                levels[key] = word
         configs = [compose(chosen, seed_words) for seed_words in itertools.product(*seed_axes)]
         try_to_build(configs[0])  # seeds alone make no other model
         label = " ".join([name, *levels.values()]).strip()
@@ -184,6 +181,14 @@ def _expand_axes(
             label = default_label(to_dict(configs[0]))
         jobs = [Job(config=config, label=label) for config in configs]
         yield VariantOnData(label=label, levels=levels, jobs=jobs)
+
+
+def _refuse_crossed_seeds(words: Words) -> None:
+    """Raise `UserError` if words vary two seeds. A study may vary another, as variance does."""
+    varied_seeds = list(filter(is_seed, varied_keys(words)))
+    if len(varied_seeds) > 1:
+        crossed = " and ".join(varied_seeds)
+        raise UserError(f"Crossed {crossed} are not independent. Vary one of them.")
 
 
 def each_once(jobs: Iterable[Job]) -> list[Job]:

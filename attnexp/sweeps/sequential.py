@@ -8,7 +8,6 @@ from attnexp.analysis.families import family_of_study
 from attnexp.analysis.metrics import ACCURACY
 from attnexp.base import progress
 from attnexp.base.errors import UserError
-from attnexp.config.settings import key_of
 from attnexp.config.study import Words
 from attnexp.statistics.intervals import anytime_factor
 from attnexp.statistics.verdict import MetricSpec
@@ -23,7 +22,7 @@ def plan_until_decided(words: Words, metric: MetricSpec = ACCURACY) -> Sweep:
     """Plan the runs that `words` may need. Raises `UserError` for words that do not go with it."""
     if any(map(is_tuning, words)):
         raise UserError("--until decided and tune= do not go together. Leave one of them out.")
-    if "seed" not in map(key_of, words):
+    if not any(word.startswith("seed=") for word in words):
         words = [*words, "seed=range(64)"]
     sweep = plan(words, metric)
     if len({repr(job.config.seeds) for job in sweep.jobs}) > 1:

@@ -99,7 +99,7 @@ def _expand_grid(grid_words: Words, untuned: Sweep) -> list[tuple[str, ...]]:
     if len({job.config.train.protocol for job in untuned.jobs}) > 1:
         raise UserError("tune= chooses for one protocol. Compare protocols in a sweep without it.")
     keys, axes = zip(*expand(grid_words), strict=True)
-    fixed_keys = {"data", "train", *SOURCE_OF_DATA, *compared_keys}
+    fixed_keys = {"data", "train", *SOURCE_OF_DATA, *compared_keys}  # train: the protocol
     if any(is_seed(key) or OF_SWEEPS.match(key) or key in fixed_keys for key in keys):
         raise UserError("tune= takes settings other than data, protocol, seeds and what is varied.")
     return list(dict.fromkeys(itertools.product(*axes)))
@@ -112,7 +112,7 @@ def _sort_words(words: Words) -> tuple[Words, Words, Words]:
     seeds = [word.removeprefix("tune.seeds=") for word in words if word.startswith("tune.seeds=")]
     if not grid_words or any(map(is_tuning, run_words)):
         raise UserError("Write tune=KEY=V1,V2 and, for other seeds of the search, tune.seeds=1,2.")
-    without_seeds = [word for word in run_words if not is_seed(key_of(word))]
+    without_seeds = [word for word in run_words if not is_seed(word.partition("=")[0])]
     # The user's seeds come last: of words with one key the last counts.
     seed_words = [f"seed={values}" for values in seeds]
     search_words = ["train.protocol=holdout", "seed=range(1000,1003)", *seed_words]
