@@ -41,7 +41,7 @@ def make_groups(runs: Sequence[RunRows]) -> list[Group]:
 
 
 def _name_data(entries: pd.DataFrame, num_contents: "pd.Series[int]") -> str:
-    """The data of a group: name, digits of the fingerprint if others share it, sizes if cut."""
+    """The data of a group: name, part of its fingerprint if others share the name, sizes if cut."""
     facts = entries["setup"].iloc[0].facts
     name = str(facts["name"])
     if num_contents[name] > 1:

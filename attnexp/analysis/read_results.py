@@ -34,7 +34,7 @@ def read_results(
     A row has variant, seed and the metric of a run; or variant, seed, example and correct (1 or 0)
     of an answer, whose metric is accuracy. lower: less is better. margin: the smallest difference
     that matters, in points or in the metric's own unit. baseline: the first variant if None.
-    Without `dataset`, `data` takes its place. sequential: seeds were added because of results."""
+    Without `dataset`, `data` is taken. sequential: seeds follow results. Raises `UserError`."""
     cells = _read_cells(results)
     if dataset_column == "dataset" and "dataset" not in cells:
         has_data = "data" in cells and "data" not in (variant_column, seed_column)

@@ -30,7 +30,7 @@ made_by: provenances; largest_class: by data set, bits (`numpy.packbits`) in bas
 
 def load_groups(paths: Sequence[Path], left_out: LeftOut = progress.note) -> list[Group]:
     """Groups of run and study folders, and of published files: `x` is `x.parquet` if there is one.
-    left_out: told of each that cannot be read. Raises `UserError` if none can, or for no path."""
+    left_out: told of each that is not read. Raises `UserError` if none is, or one is not there."""
     runs = []
     messages: list[str] = []
     for path in dict.fromkeys(paths):

@@ -122,9 +122,10 @@ def validate(section_type: Any, values: Tree, prefix: str = "") -> Any:
 
 def _describe_unknown(key: str, section_type: Any, values: Tree, prefix: str) -> str:
     """What to say of a key that no chosen option has."""
-    if key == "experiment" or OF_SWEEPS.fullmatch(key):  # in an experiment's file
-        hint = " Its file by name begins with '# @package _global_'." if key == "experiment" else ""
-        return f"'{key}' is no key of a run, but a word of the command line.{hint}"
+    if key == "experiment":  # Hydra puts a file by name below it that does not begin so.
+        return "'experiment' is no key of a run. A file of one begins with '# @package _global_'."
+    if OF_SWEEPS.fullmatch(key):  # in an experiment's file
+        return f"'{key}' is no key of a run, but a word of the command line."
     if key == "defaults":
         return "A list of defaults acts in conf/experiment/NAME.yaml, chosen as experiment=NAME."
     if prefix:

@@ -48,7 +48,7 @@ class Manifest:
     settings: dict[str, dict[str, Flat]]
     """As in `settings["rotary"]["imdb"]["train.lr"]`; all but the seeds of `seed_kind`."""
     seed_kind: str = "seed"  # what differs between runs: `seed`, or `seeds.init x seeds.order`
-    commands: Annotated[list[str], MinLen(1)]  # as they ended; what began it is there at once
+    commands: Annotated[list[str], MinLen(1)]  # by their ends; the first is there from its start
     runs: list[PlannedRun] = field(default_factory=list)  # in the order of the variants
     sequential: bool = False  # whether seeds are added because of results
     added_seeds: list[str] = field(default_factory=list)  # after a study was once complete
@@ -123,9 +123,8 @@ def _merge(stored: Manifest, added: Manifest, folder: Path, has_ended: bool) -> 
     others = [run for run in stored.runs if run.key not in new_keys]
     commands = stored.commands
     (command,) = added.commands
-    if has_ended and command != commands[-1]:
-        commands = [other for other in commands if other != command]
-        commands.append(command)
+    if has_ended and command != commands[-1]:  # The last began the study, or has ended before.
+        commands = [other for other in commands if other != command] + [command]
         if not any(store.is_locked(store.run_dir(out, run.run_id)) for run in others):
             others = [run for run in others if store.has_finished(store.run_dir(out, run.run_id))]
     order = list(added.variants)

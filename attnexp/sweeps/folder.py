@@ -43,7 +43,7 @@ def _continue_study(stored: Manifest, sweep: Sweep) -> Sweep:
     has given an answer, so reports name all seeds that are added from then on."""
     paths = [store.run_dir(sweep.jobs[0].config.out, run.run_id) for run in stored.runs]
     is_complete = not stored.sequential and all(map(store.has_finished, paths))
-    was_complete = bool(stored.added_seeds)
+    was_complete = bool(stored.added_seeds)  # Otherwise none would have been noted.
     added_seeds = list(stored.added_seeds)
     if is_complete or was_complete:
         stored_seeds = {run.seed for run in stored.runs}

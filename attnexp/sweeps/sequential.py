@@ -59,7 +59,7 @@ def run_until_decided(
         open_variants = _note_verdicts(sweep, entries)
         if not open_variants:
             return entries
-        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # as many as run at once
+        num_seeds = min(fewest, max(1, slots // len(open_variants)))  # that run at once, or fewest
     progress.note("All seeds are used, and not every contrast is decided. Raise seed=range(N).")
     return entries
 

@@ -41,7 +41,7 @@ def is_tuning(word: str) -> bool:
 
 
 def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
-    """Plan the search and the main sweep. Raises `UserError` if any of the words is wrong."""
+    """Plan the search and what follows it. Raises `UserError` if any of the words is wrong."""
     run_words, grid_words, search_words = _sort_words(words)
     untuned = plan(run_words, metric)
     grid = _expand_grid(grid_words, untuned)
@@ -74,7 +74,7 @@ def plan_tuning(words: Words, metric: MetricSpec = ACCURACY) -> Tuning:
 
 
 def _plan_as(labels: dict[str, str], words: Words) -> dict[str, list[Job]]:
-    """Jobs that words plan, by variant, under new labels. The order of variants is always one."""
+    """Jobs that words plan, under new labels by variant. No setting changes their order."""
     planned = plan(words)
     jobs = {}
     for (variant, new), label in zip(labels.items(), planned.levels_by_label, strict=True):
